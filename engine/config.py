@@ -1,0 +1,45 @@
+"""What an engine is made of; frozen, checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kvtool.engine.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Parameters of the cache and the scheduler, named as in vLLM.
+
+    `num_blocks` counts the null block, as vLLM does, so `num_blocks - 1` are usable; None is a pool that grows and never evicts.
+    """
+
+    block_size: int = 16
+    num_blocks: int | None = None
+    max_num_batched_tokens: int = 8192
+    max_num_seqs: int = 256
+    max_model_len: int = 1 << 31
+    enable_prefix_caching: bool = True
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+    watermark: float = 0.0
+    scheduler_reserve_full_isl: bool = True
+    policy: Literal["fcfs", "priority"] = "fcfs"
+
+    def __post_init__(self) -> None:
+        if self.block_size < 1:
+            raise EngineError(f"block size must be at least 1, not {self.block_size}")
+        if self.num_blocks is not None and self.num_blocks < 2:
+            raise EngineError(
+                f"the cache needs at least 1 usable block, not {self.num_blocks - 1}", hint="raise --capacity"
+            )
+        for name in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"):
+            if getattr(self, name) < 1:
+                raise EngineError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.long_prefill_token_threshold < 0:
+            raise EngineError(f"long_prefill_token_threshold must not be negative: {self.long_prefill_token_threshold}")
+        if not 0.0 <= self.watermark < 1.0:
+            raise EngineError(f"watermark must be in [0, 1), not {self.watermark}")
+        if self.policy not in ("fcfs", "priority"):
+            raise EngineError(f"unknown policy `{self.policy}`", hint="fcfs or priority")

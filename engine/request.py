@@ -1,0 +1,81 @@
+"""A request: its tokens, how far they are computed, and the blocks that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.engine.hashing import BlockHash
+
+Ids = npt.NDArray[np.int32]
+
+
+class Status(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    FINISHED = "finished"
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One prompt on its way through the engine.
+
+    `prompt_ids` may be None for a trace that gives block hashes only; then `prompt_hashes` has the hash of each full block. Outputs
+    are forced (`output_ids`: the tokens that the model "samples", as in a recorded log) or free (`max_tokens` of whatever the runner
+    samples). `arrival` is in seconds of the engine's clock.
+    """
+
+    id: str
+    num_prompt_tokens: int
+    prompt_ids: Ids | None = None
+    prompt_hashes: list[BlockHash] | None = None
+    output_ids: list[int] | None = None
+    max_tokens: int = 1
+    cache_salt: str | None = None
+    skip_reading_cache: bool = False
+    priority: int = 0
+    arrival: float = 0.0
+
+    status: Status = field(default=Status.WAITING, init=False)
+    num_tokens: int = field(init=False)
+    num_computed_tokens: int = field(default=0, init=False)
+    outputs: list[int] = field(default_factory=list, init=False)
+    block_ids: list[int] = field(default_factory=list, init=False)
+    block_hashes: list[BlockHash] = field(default_factory=list, init=False)
+    num_registered_blocks: int = field(default=0, init=False)
+    num_cached_tokens: int = field(default=-1, init=False)
+    num_preemptions: int = field(default=0, init=False)
+    order: int = field(default=-1, init=False)
+    """Submission number; set by the scheduler."""
+
+    def __post_init__(self) -> None:
+        self.num_tokens = self.num_prompt_tokens
+        if self.output_ids is not None:
+            self.max_tokens = len(self.output_ids)
+
+    def token_ids(self, start: int, stop: int) -> Ids:
+        """Tokens [start, stop) of prompt and output together, int32[stop - start]."""
+        if self.prompt_ids is None:
+            raise ValueError(f"request {self.id} has no token ids")
+        prompt = self.prompt_ids[start : min(stop, self.num_prompt_tokens)]
+        if stop <= self.num_prompt_tokens:
+            return prompt
+        first = max(start - self.num_prompt_tokens, 0)
+        generated = np.asarray(self.outputs[first : stop - self.num_prompt_tokens], dtype=np.int32)
+        return np.concatenate([prompt, generated])
+
+    def append_output(self, token: int) -> None:
+        self.outputs.append(token)
+        self.num_tokens += 1
+
+    @property
+    def finished_generating(self) -> bool:
+        return len(self.outputs) >= self.max_tokens
+
+    def next_forced(self) -> int | None:
+        """The token that is forced next; None where the runner is free to choose."""
+        return None if self.output_ids is None else self.output_ids[len(self.outputs)]

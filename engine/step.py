@@ -1,0 +1,45 @@
+"""One engine step: what the scheduler decided and the runner executes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kvtool.engine.request import Request
+
+
+class Scheduled(NamedTuple):
+    """Tokens [start, start + num_tokens) of a request are computed in this step; its block table covers them already."""
+
+    request: Request
+    start: int
+    num_tokens: int
+
+    @property
+    def samples(self) -> bool:
+        """Whether the step reaches the request's last known token, so that it gets a new one."""
+        return self.start + self.num_tokens == self.request.num_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The scheduled requests in scheduling order, and those that were preempted to make room."""
+
+    index: int
+    scheduled: tuple[Scheduled, ...]
+    preempted: tuple[Request, ...] = ()
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(item.num_tokens for item in self.scheduled)
+
+
+class Runner(Protocol):
+    """Executes steps. The scheduler and the cache are the same objects under every runner."""
+
+    def run(self, step: Step) -> list[int | None]:
+        """A new token for each scheduled request that samples, None for the others; in the order of `step.scheduled`.
+
+        A request whose outputs are forced gets `request.next_forced()` whatever the model says.
+        """
+        ...

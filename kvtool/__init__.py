@@ -1,0 +1,3 @@
+"""kvtool: prefix-cache profiling and prompt optimization."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,210 @@
+"""Text that knows where it came from.
+
+`Traced` is a `str` that carries, for runs of its characters, the `Origin` they were written in. It survives the operations that
+templates perform on text (concatenation, slicing, stripping, splitting, replacing, joining), so that a token of a finished prompt
+can be led back to a line of a file, a message or a template variable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, SupportsIndex
+
+_FIRST_LINE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a stretch of text was written.
+
+    `line` and `column` (1-based) are those of its first character; `indent` is the column at which its following lines begin (an
+    indented YAML block scalar). `verbatim` says that the text stands in the file as it is; else (a rendered variable, a JSON string
+    with escapes) every character answers with the first one's position. `pointer` leads to the value inside a JSON document.
+    `part` names the message, segment or template it belongs to, `variable` the template variable that produced it, `stable` what the
+    author declared of it, `width` the length of its template expression, and `text` is the whole text that `Mark.offset` counts in.
+    """
+
+    path: str
+    line: int = _FIRST_LINE
+    column: int = 1
+    indent: int = 1
+    verbatim: bool = True
+    pointer: tuple[str | int, ...] = ()
+    part: str = ""
+    variable: str | None = None
+    stable: bool | None = None
+    width: int = 1
+    text: str = field(default="", repr=False, compare=False)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column in the file of the character at `offset` of the origin's text."""
+        if not self.verbatim:
+            return self.line, self.column
+        newlines = self.text.count("\n", 0, offset)
+        if not newlines:
+            return self.line, self.column + offset
+        return self.line + newlines, self.indent + offset - self.text.rindex("\n", 0, offset) - 1
+
+
+class Mark(NamedTuple):
+    """`length` characters that stand at `offset` in the text of `origin`; None is text whose origin was lost or never known."""
+
+    length: int
+    origin: Origin | None
+    offset: int
+
+
+def _cut(marks: tuple[Mark, ...], start: int, stop: int) -> Iterator[Mark]:
+    at = 0
+    for length, origin, offset in marks:
+        left, right = max(start - at, 0), min(stop - at, length)
+        if left < right:
+            yield Mark(right - left, origin, offset + left)
+        at += length
+        if at >= stop:
+            return
+
+
+def _merged(marks: Iterable[Mark]) -> tuple[Mark, ...]:
+    result: list[Mark] = []
+    for mark in marks:
+        if not mark.length:
+            continue
+        if result:
+            last = result[-1]
+            if last.origin is mark.origin and (mark.origin is None or last.offset + last.length == mark.offset):
+                result[-1] = Mark(last.length + mark.length, last.origin, last.offset)
+                continue
+        result.append(mark)
+    return tuple(result)
+
+
+class Traced(str):
+    """A string with the origins of its characters. Equal to, and hashed like, the plain string."""
+
+    __slots__ = ("marks",)
+    marks: tuple[Mark, ...]
+
+    def __new__(cls, text: str, marks: Iterable[Mark] | None = None) -> Traced:
+        self = super().__new__(cls, str.__str__(text))
+        self.marks = marks_of(text) if marks is None else _merged(marks)
+        return self
+
+    @classmethod
+    def of(cls, text: str, origin: Origin) -> Traced:
+        """All of `text`, written at `origin`."""
+        return cls(text, (Mark(len(text), origin, 0),))
+
+    def at(self, index: int) -> tuple[Origin | None, int]:
+        """The origin of character `index` and its offset in that origin's text."""
+        seen = 0
+        for length, origin, offset in self.marks:
+            if index < seen + length:
+                return origin, offset + index - seen
+            seen += length
+        raise IndexError(index)
+
+    # The overrides below return Traced where str returns str: Liskov holds, as Traced is a str.
+    def __str__(self) -> str:
+        return self
+
+    def __add__(self, other: str) -> Traced:
+        return Traced(str.__add__(self, other), (*self.marks, *marks_of(other)))
+
+    def __radd__(self, other: str) -> Traced:
+        return Traced(str.__add__(other, self), (*marks_of(other), *self.marks))
+
+    def __getitem__(self, key: SupportsIndex | slice) -> Traced:
+        if not isinstance(key, slice):
+            index = key.__index__()
+            index += len(self) if index < 0 else 0
+            key = slice(index, index + 1) if index >= 0 else slice(0, 0)
+            if not str.__getitem__(self, key):
+                raise IndexError("string index out of range")
+        text = str.__getitem__(self, key)
+        start, stop, step = key.indices(len(self))
+        if step != 1:
+            return Traced(text, (Mark(len(text), None, 0),))
+        return Traced(text, _cut(self.marks, start, stop))
+
+    def __mul__(self, count: SupportsIndex) -> Traced:
+        return Traced(str.__mul__(self, count), self.marks * max(count.__index__(), 0))
+
+    def strip(self, chars: str | None = None, /) -> Traced:
+        return self.lstrip(chars).rstrip(chars)
+
+    def lstrip(self, chars: str | None = None, /) -> Traced:
+        return self[len(self) - len(str.lstrip(self, chars)) :]
+
+    def rstrip(self, chars: str | None = None, /) -> Traced:
+        return self[: len(str.rstrip(self, chars))]
+
+    def removeprefix(self, prefix: str, /) -> Traced:
+        return self[len(prefix) :] if prefix and self.startswith(prefix) else self
+
+    def removesuffix(self, suffix: str, /) -> Traced:
+        return self[: -len(suffix)] if suffix and self.endswith(suffix) else self
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._found(str.split(self, sep, maxsplit))
+
+    def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._found(str.rsplit(self, sep, maxsplit))
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        return self._found(str.splitlines(self, keepends))
+
+    def partition(self, sep: str, /) -> tuple[str, str, str]:
+        a, b, c = self._found(list(str.partition(self, sep)))
+        return a, b, c
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Traced:
+        if not old:
+            text = str.replace(self, old, new, count)
+            return Traced(text, (Mark(len(text), None, 0),))
+        limit = count.__index__()
+        pieces: list[str] = []
+        at = 0
+        while limit != 0 and (found := self.find(old, at)) >= 0:
+            pieces += [self[at:found], new]
+            at = found + len(old)
+            limit -= 1
+        return concat([*pieces, self[at:]])
+
+    def join(self, items: Iterable[str], /) -> Traced:
+        pieces: list[str] = []
+        for item in items:
+            pieces += [self, item] if pieces else [item]
+        return concat(pieces)
+
+    def _found(self, pieces: list[str]) -> list[str]:
+        """The pieces of a split, each with its marks: they stand in the text in this order."""
+        result: list[str] = []
+        at = 0
+        for piece in pieces:
+            at = self.index(piece, at)
+            result.append(self[at : at + len(piece)])
+            at += len(piece)
+        return result
+
+
+def marks_of(text: str) -> tuple[Mark, ...]:
+    """The marks of a text; a plain string is one stretch of unknown origin."""
+    if isinstance(text, Traced):
+        return text.marks
+    return (Mark(len(text), None, 0),) if text else ()
+
+
+def concat(pieces: Iterable[object]) -> Traced:
+    """`"".join` that keeps origins; other objects are turned into text first."""
+    texts = [piece if isinstance(piece, str) else str(piece) for piece in pieces]
+    return Traced("".join(texts), [mark for text in texts for mark in marks_of(text)])
+
+
+def line_around(text: str, index: int) -> tuple[int, int]:
+    """Start and end (after its newline) of the line of `text` that holds character `index`."""
+    start = text.rfind("\n", 0, index) + 1
+    end = re.compile("\n|$").search(text, index)
+    return start, end.end() if end else len(text)

@@ -1,0 +1,80 @@
+"""What a workload yields: conversations, and in them turns, each of which becomes one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.text import Traced
+
+Ids = npt.NDArray[np.int32]
+Message = dict[str, Any]
+"""A chat message as the APIs write it; its text (`content`, or `content[i]["text"]`) is `Traced`."""
+
+
+@dataclass(slots=True)
+class HashedPrompt:
+    """A prompt that a trace gives only as ids of its blocks: `hash_ids[i]` names tokens [i*block_size, (i+1)*block_size)."""
+
+    hash_ids: list[int]
+    num_tokens: int
+    block_size: int
+
+
+@dataclass(slots=True)
+class Turn:
+    """One request before tokenization. Exactly one of `messages`, `text`, `token_ids` and `hashed` is set."""
+
+    group: str
+    messages: list[Message] | None = None
+    tools: list[Any] | None = None
+    text: Traced | None = None
+    token_ids: Ids | None = None
+    hashed: HashedPrompt | None = None
+    output_text: str | None = None
+    output_ids: Ids | None = None
+    output_tokens: int | None = None
+    session: str | None = None
+    index: int = 0
+    salt: str | None = None
+    arrival: float | None = None
+    id: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """`chat_template_kwargs` of the record, passed on to the chat template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the engine answered to a turn."""
+
+    text: str
+    token_ids: Ids
+
+
+class Conversation(Protocol):
+    """Turns that depend on each other: the next one is asked for when the last one has been answered."""
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        """The next turn (None: the conversation is over). `previous` is None for the first one only."""
+        ...
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A conversation whose turns are known beforehand (a log, a single request); answers are ignored."""
+
+    turns: Iterator[Turn]
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        del previous
+        return next(self.turns, None)
+
+
+class Source(Protocol):
+    """A workload that can be read more than once; each pass yields the same conversations in the same order."""
+
+    def conversations(self) -> Iterator[Conversation]: ...
