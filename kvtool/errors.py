@@ -42,7 +42,7 @@ class NotAvailableError(KvtoolError):
         super().__init__(message, hint=hint, exit_code=EXIT_NOT_AVAILABLE)
 
 
-class InputErrors(KvtoolError):
+class ProblemsError(KvtoolError):
     """Several mistakes found in one pass over the input, in the order of their places."""
 
     def __init__(self, errors: list[KvtoolError]) -> None:
