@@ -24,9 +24,9 @@ class Status(Enum):
 class Request:
     """One prompt on its way through the engine.
 
-    `prompt_ids` may be None for a trace that gives block hashes only; then `prompt_hashes` has the hash of each full block. Outputs
-    are forced (`output_ids`: the tokens that the model "samples", as in a recorded log) or free (`max_tokens` of whatever the runner
-    samples). `arrival` is in seconds of the engine's clock.
+    `prompt_ids` may be None for a trace that gives block hashes only; then `prompt_hashes` has the hash of each full block.
+    Outputs are forced (`output_ids`: the tokens that the model "samples", as in a recorded log) or free (`max_tokens` of what
+    the runner samples). `arrival` is in seconds of the engine's clock.
     """
 
     id: str
@@ -48,6 +48,8 @@ class Request:
     block_hashes: list[BlockHash] = field(default_factory=list, init=False)
     num_registered_blocks: int = field(default=0, init=False)
     num_cached_tokens: int = field(default=-1, init=False)
+    admissions: list[tuple[int, int]] = field(default_factory=list, init=False)
+    """(step, hit tokens) of each time the request began to run."""
     num_preemptions: int = field(default=0, init=False)
     order: int = field(default=-1, init=False)
     """Submission number; set by the scheduler."""

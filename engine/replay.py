@@ -1,0 +1,258 @@
+"""Replay recorded vLLM workloads and compare block for block: ``python -m kvtool.engine.replay CASE.json...``.
+
+A case file says what was submitted when, and what vLLM's own scheduler did with it: cached tokens, physical block ids, evictions
+and events in order, and the free queue at the end. Blocks are named by content ("r3:5" is what block 5 of request r3 holds; the
+earliest request with that chain gives the name), so the comparison does not depend on a hash function.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kvtool.engine.cache import BlockManager
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.errors import EngineError
+from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
+from kvtool.engine.hashing import BlockHash, extend_hashes
+from kvtool.engine.request import Request, Status
+from kvtool.engine.runner import DryRunner
+from kvtool.engine.scheduler import Scheduler
+from kvtool.engine.step import Step
+
+Case = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Observed:
+    """What one request went through, in the words of the case files."""
+
+    request: Request
+    submitted_step: int = -1
+    first_token_step: int = -1
+    finish_step: int = -1
+    block_ids: tuple[int, ...] = ()
+
+
+def _config(params: dict[str, Any]) -> EngineConfig:
+    return EngineConfig(**{field.name: params[field.name] for field in fields(EngineConfig) if field.name in params})
+
+
+def _request(spec: dict[str, Any], arrival: float) -> Request:
+    return Request(
+        id=spec["id"],
+        num_prompt_tokens=len(spec["token_ids"]),
+        prompt_ids=np.asarray(spec["token_ids"], dtype=np.int32),
+        output_ids=list(spec["output_ids"]),
+        cache_salt=spec.get("cache_salt"),
+        skip_reading_cache=spec.get("prompt_logprobs") is not None,
+        priority=spec.get("priority", 0),
+        arrival=arrival,
+    )
+
+
+class Replay:
+    """One case, run to its end."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        params = case["params"]
+        self.config = _config(params)
+        self.cache = BlockManager(self.config, record_events=True)
+        self.scheduler = Scheduler(self.config, self.cache)
+        self.step = 0
+        self.seconds_per_step = float(params.get("step_s", 1.0))
+        self.seen: dict[str, Observed] = {}
+        self.events: list[list[Any]] = []
+        self.finish_order: list[str] = []
+        self.preemptions: list[list[Any]] = []
+        self.actions: list[list[Any]] = []
+        self.trace: list[dict[str, Any]] = []
+        self.labels: dict[BlockHash, str] = self._label_contents()
+
+    def _label_contents(self) -> dict[BlockHash, str]:
+        labels: dict[BlockHash, str] = {}
+        for spec in self.case["requests"]:
+            whole = _request(spec, 0.0)
+            for token in spec["output_ids"]:
+                whole.append_output(token)
+            extend_hashes(whole, self.config.block_size)
+            for index, block_hash in enumerate(whole.block_hashes):
+                labels.setdefault(block_hash, f"{spec['id']}:{index}")
+        return labels
+
+    def run(self) -> Replay:
+        if self.case["params"]["mode"] == "sequential":
+            self._run_sequential()
+        else:
+            self._run_batched()
+        return self
+
+    def _run_sequential(self) -> None:
+        actions = {action["before"]: action for action in self.case["actions"]}
+        for spec in self.case["requests"]:
+            if spec["id"] in actions:
+                self._act(actions[spec["id"]])
+            self._submit(spec)
+            while len(self.scheduler):
+                self._engine_step()
+
+    def _run_batched(self) -> None:
+        waiting = sorted(self.case["requests"], key=lambda spec: int(spec["step"]))  # stable: file order within a step
+        actions = list(self.case["actions"])
+        while waiting or actions or len(self.scheduler):
+            while actions and actions[0].get("step", 0) <= self.step:
+                self._act(actions.pop(0))
+            while waiting and waiting[0]["step"] <= self.step:
+                self._submit(waiting.pop(0))
+            self._engine_step()
+
+    def _submit(self, spec: dict[str, Any]) -> None:
+        request = _request(spec, self.step * self.seconds_per_step)
+        self.seen[request.id] = Observed(request, submitted_step=self.step)
+        self.scheduler.add(request)
+
+    def _act(self, action: dict[str, Any]) -> None:
+        if action["action"] != "reset_prefix_cache":
+            raise EngineError(f"unknown action `{action['action']}`")
+        done = self.scheduler.reset_prefix_cache(reset_running=bool(action.get("reset_running_requests")))
+        self.actions.append([self.step, action["action"], done])
+        self._take_events()
+
+    def _engine_step(self) -> None:
+        step = self.scheduler.schedule()
+        self._take_events()
+        self.preemptions += [[self.step, request.id] for request in step.preempted]
+        self._trace(step)
+        for request, _, _ in step.scheduled:
+            self.seen[request.id].block_ids = tuple(request.block_ids)
+        tokens = DryRunner().run(step)
+        for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
+            if token is not None and not request.outputs:
+                self.seen[request.id].first_token_step = self.step
+        for request in self.scheduler.update(step, tokens):
+            assert request.status is Status.FINISHED
+            self.seen[request.id].finish_step = self.step
+            self.finish_order.append(request.id)
+        self._take_events()
+        self.step += 1
+
+    def _trace(self, step: Step) -> None:
+        self.trace.append(
+            {
+                "t": self.step,
+                "sched": {request.id: [start, count] for request, start, count in step.scheduled},
+                "preempted": [request.id for request in step.preempted],
+                "free_blocks": self.cache.num_free,
+                "waiting": len(self.scheduler.waiting),
+            }
+        )
+
+    def _take_events(self) -> None:
+        for event in self.cache.take_events():
+            match event:
+                case BlockStored(hashes, parent):
+                    above = self.labels[parent] if parent is not None else None
+                    self.events.append(["S", self.step, [self.labels[block] for block in hashes], above])
+                case BlockRemoved(block):
+                    self.events.append(["R", self.step, self.labels[block]])
+                case AllBlocksCleared():
+                    self.events.append(["C", self.step])
+
+    def differences(self) -> Iterator[str]:
+        """Every difference from what vLLM did, the most telling first."""
+        expected = self.case["expected"]
+        for want in expected["requests"]:
+            seen = self.seen.get(want["id"])
+            if seen is None:
+                yield f"request {want['id']}: expected, never submitted"
+                continue
+            got = {
+                "num_cached_tokens": max(seen.request.num_cached_tokens, 0),
+                "admissions": [list(admission) for admission in seen.request.admissions],
+                "num_preemptions": seen.request.num_preemptions,
+                "submitted_step": seen.submitted_step,
+                "first_token_step": seen.first_token_step,
+                "finish_step": seen.finish_step,
+                "block_ids": list(seen.block_ids),
+            }
+            for name, value in got.items():
+                if name in want and want[name] != value:
+                    yield f"request {want['id']}: {name} is {value}, vLLM has {want[name]}"
+        yield from _sequence("kv_events", self.events, expected["kv_events"])
+        evictions = [[step, label] for kind, step, *rest in self.events if kind == "R" for label in rest]
+        yield from _sequence("evictions", evictions, expected["evictions"])
+        free = [
+            [block, None if (block_hash := self.cache.hashes[block]) is None else self.labels[block_hash]]
+            for block in self.cache.free_queue
+        ]
+        yield from _sequence("final_free_queue", free, expected["final_free_queue"])
+        yield from _sequence("finish_order", self.finish_order, expected["finish_order"])
+        yield from _sequence("preemptions", self.preemptions, expected["preemptions"])
+        if expected.get("trace") is not None:
+            yield from _sequence("trace", self.trace, expected["trace"])
+        for name, value in self._totals().items():
+            if expected["totals"].get(name, value) != value:
+                yield f"totals: {name} is {value}, vLLM has {expected['totals'][name]}"
+
+    def _totals(self) -> dict[str, int]:
+        return {
+            "evictions": self.cache.num_evictions,
+            "stored_blocks": self.cache.num_stored,
+            "preemptions": self.scheduler.num_preemptions,
+            "engine_steps": self.scheduler.num_steps,
+            "peak_used_blocks": max((self.config.num_blocks or 0) - 1 - entry["free_blocks"] for entry in self.trace),
+            "cached_blocks_end": sum(block_hash is not None for block_hash in self.cache.hashes),
+            "distinct_cached_hashes_end": len(self.cache.cached),
+        }
+
+
+def _sequence(name: str, got: list[Any], want: list[Any]) -> Iterator[str]:
+    for index, (mine, theirs) in enumerate(zip(got, want, strict=False)):
+        if mine != theirs:
+            yield f"{name}[{index}] is {mine}, vLLM has {theirs}"
+            return
+    if len(got) != len(want):
+        yield f"{name} has {len(got)} entries, vLLM has {len(want)}"
+
+
+def load_case(path: Path) -> Case:
+    """Read a case file; EngineError where it is none."""
+    try:
+        case = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EngineError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise EngineError(f"{path}: not JSON ({error})") from error
+    if not isinstance(case, dict) or not {"params", "requests", "actions", "expected"} <= case.keys():
+        raise EngineError(f"{path}: not a recorded workload (params, requests, actions and expected are needed)")
+    return case
+
+
+def main(arguments: list[str]) -> int:
+    """0 where every file agrees, 1 where one differs, 2 where one cannot be read."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: python -m kvtool.engine.replay CASE.json...", file=sys.stderr)
+        return 0 if arguments else 2
+    agreed = 0
+    for name in arguments:
+        try:
+            difference = next(Replay(load_case(Path(name))).run().differences(), None)
+        except (EngineError, KeyError, TypeError, IndexError) as error:
+            reason = error.message if isinstance(error, EngineError) else f"{name}: malformed case ({error!r})"
+            print(f"error: {reason}", file=sys.stderr)
+            return 2
+        agreed += difference is None
+        print(f"agree   {name}" if difference is None else f"differ  {name}: {difference}")
+    print(f"{agreed} of {len(arguments)} agree")
+    return 0 if agreed == len(arguments) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

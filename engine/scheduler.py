@@ -1,0 +1,204 @@
+"""The scheduler: which tokens of which requests are computed next. Neither prefill nor decode is a phase of its own."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+
+from kvtool.engine.cache import BlockManager
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.errors import EngineError
+from kvtool.engine.request import Request, Status
+from kvtool.engine.step import Scheduled, Step
+
+
+class WaitingQueue:
+    """Requests that wait to be admitted: first come first served, or by (priority, arrival)."""
+
+    def __init__(self, policy: str) -> None:
+        self._by_priority = policy == "priority"
+        self._queue: deque[Request] = deque()
+        self._heap: list[tuple[int, float, int, Request]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap) if self._by_priority else len(self._queue)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter([entry[-1] for entry in sorted(self._heap)] if self._by_priority else self._queue)
+
+    def add(self, request: Request, *, front: bool = False) -> None:
+        if self._by_priority:
+            heapq.heappush(self._heap, (request.priority, request.arrival, request.order, request))
+        elif front:
+            self._queue.appendleft(request)
+        else:
+            self._queue.append(request)
+
+    def peek(self) -> Request:
+        return self._heap[0][-1] if self._by_priority else self._queue[0]
+
+    def pop(self) -> Request:
+        return heapq.heappop(self._heap)[-1] if self._by_priority else self._queue.popleft()
+
+
+class Scheduler:
+    """vLLM V1's scheduler, synchronous: `schedule` a step, let a runner execute it, `update` with the tokens it sampled."""
+
+    def __init__(self, config: EngineConfig, cache: BlockManager) -> None:
+        self.config = config
+        self.cache = cache
+        self.running: list[Request] = []
+        self.waiting = WaitingQueue(config.policy)
+        self.num_submitted = 0
+        self.num_steps = 0
+        self.num_preemptions = 0
+
+    def __len__(self) -> int:
+        return len(self.running) + len(self.waiting)
+
+    def add(self, request: Request) -> None:
+        """Queue a request; refused (EngineError) if it could never run."""
+        config = self.config
+        if request.num_prompt_tokens < 1:
+            raise EngineError(f"request {request.id} has an empty prompt")
+        if request.num_prompt_tokens >= config.max_model_len:
+            raise EngineError(
+                f"request {request.id} has {request.num_prompt_tokens} prompt tokens; the model takes "
+                f"{config.max_model_len - 1} and at least one more of output",
+                hint="raise --max-model-len",
+            )
+        if not config.enable_chunked_prefill and request.num_prompt_tokens > config.max_num_batched_tokens:
+            raise EngineError(
+                f"request {request.id} has {request.num_prompt_tokens} prompt tokens, more than a step's "
+                f"{config.max_num_batched_tokens}, and chunked prefill is off",
+                hint="raise --max-num-batched-tokens",
+            )
+        if config.num_blocks is not None:
+            most = min(request.num_prompt_tokens + request.max_tokens - 1, config.max_model_len)
+            if -(-most // config.block_size) > config.num_blocks - 1:
+                raise EngineError(
+                    f"request {request.id} needs {-(-most // config.block_size)} blocks for {most} tokens; the whole "
+                    f"cache has {config.num_blocks - 1}",
+                    hint="raise --capacity",
+                )
+        request.order = self.num_submitted
+        self.num_submitted += 1
+        self.waiting.add(request)
+
+    def schedule(self) -> Step:
+        """Decide the next step and give its requests their blocks."""
+        budget = self.config.max_num_batched_tokens
+        scheduled: dict[int, Scheduled] = {}
+        preempted: list[Request] = []
+        budget = self._schedule_running(budget, scheduled, preempted)
+        if not preempted:
+            self._admit(budget, scheduled)
+        step = Step(self.num_steps, tuple(scheduled.values()), tuple(preempted))
+        self.num_steps += 1
+        for request, start, count in step.scheduled:
+            request.num_computed_tokens = start + count
+        return step
+
+    def _cap(self, num_tokens: int) -> int:
+        threshold = self.config.long_prefill_token_threshold
+        return min(num_tokens, threshold) if threshold > 0 and len(self) > 1 else num_tokens
+
+    def _schedule_running(self, budget: int, scheduled: dict[int, Scheduled], preempted: list[Request]) -> int:
+        index = 0
+        while index < len(self.running) and budget > 0:
+            request = self.running[index]
+            computed = request.num_computed_tokens
+            count = min(self._cap(request.num_tokens - computed), budget, self.config.max_model_len - computed - 1)
+            if count <= 0:
+                index += 1
+                continue
+            while not (fits := self.cache.allocate(request, count, [])):
+                victim = self._victim()
+                position = self.running.index(victim)
+                del self.running[position]
+                if (refund := scheduled.pop(victim.order, None)) is not None:
+                    budget += refund.num_tokens
+                if position < index:
+                    index -= 1
+                self._preempt(victim)
+                preempted.append(victim)
+                if victim is request:
+                    break
+            if fits:
+                scheduled[request.order] = Scheduled(request, computed, count)
+                budget -= count
+                index += 1
+            elif self.config.policy == "fcfs":
+                break
+        return budget
+
+    def _victim(self) -> Request:
+        if self.config.policy == "fcfs":
+            return self.running[-1]
+        return max(self.running, key=lambda request: (request.priority, request.arrival, request.order))
+
+    def _preempt(self, request: Request) -> None:
+        """By recomputation: the blocks go back with their hashes, and a resume usually hits them."""
+        self.cache.free(request)
+        request.num_computed_tokens = 0
+        request.num_preemptions += 1
+        request.status = Status.PREEMPTED
+        self.num_preemptions += 1
+        self.waiting.add(request, front=True)
+
+    def _admit(self, budget: int, scheduled: dict[int, Scheduled]) -> None:
+        config = self.config
+        while self.waiting and budget > 0 and len(self.running) < config.max_num_seqs:
+            request = self.waiting.peek()
+            hits = self.cache.match(request)
+            hit_tokens = len(hits) * config.block_size
+            count = self._cap(request.num_tokens - hit_tokens)
+            if not config.enable_chunked_prefill and count > budget:
+                break
+            count = min(count, budget)
+            reserve = int(config.watermark * (config.num_blocks or 0)) if self.running else 0
+            if not self.cache.allocate(request, count, hits, reserve=reserve, whole=config.scheduler_reserve_full_isl):
+                break
+            self.waiting.pop()
+            if request.num_cached_tokens < 0:
+                request.num_cached_tokens = hit_tokens
+            request.admissions.append((self.num_steps, hit_tokens))
+            request.status = Status.RUNNING
+            self.running.append(request)
+            scheduled[request.order] = Scheduled(request, hit_tokens, count)
+            budget -= count
+
+    def update(self, step: Step, tokens: list[int | None]) -> list[Request]:
+        """Append the sampled tokens, in scheduling order; returns the finished requests, whose blocks are free again."""
+        finished: list[Request] = []
+        for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
+            if token is None:
+                continue
+            request.append_output(token)
+            if request.finished_generating or request.num_tokens >= self.config.max_model_len:
+                request.status = Status.FINISHED
+                self.cache.free(request)
+                finished.append(request)
+        if finished:
+            self.running = [request for request in self.running if request.status is not Status.FINISHED]
+        return finished
+
+    def reset_prefix_cache(self, *, reset_running: bool = False) -> bool:
+        """Forget the prefix cache; False where requests hold blocks (with `reset_running` they are preempted first)."""
+        if reset_running:
+            while self.running:
+                self._preempt(self.running.pop())
+        return self.cache.reset()
+
+    def check(self) -> None:
+        """Assert that requests, blocks and queues agree."""
+        self.cache.check()
+        refs = [0] * self.cache.num_blocks
+        for request in self.running:
+            assert request.status is Status.RUNNING
+            assert len(request.block_ids) * self.config.block_size >= request.num_computed_tokens
+            for block in request.block_ids:
+                refs[block] += 1
+        assert refs == self.cache.refs
+        assert all(not request.block_ids and not request.num_computed_tokens for request in self.waiting)
