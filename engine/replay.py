@@ -111,7 +111,11 @@ class Replay:
                 self._act(actions.pop(0))
             while waiting and waiting[0]["step"] <= self.step:
                 self._submit(waiting.pop(0))
-            self._engine_step()
+            if len(self.scheduler):
+                self._engine_step()
+            else:  # vLLM's loop idles; its steps are numbered on
+                self.step += 1
+                self.scheduler.num_steps = self.step
 
     def _submit(self, spec: dict[str, Any]) -> None:
         request = _request(spec, self.step * self.seconds_per_step)

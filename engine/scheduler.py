@@ -59,6 +59,13 @@ class Scheduler:
 
     def add(self, request: Request) -> None:
         """Queue a request; refused (EngineError) if it could never run."""
+        self.check_fits(request)
+        request.order = self.num_submitted
+        self.num_submitted += 1
+        self.waiting.add(request)
+
+    def check_fits(self, request: Request) -> None:
+        """Raise EngineError for a request that this configuration could never run."""
         config = self.config
         if request.num_prompt_tokens < 1:
             raise EngineError(f"request {request.id} has an empty prompt")
@@ -82,9 +89,6 @@ class Scheduler:
                     f"cache has {config.num_blocks - 1}",
                     hint="raise --capacity",
                 )
-        request.order = self.num_submitted
-        self.num_submitted += 1
-        self.waiting.add(request)
 
     def schedule(self) -> Step:
         """Decide the next step and give its requests their blocks."""
