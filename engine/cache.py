@@ -42,6 +42,11 @@ class BlockManager:
         return self.free_queue.size if self.limited else _UNLIMITED
 
     @property
+    def num_filled(self) -> int:
+        """Blocks that hold cached content or are held by requests."""
+        return sum(refs > 0 or block_hash is not None for refs, block_hash in zip(self.refs, self.hashes, strict=True))
+
+    @property
     def num_used(self) -> int:
         """Blocks that requests hold now."""
         return self.num_blocks - 1 - self.free_queue.size

@@ -6,7 +6,7 @@ import torch
 
 from kvtool.engine.model_config import ModelConfig
 
-_INITIAL_BLOCKS = 1024
+_INITIAL_TOKENS = 16_384
 
 
 class KVStore:
@@ -26,7 +26,8 @@ class KVStore:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.limit = limit
-        self.num_blocks = _INITIAL_BLOCKS if limit is None else min(limit, _INITIAL_BLOCKS)
+        initial = max(2, _INITIAL_TOKENS // block_size)
+        self.num_blocks = initial if limit is None else min(limit, initial)
         shape = (self.num_blocks, config.num_key_value_heads, block_size, config.head_dim)
         layers = range(config.num_hidden_layers)
         self.k = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]

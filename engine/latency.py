@@ -1,8 +1,8 @@
 """How long a step would take on an accelerator: a roofline over the work that was scheduled.
 
-A step takes ``max(FLOPs / usable FLOP/s, bytes / usable B/s) + overhead``. FLOPs are 2 for each weight of the layers and token, 2 for
-each weight of the output head and sampled token, and ``4 · layers · heads · head_dim`` for each pair of a token and a token that it
-attends to (the products with K and with V). Bytes are the weights once, and the keys and values of every token attended to.
+A step takes ``max(FLOPs / usable FLOP/s, bytes / usable B/s) + overhead``. FLOPs are 2 for each weight of the layers and token,
+2 for each weight of the output head and sampled token, and ``4 · layers · heads · head_dim`` for each pair of a token and a token
+that it attends to (the products with K and with V). Bytes are the weights once, and the keys and values of every token attended to.
 """
 
 from __future__ import annotations

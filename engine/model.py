@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
+from torch.nn.functional import linear, rms_norm, silu
 
 from kvtool.engine.batch import Batch
 from kvtool.engine.errors import EngineError
@@ -88,19 +88,19 @@ class Llama:
         cos, sin = self._rotation(batch.positions)
         x = self._embedding[batch.input_ids]  # [T, hidden]
         for layer, k_cache, v_cache in zip(self._layers, kv.k, kv.v, strict=True):
-            projected = F.linear(self._normed(x, layer.attention_norm), layer.qkv).unflatten(1, (-1, dim))
+            projected = linear(self._normed(x, layer.attention_norm), layer.qkv).view(len(x), -1, dim)
             qk = _rotated(projected[:, : heads + kv_heads], cos, sin)
             q, k, v = qk[:, :heads], qk[:, heads:], projected[:, heads + kv_heads :]  # each [T, heads, D]
             # All tokens of the step are stored before any is read: a request may hit blocks that another one fills in this step.
             store_kv(k, v, k_cache, v_cache, batch.slot_mapping)
             attended = paged_attention(q, k_cache, v_cache, batch.block_table, batch.query_start, batch.seq_lens)
-            x = x + F.linear(attended.flatten(1), layer.output)
-            gate, up = F.linear(self._normed(x, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
-            x = x + F.linear(F.silu(gate).mul_(up), layer.down)
+            x = x + linear(attended.flatten(1), layer.output)
+            gate, up = linear(self._normed(x, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
+            x = x + linear(silu(gate).mul_(up), layer.down)
         return self._normed(x[batch.logits_at], self._norm) @ self._head
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
+        return rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
 
     def _rotation(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """cos and signed sin, each [T, 1, D], for `_rotated`."""

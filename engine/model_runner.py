@@ -19,8 +19,8 @@ OnLogits = Callable[[Request, torch.Tensor], None]
 class ModelRunner:
     """Runs steps on a model, taking the likeliest token where outputs are free.
 
-    Logits are computed for each request's first output token, and for later ones only where they are free. `on_logits` sees them all
-    (float[vocab] for a request), before the tokens are returned.
+    Logits are computed for each request's first output token, and for later ones only where they are free. `on_logits` sees all of
+    them, float[vocab] for a request, before the tokens are returned.
     """
 
     def __init__(

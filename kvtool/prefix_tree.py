@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.align import common_prefix
+
 Ids = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
@@ -45,21 +47,6 @@ class Match:
     length: int
     node: Node
     """The last edge on the way; the prompt ends or differs at its end."""
-
-
-def common_prefix(a: Ids, b: Ids) -> int:
-    """Length of the longest common prefix of two id arrays."""
-    most = min(len(a), len(b))
-    step = 64  # most comparisons end early; doubling keeps the rest linear
-    at = 0
-    while at < most:
-        stop = min(at + step, most)
-        different = a[at:stop] != b[at:stop]
-        if different.any():
-            return at + int(different.argmax())
-        at = stop
-        step *= 4
-    return most
 
 
 class PrefixTree:

@@ -7,6 +7,7 @@ can be led back to a line of a file, a message or a template variable.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -111,14 +112,18 @@ class Traced(str):
         return self
 
     def __add__(self, other: str) -> Traced:
+        if not isinstance(other, str):
+            return NotImplemented
         return Traced(str.__add__(self, other), (*self.marks, *marks_of(other)))
 
     def __radd__(self, other: str) -> Traced:
+        if not isinstance(other, str):
+            return NotImplemented
         return Traced(str.__add__(other, self), (*marks_of(other), *self.marks))
 
     def __getitem__(self, key: SupportsIndex | slice) -> Traced:
         if not isinstance(key, slice):
-            index = key.__index__()
+            index = operator.index(key)
             index += len(self) if index < 0 else 0
             key = slice(index, index + 1) if index >= 0 else slice(0, 0)
             if not str.__getitem__(self, key):
@@ -165,13 +170,17 @@ class Traced(str):
             text = str.replace(self, old, new, count)
             return Traced(text, (Mark(len(text), None, 0),))
         limit = count.__index__()
-        pieces: list[str] = []
+        ranges: list[tuple[int, int]] = []
         at = 0
         while limit != 0 and (found := self.find(old, at)) >= 0:
-            pieces += [self[at:found], new]
+            ranges.append((at, found))
             at = found + len(old)
             limit -= 1
-        return concat([*pieces, self[at:]])
+        ranges.append((at, len(self)))
+        pieces: list[str] = []
+        for piece in self._slices(ranges):
+            pieces += [new, piece] if pieces else [piece]
+        return concat(pieces)
 
     def join(self, items: Iterable[str], /) -> Traced:
         pieces: list[str] = []
@@ -179,15 +188,49 @@ class Traced(str):
             pieces += [self, item] if pieces else [item]
         return concat(pieces)
 
+    def upper(self) -> Traced:
+        return self._changed(str.upper(self))
+
+    def lower(self) -> Traced:
+        return self._changed(str.lower(self))
+
+    def capitalize(self) -> Traced:
+        return self._changed(str.capitalize(self))
+
+    def title(self) -> Traced:
+        return self._changed(str.title(self))
+
+    def _changed(self, text: str) -> Traced:
+        """A text whose characters stand for ours one by one; where their number has changed the origins are lost."""
+        return Traced(text, self.marks if len(text) == len(self) else (Mark(len(text), None, 0),))
+
     def _found(self, pieces: list[str]) -> list[str]:
         """The pieces of a split, each with its marks: they stand in the text in this order."""
-        result: list[str] = []
+        ranges: list[tuple[int, int]] = []
         at = 0
         for piece in pieces:
             at = self.index(piece, at)
-            result.append(self[at : at + len(piece)])
+            ranges.append((at, at + len(piece)))
             at += len(piece)
-        return result
+        return list(self._slices(ranges))
+
+    def _slices(self, ranges: Iterable[tuple[int, int]]) -> Iterator[Traced]:
+        """Several slices, in order and apart, in one pass over the marks."""
+        marks = self.marks
+        first = before = 0
+        for start, stop in ranges:
+            while first < len(marks) and before + marks[first].length <= start:
+                before += marks[first].length
+                first += 1
+            found: list[Mark] = []
+            index, at = first, before
+            while index < len(marks) and at < stop:
+                length, origin, offset = marks[index]
+                left, right = max(start - at, 0), min(stop - at, length)
+                found.append(Mark(right - left, origin, offset + left))
+                at += length
+                index += 1
+            yield Traced(str.__getitem__(self, slice(start, stop)), found)
 
 
 def marks_of(text: str) -> tuple[Mark, ...]:

@@ -1,0 +1,53 @@
+"""Time, passed in: the wall's for real runs, the latency model's for simulated ones."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from kvtool.engine.latency import LatencyModel
+from kvtool.engine.step import Step
+
+
+class Clock(Protocol):
+    """Seconds since some beginning."""
+
+    def now(self) -> float: ...
+
+    def step_done(self, step: Step) -> None:
+        """A step has been executed; a virtual clock moves on by what it would have taken."""
+        ...
+
+    def wait_until(self, moment: float) -> None:
+        """Nothing is to be done before `moment`."""
+        ...
+
+
+class WallClock:
+    """Real time."""
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def step_done(self, step: Step) -> None:
+        del step  # it took what it took
+
+    def wait_until(self, moment: float) -> None:
+        time.sleep(max(moment - self.now(), 0.0))
+
+
+class VirtualClock:
+    """Time as a latency model tells it; begins at 0."""
+
+    def __init__(self, model: LatencyModel) -> None:
+        self.model = model
+        self._now = 0.0
+
+    def now(self) -> float:
+        return self._now
+
+    def step_done(self, step: Step) -> None:
+        self._now += self.model.step_seconds((start, count) for _, start, count in step.scheduled)
+
+    def wait_until(self, moment: float) -> None:
+        self._now = max(self._now, moment)

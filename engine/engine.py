@@ -1,0 +1,40 @@
+"""The engine: schedule, run, update, until done."""
+
+from __future__ import annotations
+
+from kvtool.engine.cache import BlockManager
+from kvtool.engine.clock import Clock
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.request import Request
+from kvtool.engine.scheduler import Scheduler
+from kvtool.engine.step import Runner
+
+
+class Engine:
+    """Scheduler, cache, runner and clock, put together."""
+
+    def __init__(self, config: EngineConfig, runner: Runner, clock: Clock, *, record_events: bool = False) -> None:
+        self.config = config
+        self.cache = BlockManager(config, record_events=record_events)
+        self.scheduler = Scheduler(config, self.cache)
+        self.runner = runner
+        self.clock = clock
+
+    @property
+    def busy(self) -> bool:
+        return len(self.scheduler) > 0
+
+    def add(self, request: Request) -> None:
+        """Submit a request; EngineError if it could never run."""
+        self.scheduler.add(request)
+
+    def step(self) -> list[Request]:
+        """One step; returns the requests that it finished. Notes in each request when its first token came."""
+        step = self.scheduler.schedule()
+        tokens = self.runner.run(step)
+        self.clock.step_done(step)
+        now = self.clock.now()
+        for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
+            if token is not None and request.first_token_at is None:
+                request.first_token_at = now
+        return self.scheduler.update(step, tokens)

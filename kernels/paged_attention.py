@@ -1,0 +1,71 @@
+"""Causal attention of a batch of ragged queries over paged K/V (torch)."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+_QUERY_TILE = 256  # rows of queries per call where a mask is needed: bounds the mask and skips most of what it hides
+
+
+def paged_attention(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    query_start: torch.Tensor,
+    seq_lens: torch.Tensor,
+    scale: float | None = None,
+) -> torch.Tensor:
+    """Attention output [T, Hq, D] of queries q [T, Hq, D]; `scale` is 1/sqrt(D) unless given.
+
+    Sequence i has queries [query_start[i], query_start[i + 1]), which are the last of its seq_lens[i] tokens; each sees the
+    tokens up to its own. Their keys and values are in blocks block_table[i] of k_cache, v_cache [num_blocks, Hkv, P, D].
+    Query head h reads K/V head h // (Hq / Hkv). Slots past a sequence's end are never read into the result, whatever they hold.
+    query_start: int32[n + 1]; seq_lens: int32[n]; block_table: int32[n, max_blocks].
+    """
+    heads, dim = q.shape[1:]
+    kv_heads, page = k_cache.shape[1:3]
+    group = heads // kv_heads
+    # One row is one head's block, so that a gather leaves each head's tokens contiguous.
+    k_rows, v_rows = (cache.flatten(0, 1).flatten(1) for cache in (k_cache, v_cache))
+    head_row = torch.arange(kv_heads, device=q.device)[:, None]
+    out = q.new_empty(q.shape)
+    bounds = query_start.tolist()
+    for index, length in enumerate(seq_lens.tolist()):
+        first, last = bounds[index], bounds[index + 1]
+        if first == last:
+            continue
+        blocks = block_table[index, : -(-length // page)].long()
+        rows = (blocks * kv_heads + head_row).flatten()  # [Hkv * blocks]
+        k = k_rows.index_select(0, rows).view(kv_heads, -1, dim)[:, :length]  # [Hkv, length, D]
+        v = v_rows.index_select(0, rows).view(kv_heads, -1, dim)[:, :length]
+        queries = q[first:last].reshape(-1, kv_heads, group, dim)  # [n, Hkv, group, D]
+        if last - first == 1:  # the group's heads are the rows of one matrix product
+            attended = scaled_dot_product_attention(queries, k[None], v[None], scale=scale)
+        else:
+            attended = _causal(queries.permute(1, 2, 0, 3), k, v, scale).permute(2, 0, 1, 3)
+        out[first:last] = attended.flatten(1, 2)
+    return out
+
+
+def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> torch.Tensor:
+    """q [Hkv, group, n, D] are the last n of the tokens in k, v [Hkv, length, D]; returns the shape of q."""
+    group, count = q.shape[1:3]
+    length = k.shape[1]
+    k, v = (x[:, None].expand(-1, group, -1, -1) for x in (k, v))
+    if count == length:
+        return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    position = torch.arange(length, device=q.device)
+    before = length - count
+    tiles = []
+    for start in range(0, count, _QUERY_TILE):
+        stop = min(start + _QUERY_TILE, count)
+        seen = before + stop
+        mask = position[:seen] <= position[before + start : seen, None]  # [tile, seen]
+        tiles.append(
+            scaled_dot_product_attention(
+                q[:, :, start:stop], k[:, :, :seen], v[:, :, :seen], attn_mask=mask, scale=scale
+            )
+        )
+    return torch.cat(tiles, dim=2)

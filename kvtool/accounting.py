@@ -1,0 +1,220 @@
+"""One pass over a workload: every request through the engine as configured, every token into the ledger."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kvtool.block_lru import BlockLru
+from kvtool.diagnose.causes import CauseBook
+from kvtool.drive import Arrivals, one_at_a_time
+from kvtool.engine.clock import VirtualClock
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine import Engine
+from kvtool.engine.errors import EngineError
+from kvtool.engine.hashing import extend_hashes
+from kvtool.engine.latency import LatencyModel
+from kvtool.engine.runner import DryRunner
+from kvtool.engine.sequential import account
+from kvtool.jobs import Job, JobMaker
+from kvtool.ledger import Entry, Ledger
+from kvtool.progress import Progress
+from kvtool.workload.turn import Source, Turn
+
+Rules = Literal["vllm", "block-lru"]
+Hits = dict[tuple[str, str, int], int]
+"""Hit tokens by group, request id and turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a workload is run: everything that decides the numbers."""
+
+    engine: EngineConfig
+    latency: LatencyModel
+    rules: Rules = "vllm"
+    concurrency: int | None = None
+    use_arrivals: bool = False
+    seed: int = 0
+    limit: int | None = None
+
+    @property
+    def one_at_a_time(self) -> bool:
+        return self.concurrency is None and not self.use_arrivals
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """One line of `--per-request`."""
+
+    id: str
+    group: str
+    prompt_tokens: int
+    hit_tokens: int
+
+
+@dataclass(slots=True)
+class PassResult:
+    """What one pass over the workload found."""
+
+    ledger: Ledger
+    causes: CauseBook
+    ttft_on: array[float] = field(default_factory=lambda: array("d"))
+    ttft_off: array[float] = field(default_factory=lambda: array("d"))
+    rows: list[RequestRow] = field(default_factory=list)
+    refused: int = 0
+    first_refusal: str = ""
+    evictions: int = 0
+    preemptions: int = 0
+    filled_blocks: int = 0
+    peak_used_blocks: int = 0
+    has_text: bool = False
+    partial: bool = False
+    hits: Hits = field(default_factory=dict)
+
+
+class Accountant:
+    """Takes jobs through the engine as configured and writes every token into the ledger."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        maker: JobMaker,
+        *,
+        progress: Progress,
+        explain: bool = True,
+        per_request: bool = False,
+        unlimited_hits: Hits | None = None,
+        keep_hits: bool = False,
+    ) -> None:
+        """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache."""
+        self.plan = plan
+        self.maker = maker
+        self.progress = progress
+        self.explain = explain
+        self.per_request = per_request
+        self.unlimited_hits = unlimited_hits
+        self.keep_hits = keep_hits
+        newline = maker.renderer.tokenizer.newline_mask if explain else None
+        ledger = Ledger(
+            plan.engine.block_size,
+            newline=newline,
+            caching=plan.engine.enable_prefix_caching,
+            whole_prompt_may_hit=plan.rules == "block-lru",
+            find_gaps=explain,
+        )
+        self.result = PassResult(ledger, CauseBook())
+        self._entries: dict[int, Entry] = {}
+        self.engine = Engine(plan.engine, DryRunner(), VirtualClock(plan.latency))
+        unlimited = plan.engine.num_blocks is None
+        self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
+
+    def run(self, source: Source) -> PassResult:
+        """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
+        plan = self.plan
+        try:
+            if plan.rules == "block-lru":
+                one_at_a_time(source.conversations(), self._begin, self._execute_lru, self._end_lru)
+            elif plan.one_at_a_time:
+                one_at_a_time(source.conversations(), self._begin, self._execute, self._end)
+            else:
+                arrivals = Arrivals(
+                    source.conversations(),
+                    self._begin,
+                    self._end_timed,
+                    concurrency=plan.concurrency,
+                    use_arrivals=plan.use_arrivals,
+                )
+                arrivals.run(self.engine)
+        except (KeyboardInterrupt, _LimitReached) as stop:
+            self.result.partial = isinstance(stop, KeyboardInterrupt)
+        result = self.result
+        result.ledger.close()
+        cache = self.engine.cache
+        result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
+        result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
+        result.peak_used_blocks = cache.peak_used
+        result.preemptions = self.engine.scheduler.num_preemptions
+        return result
+
+    def _begin(self, turn: Turn) -> Job | None:
+        if self.plan.limit is not None and self.maker.made >= self.plan.limit:
+            raise _LimitReached
+        job = self.maker.make(turn)
+        if self.plan.rules == "vllm":
+            try:
+                self.engine.scheduler.check_fits(job.request)
+            except EngineError as error:
+                self.result.refused += 1
+                self.result.first_refusal = self.result.first_refusal or error.message
+                return None
+        if job.prompt is not None and job.prompt.text is not None:
+            self.result.has_text = True
+        entry = self.result.ledger.submit(
+            turn.group,
+            job.ids,
+            job.computed_output(),
+            salt=turn.salt,
+            unit=job.unit,
+            num_tokens=job.request.num_prompt_tokens,
+            turn=turn.index,
+        )
+        if entry.gap is not None and job.prompt is not None:
+            self.result.causes.add(turn.group, job.prompt, entry.gap)
+        self._entries[id(job)] = entry
+        return job
+
+    def _execute(self, job: Job) -> None:
+        account(self.engine.scheduler, job.request)
+
+    def _end(self, job: Job) -> None:
+        self._settle(job, job.request.num_cached_tokens)
+        on, off = self._alone(job)
+        self.result.ttft_on.append(on)
+        self.result.ttft_off.append(off)
+
+    def _alone(self, job: Job) -> tuple[float, float]:
+        count, budget = job.request.num_prompt_tokens, self.plan.engine.max_num_batched_tokens
+        latency = self.plan.latency
+        off = latency.prefill_seconds(count, 0, budget)
+        hit = max(job.request.num_cached_tokens, 0)
+        return (latency.prefill_seconds(count, hit, budget) if hit else off), off
+
+    def _end_timed(self, job: Job) -> None:
+        self._settle(job, max(job.request.num_cached_tokens, 0))
+        if job.request.first_token_at is not None:
+            self.result.ttft_on.append(job.request.first_token_at - job.request.arrival)
+
+    def _execute_lru(self, job: Job) -> None:
+        request = job.request
+        if job.unit != 1:
+            hits = self._lru.request([int(block) for block in job.ids])
+            request.num_cached_tokens = min(hits * job.unit, request.num_prompt_tokens)
+        else:
+            extend_hashes(request, self.plan.engine.block_size)
+            hits = self._lru.request(request.block_hashes)
+            request.num_cached_tokens = hits * self.plan.engine.block_size
+        request.outputs = list(request.output_ids or [])
+
+    def _end_lru(self, job: Job) -> None:
+        self._settle(job, job.request.num_cached_tokens)
+        hit = min(job.request.num_cached_tokens, job.request.num_prompt_tokens - 1)
+        budget = self.plan.engine.max_num_batched_tokens
+        self.result.ttft_on.append(self.plan.latency.prefill_seconds(job.request.num_prompt_tokens, hit, budget))
+        self.result.ttft_off.append(self.plan.latency.prefill_seconds(job.request.num_prompt_tokens, 0, budget))
+
+    def _settle(self, job: Job, hit: int) -> None:
+        key = (job.turn.group, job.request.id, job.turn.index)
+        unlimited = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
+        self.result.ledger.settle(self._entries.pop(id(job)), hit, unlimited_hit=unlimited)
+        if self.keep_hits:
+            self.result.hits[key] = hit
+        if self.per_request:
+            row = RequestRow(job.request.id, job.turn.group, job.request.num_prompt_tokens, hit)
+            self.result.rows.append(row)
+        self.progress.advance(1)
+
+
+class _LimitReached(Exception):  # noqa: N818 - a signal, not an error
+    pass

@@ -1,0 +1,62 @@
+"""Differences that a reader does not see: line endings, trailing spaces, Unicode forms, a byte order mark."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kvtool.diagnose.classify import Kind
+
+_CODE = "KV121"
+_FORMAT = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
+)
+_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\t]")
+
+
+@dataclass(frozen=True, slots=True)
+class Normalizer:
+    """One difference that readers do not see, and the function that removes it."""
+
+    kind: Kind
+    apply: Callable[[str], str]
+
+
+def _no_trailing_space(text: str) -> str:
+    return "\n".join(line.rstrip(" \t") for line in text.split("\n"))
+
+
+NORMALIZERS: list[Normalizer] = [  # the mildest first
+    Normalizer(Kind("bom", "byte order mark", _CODE), lambda text: text.removeprefix("\ufeff")),
+    Normalizer(
+        Kind("line_endings", "line endings", _CODE), lambda text: text.replace("\r\n", "\n").replace("\r", "\n")
+    ),
+    Normalizer(Kind("final_newline", "newlines at the end", _CODE), lambda text: text.rstrip("\r\n")),
+    Normalizer(Kind("trailing_space", "spaces at line ends", _CODE), _no_trailing_space),
+    Normalizer(Kind("unicode_form", "Unicode form", _CODE), lambda text: unicodedata.normalize("NFC", text)),
+    Normalizer(Kind("invisible", "invisible characters", _CODE), lambda text: _FORMAT.sub("", text)),
+    Normalizer(Kind("space_kind", "kinds of space", _CODE), lambda text: _SPACES.sub(" ", text)),
+    Normalizer(Kind("whitespace", "whitespace", _CODE), lambda text: " ".join(text.split())),
+]
+
+
+def cosmetic(a: str, b: str) -> list[Normalizer]:
+    """The mildest normalizers that together make two different texts equal; empty where none do."""
+    needed = list(NORMALIZERS)
+    if a == b or normalized(a, needed) != normalized(b, needed):
+        return []
+    for one in reversed(NORMALIZERS):
+        fewer = [other for other in needed if other is not one]
+        if normalized(a, fewer) == normalized(b, fewer):
+            needed = fewer
+    return needed
+
+
+def normalized(text: str, normalizers: Sequence[Normalizer]) -> str:
+    """The text with each normalizer applied in turn."""
+    text = str.__str__(text)
+    for one in normalizers:
+        text = one.apply(text)
+    return text

@@ -1,0 +1,137 @@
+"""Findings: what costs hits, where it stands, and what fixing it gave when it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.classify import OTHER
+from kvtool.ledger import GroupTotals
+
+Severity = Literal["error", "warning", "info"]
+
+_ERROR_POINTS = 0.05
+_WARNING_POINTS = 0.01
+_WORTH_TELLING = 0.01
+"""Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Hit rates of the group and of all, measured by running the engine again on the changed prompts."""
+
+    group_before: float
+    group_after: float
+    total_before: float
+    total_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One diagnosis. `message` never quotes a prompt; `excerpt` does, and is for the terminal only."""
+
+    code: str
+    severity: Severity
+    group: str
+    path: str
+    line: int
+    column: int
+    message: str
+    tokens_lost: int
+    fix: str
+    rerun: Rerun | None = None
+    excerpt: str = ""
+    excerpt_start: int = 0
+    excerpt_stop: int = 0
+
+
+def is_candidate(cause: Cause, group: GroupTotals) -> bool:
+    """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote."""
+    if cause.requests < 2 or cause.blocked < _WORTH_TELLING * group.prompt_tokens or cause.distinct < 2:
+        return False
+    named = cause.slot.variable is not None or cause.kind is not OTHER
+    return named or not cause.slot.part.endswith("(user)")
+
+
+def severity_of(points: float) -> Severity:
+    """By measured gain, never by pattern."""
+    return "error" if points >= _ERROR_POINTS else "warning" if points >= _WARNING_POINTS else "info"
+
+
+def volatile_finding(cause: Cause, rerun: Rerun, *, place: tuple[str, int, int], block_size: int) -> Finding | None:
+    """The finding of a cause whose line was moved to the end in a rerun; None where that won nothing."""
+    gain = rerun.group_after - rerun.group_before
+    declared = cause.origin is not None and cause.origin.stable is True
+    if gain <= 0 and not declared:
+        return None
+    what = cause.kind.name if cause.kind is not OTHER else "text that varies"
+    subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
+    values = f"{cause.distinct:,} values in {cause.requests + 1:,} requests"
+    where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
+    claim = "stands in a segment declared stable" if declared else "stands before shared text"
+    path, line, column = place
+    return Finding(
+        code="KV103" if declared else cause.kind.code,
+        severity="error" if declared else severity_of(gain),
+        group=cause.group,
+        path=path,
+        line=line,
+        column=column,
+        message=f"{subject} {claim}: {values}, first at {where}",
+        tokens_lost=cause.blocked,
+        fix="move its line behind the shared text, to the end of the last message",
+        rerun=rerun,
+        excerpt=cause.excerpt,
+        excerpt_start=cause.value_start,
+        excerpt_stop=cause.value_stop,
+    )
+
+
+def run_findings(groups: Iterable[GroupTotals], *, path: str, block_size: int) -> list[Finding]:
+    """What the run itself shows: evictions, salts, cold starts, prompts too short to share a block."""
+    findings: list[Finding] = []
+    for group in groups:
+
+        def add(code: str, fate: str, message: str, fix: str, group: GroupTotals = group) -> None:
+            tokens = group.fates[fate]
+            share = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
+            if share >= _WORTH_TELLING:
+                findings.append(Finding(code, severity_of(share), group.name, path, 0, 0, message, tokens, fix))
+
+        add(
+            "KV301",
+            "evicted",
+            "evicted before reuse",
+            "raise --capacity; the reachable rate is that of an unlimited cache",
+        )
+        add(
+            "KV302",
+            "isolated",
+            "a cache salt keeps tenants from sharing this prefix",
+            "a decision about security, not about speed",
+        )
+        add(
+            "KV303",
+            "in_flight",
+            "requests of one prefix start together, before it is computed",
+            "send one request first",
+        )
+        shared = group.common_prefix()
+        if group.requests > 1 and 0 < shared < block_size and not group.hit_tokens:
+            message = f"the shared prefix of {shared} tokens is shorter than a block of {block_size}"
+            findings.append(
+                Finding(
+                    "KV203",
+                    "info",
+                    group.name,
+                    path,
+                    0,
+                    0,
+                    message,
+                    shared * (group.requests - 1),
+                    "merge the stable parts at the front",
+                )
+            )
+    return findings

@@ -1,0 +1,106 @@
+"""Bring a workload's conversations to an engine: one at a time, or as they arrive."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+from kvtool.engine.engine import Engine
+from kvtool.engine.request import Request
+from kvtool.jobs import Job
+from kvtool.workload.turn import Conversation, Output, Turn
+
+LOOKAHEAD = 10_000
+"""Conversations that are put in order of arrival together; a log may be out of order by as much."""
+
+Begin = Callable[[Turn], Job | None]
+"""Makes a job of a turn and enters it in the books; None: it is refused, and its conversation ends."""
+
+End = Callable[[Job], None]
+
+
+def one_at_a_time(
+    conversations: Iterator[Conversation], begin: Begin, execute: Callable[[Job], None], end: End
+) -> None:
+    """Finish each request before the next one starts, in the order of the workload."""
+    for conversation in conversations:
+        previous: Output | None = None
+        while (turn := conversation.next_turn(previous)) is not None:
+            job = begin(turn)
+            if job is None:
+                break
+            execute(job)
+            end(job)
+            previous = job.output()
+
+
+class Arrivals:
+    """Feeds an engine with conversations as they arrive, at most `concurrency` of them at once."""
+
+    def __init__(
+        self,
+        conversations: Iterator[Conversation],
+        begin: Begin,
+        end: End,
+        *,
+        concurrency: int | None,
+        use_arrivals: bool,
+    ) -> None:
+        self._conversations = conversations
+        self._begin = begin
+        self._end = end
+        self._concurrency = concurrency
+        self._use_arrivals = use_arrivals
+        self._due: list[tuple[float, int, Conversation, Turn]] = []
+        self._active: dict[int, tuple[Conversation, Job]] = {}
+        self._taken = 0
+
+    def run(self, engine: Engine) -> None:
+        """Until every conversation is over."""
+        start = engine.clock.now()
+        self._look_ahead()
+        while engine.busy or self._due:
+            now = engine.clock.now() - start
+            while self._due and self._due[0][0] <= now and self._may_start():
+                _, _, conversation, turn = heapq.heappop(self._due)
+                self._submit(engine, conversation, turn)
+                self._look_ahead()
+            if engine.busy:
+                for request in engine.step():
+                    self._finish(engine, request, start)
+            elif self._due:
+                engine.clock.wait_until(start + self._due[0][0])
+
+    def _may_start(self) -> bool:
+        return self._concurrency is None or len(self._active) < self._concurrency
+
+    def _look_ahead(self) -> None:
+        """Keep the coming conversations in order of arrival."""
+        most = LOOKAHEAD if self._use_arrivals else max(self._concurrency or 1, 1)
+        while len(self._due) < most:
+            conversation = next(self._conversations, None)
+            if conversation is None:
+                return
+            turn = conversation.next_turn(None)
+            if turn is not None:
+                self._queue(conversation, turn, 0.0)
+
+    def _queue(self, conversation: Conversation, turn: Turn, earliest: float) -> None:
+        arrival = turn.arrival if self._use_arrivals and turn.arrival is not None else 0.0
+        heapq.heappush(self._due, (max(arrival, earliest), self._taken, conversation, turn))
+        self._taken += 1
+
+    def _submit(self, engine: Engine, conversation: Conversation, turn: Turn) -> None:
+        job = self._begin(turn)
+        if job is None:
+            return
+        job.request.arrival = engine.clock.now()
+        engine.add(job.request)
+        self._active[job.request.order] = (conversation, job)
+
+    def _finish(self, engine: Engine, request: Request, start: float) -> None:
+        conversation, job = self._active.pop(request.order)
+        self._end(job)
+        turn = conversation.next_turn(job.output())
+        if turn is not None:
+            self._queue(conversation, turn, engine.clock.now() - start)

@@ -1,0 +1,145 @@
+"""Measured TTFT: real forward passes of the embedded model on this machine, with the prefix cache on and off."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kvtool.drive import one_at_a_time
+from kvtool.engine.clock import WallClock
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine import Engine
+from kvtool.engine.errors import EngineError
+from kvtool.engine.model import Llama
+from kvtool.engine.model_config import ModelConfig
+from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.request import Request
+from kvtool.jobs import Job, JobMaker
+from kvtool.progress import Progress
+from kvtool.workload.turn import Source, Turn
+
+_WARM_UP_TOKENS = 512
+
+
+@dataclass(slots=True)
+class Measured:
+    """Seconds to the first token of each measured request, and why there are not more of them."""
+
+    on: array[float] = field(default_factory=lambda: array("d"))
+    off: array[float] = field(default_factory=lambda: array("d"))
+    hit_tokens: int = 0
+    prompt_tokens: int = 0
+    seconds: float = 0.0
+    complete: bool = False
+    reason: str = ""
+
+
+class _BudgetSpent(Exception):  # noqa: N818 - a signal, not an error
+    pass
+
+
+class Measurement:
+    """Runs a workload's first requests, one at a time, until the budget is spent.
+
+    Each request runs twice: through an engine whose cache remembers the ones before, and through one without a cache.
+    """
+
+    def __init__(
+        self, config: EngineConfig, maker: JobMaker, *, budget: float, limit: int | None, progress: Progress
+    ) -> None:
+        self._maker = maker
+        self._limit = limit
+        self._progress = progress
+        self._budget = budget
+        self.result = Measured()
+        self._vocabulary = maker.renderer.tokenizer.vocab_size
+        model = Llama.random(ModelConfig.tiny(self._vocabulary), seed=0)
+        self._on = self._engine(model, config)
+        self._off = self._engine(model, replace(config, enable_prefix_caching=False))
+        self._rate = self._warm_up()
+        self._deadline = time.monotonic() + budget
+
+    @staticmethod
+    def _engine(model: Llama, config: EngineConfig) -> Engine:
+        return Engine(config, ModelRunner(model, config.block_size, config.num_blocks), WallClock())
+
+    def _warm_up(self) -> float:
+        """Tokens per second of a prefill; its first run pays for what later ones find ready."""
+        config = EngineConfig(block_size=self._on.config.block_size, enable_prefix_caching=False)
+        runner = self._off.runner
+        assert isinstance(runner, ModelRunner)
+        engine = Engine(config, ModelRunner(runner.model, config.block_size), WallClock())
+        ids = np.random.default_rng(0).integers(0, self._vocabulary, _WARM_UP_TOKENS, dtype=np.int32)
+        seconds = 1.0
+        for _ in range(2):
+            request = Request("warm-up", len(ids), prompt_ids=ids, output_ids=[0])
+            seconds = self._time(engine, request)
+        return len(ids) / max(seconds, 1e-6)
+
+    def run(self, source: Source) -> Measured:
+        """Measure until the budget or the workload ends; Ctrl-C keeps what there is."""
+        began = time.monotonic()
+        result = self.result
+        try:
+            one_at_a_time(source.conversations(), self._begin, self._execute, self._end)
+            result.complete = True
+        except (_BudgetSpent, KeyboardInterrupt) as stop:
+            result.reason = result.reason or (
+                "interrupted" if isinstance(stop, KeyboardInterrupt) else "the budget is spent"
+            )
+        result.seconds = time.monotonic() - began
+        return result
+
+    def _begin(self, turn: Turn) -> Job | None:
+        if self._limit is not None and self._maker.made >= self._limit:
+            raise _BudgetSpent
+        if turn.hashed is not None:
+            self.result.reason = "the trace has block hashes, no tokens"
+            raise _BudgetSpent
+        job = self._maker.make(turn)
+        request = job.request
+        try:
+            self._on.scheduler.check_fits(request)
+        except EngineError:
+            return None
+        left = self._deadline - time.monotonic()
+        if left <= 0 or 2 * request.num_prompt_tokens / self._rate > left:
+            if not len(self.result.on):
+                self.result.reason = (
+                    f"the first request ({request.num_prompt_tokens:,} tokens) does not fit {self._budget:g} s"
+                )
+            raise _BudgetSpent
+        assert request.prompt_ids is not None
+        request.prompt_ids = np.mod(request.prompt_ids, self._vocabulary)  # ids of another tokenizer take as long
+        request.output_ids = [token % self._vocabulary for token in request.output_ids or [0]]
+        return job
+
+    def _execute(self, job: Job) -> None:
+        request = job.request
+        cold = Request(request.id, request.num_prompt_tokens, prompt_ids=request.prompt_ids, output_ids=[0])
+        off = self._time(self._off, cold)
+        on = self._time(self._on, request)
+        self._rate = 0.5 * self._rate + 0.5 * request.num_prompt_tokens / max(off, 1e-6)
+        self.result.on.append(on)
+        self.result.off.append(off)
+        self.result.hit_tokens += max(request.num_cached_tokens, 0)
+        self.result.prompt_tokens += request.num_prompt_tokens
+
+    @staticmethod
+    def _time(engine: Engine, request: Request) -> float:
+        """Seconds from submission to the first token; the rest of the answer is computed afterwards."""
+        submitted = engine.clock.now()
+        engine.add(request)
+        while engine.busy:
+            engine.step()
+            if request.first_token_at is not None:
+                request.skip_ahead()
+        assert request.first_token_at is not None
+        return request.first_token_at - submitted
+
+    def _end(self, job: Job) -> None:
+        del job
+        self._progress.advance(1)

@@ -1,0 +1,183 @@
+"""Bytes of an input file, decompressed on the way and checked to be text, with every failure told as a user's error."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import stat
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Protocol
+
+from kvtool.errors import KvtoolError, Place
+
+HEAD = 1 << 16
+"""Bytes that can be looked at before reading; also the size of one read."""
+
+_ZSTD_STEP = 1 << 10  # of compressed input at a time: at the format's highest ratio this gives 32 MiB
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes((0x50 + i, 0x2A, 0x4D, 0x18)) for i in range(16)))
+_UTF8_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_OTHER_KINDS = {
+    b"PK\x03\x04": "a zip archive",
+    b"PAR1": "a Parquet file",
+    b"BZh": "bzip2-compressed",
+    b"\xfd7zXZ": "xz-compressed",
+    b"%PDF-": "a PDF",
+    b"SQLite format 3": "an SQLite database",
+}
+
+
+class Reader(Protocol):
+    """What the record readers need of a file; `io.BufferedReader` is one."""
+
+    def peek(self, size: int = ..., /) -> bytes: ...
+    def read(self, size: int = ..., /) -> bytes: ...
+    def readline(self, size: int = ..., /) -> bytes: ...
+
+
+class _Checked(io.RawIOBase):
+    """Reads through `inner`; what goes wrong on the way becomes a `KvtoolError` that names the file."""
+
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object], name: str) -> None:
+        super().__init__()
+        self._read = read
+        self._close = close
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override] # typeshed: a wider Buffer
+        try:
+            data = self._read(len(buffer))
+        except EOFError as error:
+            raise _damaged(self._name, "it ends in the middle of its compressed data") from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise _damaged(self._name, str(error)) from error
+        except OSError as error:
+            raise KvtoolError(f"cannot read: {error.strerror or error}", place=Place(self._name)) from error
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._close()
+        super().close()
+
+
+class _Zstd:
+    """Decompressed bytes of a zstd file; unlike the library's stream reader it notices that a file was cut short."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        import zstandard
+
+        self._file = file
+        self._name = name
+        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._error = zstandard.ZstdError
+        self._frame = self._new()
+        self._fed = False  # the current frame has seen input
+        self._ready = memoryview(b"")
+
+    def read(self, size: int) -> bytes:
+        while not self._ready:
+            rest = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = self._new()
+                self._fed = False
+            step = rest or self._file.read(_ZSTD_STEP)
+            if not step:
+                if self._fed:
+                    raise EOFError
+                return b""
+            self._fed = True
+            try:
+                self._ready = memoryview(self._frame.decompress(step))
+            except self._error as error:
+                raise _damaged(self._name, str(error)) from error
+        piece, self._ready = self._ready[:size], self._ready[size:]
+        return bytes(piece)
+
+
+def open_bytes(path: str, name: str | None = None) -> io.BufferedReader:
+    """The bytes of a file, decompressed if it begins like a .gz or .zst, without a UTF-8 byte order mark.
+
+    `name` is what errors call it (a spooled stdin). Raises KvtoolError for what cannot be opened and for UTF-16.
+    """
+    name = path if name is None else name
+    file = _open(path, name)
+    try:
+        start = file.peek(4)
+        if start.startswith(_GZIP_MAGIC):
+            unzip = gzip.GzipFile(fileobj=file)
+            raw = _Checked(unzip.read, file.close, name)
+        elif start.startswith(_ZSTD_MAGICS):
+            raw = _Checked(_Zstd(file, name).read, file.close, name)
+        else:
+            raw = _Checked(file.read, file.close, name)
+        reader = io.BufferedReader(raw, HEAD)
+        _skip_mark(reader, name)
+    except BaseException:
+        file.close()
+        raise
+    return reader
+
+
+def refuse_binary(reader: io.BufferedReader, name: str, *, nul_ok: bool = False) -> None:
+    """Raises KvtoolError if the file begins like something that is not text. `nul_ok`: a few NUL bytes are content."""
+    head = reader.peek(HEAD)[:4096]
+    nuls = head.count(0)
+    kind = next((kind for magic, kind in _OTHER_KINDS.items() if head.startswith(magic)), None)
+    if kind is None and nuls and not (nul_ok and nuls * 10 < len(head)):
+        kind = "a binary file (or UTF-16 text)"
+    if kind is not None:
+        raise KvtoolError(
+            f"this is {kind}; kvtool reads UTF-8 text, JSON and JSON lines, also as .gz or .zst", place=Place(name)
+        )
+
+
+def _open(path: str, name: str) -> io.BufferedReader:
+    place = Place(name)
+    try:
+        if stat.S_ISDIR(Path(path).stat().st_mode):
+            raise KvtoolError("this is a directory", hint=f"give its files: {path.rstrip('/')}/*", place=place)
+        return Path(path).open("rb")
+    except FileNotFoundError as error:
+        raise KvtoolError("no such file", hint=_similar(path), place=place) from error
+    except PermissionError as error:
+        raise KvtoolError("permission denied", place=place) from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise KvtoolError(f"cannot open: {reason or error}", place=place) from error
+
+
+def _similar(path: str) -> str | None:
+    """A hint that names the file of the folder whose name is nearest."""
+    from difflib import get_close_matches
+
+    target = Path(path)
+    try:
+        names = [entry.name for entry in target.parent.iterdir()]
+    except (OSError, ValueError):
+        return f"there is no folder `{target.parent}` either"
+    near = get_close_matches(target.name, names, n=1)
+    return f"did you mean `{target.parent / near[0]}`?" if near else None
+
+
+def _skip_mark(reader: io.BufferedReader, name: str) -> None:
+    head = reader.peek(4)[:4]
+    if head.startswith(_UTF16_BOMS):
+        raise KvtoolError(
+            "this is UTF-16 (or UTF-32) text; kvtool reads UTF-8",
+            hint=f"iconv -f UTF-16 -t UTF-8 {name} > new-file",
+            place=Place(name),
+        )
+    if head.startswith(_UTF8_BOM):
+        reader.read(len(_UTF8_BOM))
+
+
+def _damaged(name: str, why: str) -> KvtoolError:
+    return KvtoolError(f"the compressed file is damaged: {why}", place=Place(name))

@@ -1,0 +1,74 @@
+"""Reads the small text files that a workload refers to; what is wrong with one is said with its place."""
+
+from __future__ import annotations
+
+import codecs
+from difflib import get_close_matches
+from pathlib import Path
+
+from kvtool.errors import KvtoolError, Place
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_EXCERPT = 200
+MAX_BYTES = 256 * 1024 * 1024
+
+
+def read_text(path: Path, *, shown: str, place: Place | None = None, limit: int = MAX_BYTES) -> str:
+    """The text of a UTF-8 file, line ends untouched, a byte order mark dropped.
+
+    `shown` is the path as the user knows it; `place` is where the file was asked for (an error about the file as a whole goes there).
+    """
+    try:
+        if path.is_dir():
+            raise KvtoolError(f"`{shown}` is a directory, not a file", place=place)
+        if not path.exists():
+            raise KvtoolError(f"file `{shown}` does not exist", hint=_similar(path, shown), place=place)
+        if not path.is_file():
+            raise KvtoolError(f"`{shown}` is not a regular file", place=place)
+        if path.stat().st_size > limit:
+            raise KvtoolError(f"`{shown}` is larger than {limit // 2**20} MiB", place=place)
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise KvtoolError(f"cannot read `{shown}`: {reason}", place=place) from error
+    return decode(data, shown=shown, place=place)
+
+
+def decode(data: bytes, *, shown: str, place: Place | None = None) -> str:
+    """UTF-8 bytes as text, or an error that says what they are instead."""
+    if not data.strip():
+        raise KvtoolError(f"`{shown}` is empty", place=place)
+    if data.startswith(_UTF16):
+        raise KvtoolError(f"`{shown}` is UTF-16, not UTF-8", hint=_convert("UTF-16", shown), place=place)
+    if b"\0" in data:
+        raise KvtoolError(f"`{shown}` is a binary file, not text", place=place)
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeDecodeError as error:
+        data = data.removeprefix(codecs.BOM_UTF8)
+        before = data[: error.start]
+        line_start = before.rfind(b"\n") + 1
+        line_end = data.find(b"\n", error.start)
+        line = data[line_start : line_end if line_end >= 0 else len(data)].decode("utf-8", "replace").rstrip("\r")
+        column = len(before[line_start:].decode("utf-8")) + 1
+        raise KvtoolError(
+            f"`{shown}` is not UTF-8: byte 0x{data[error.start]:02x}",
+            hint=_convert("LATIN1", shown),
+            place=Place(shown, before.count(b"\n") + 1, column, line if len(line) <= _EXCERPT else None),
+        ) from error
+
+
+def _convert(encoding: str, shown: str) -> str:
+    return f"save it as UTF-8, for example with `iconv -f {encoding} -t UTF-8 {shown}`"
+
+
+def _similar(path: Path, shown: str) -> str | None:
+    """A file that is there and has a similar name, or the first folder that is not."""
+    missing = path
+    while not missing.parent.exists() and missing.parent != missing:
+        missing = missing.parent
+    if missing != path:
+        return f"there is no folder `{missing.name}` in `{missing.parent.name or missing.parent}`"
+    names = [entry.name for entry in path.parent.iterdir()]
+    close = get_close_matches(path.name, names, n=1)
+    return f"did you mean `{shown.removesuffix(path.name)}{close[0]}`?" if close else None

@@ -1,0 +1,112 @@
+"""Guards of the layout: what is installed under which name, and who imports what."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ENGINE = sorted((ROOT / "engine").rglob("*.py"))
+KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
+
+# Accounting must start fast and run where torch is not needed.
+WITHOUT_TORCH = (
+    "block",
+    "cache",
+    "scheduler",
+    "events",
+    "hashing",
+    "request",
+    "step",
+    "config",
+    "free_queue",
+    "runner",
+)
+ENGINE_MAY_IMPORT = {"numpy", "xxhash", "torch", "safetensors", "transformers"}
+KERNELS_MAY_IMPORT = {"torch", "triton"}
+
+
+def imported_modules(source: str) -> Iterator[str]:
+    """Every module that running the source may import, wherever the statement stands; `from a import b` gives `a.b`."""
+    todo: list[ast.AST] = [ast.parse(source)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            todo.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        todo.extend(ast.iter_child_nodes(node))
+
+
+def outsiders(path: Path, allowed: set[str], inside: tuple[str, ...]) -> list[str]:
+    """What the file imports beyond the standard library, the allowed roots and the packages that it may build on."""
+    return [
+        name
+        for name in imported_modules(path.read_text(encoding="utf-8"))
+        if (root := name.partition(".")[0]) not in sys.stdlib_module_names
+        and root not in allowed
+        and not f"{name}.".startswith(tuple(f"{package}." for package in inside))
+    ]
+
+
+def test_imported_modules_sees_every_form() -> None:
+    source = """
+import a.b
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import hidden
+else:
+    import c
+def f():
+    from d import e
+"""
+    assert sorted(imported_modules(source)) == ["a.b", "c", "d.e", "typing.TYPE_CHECKING"]
+
+
+def test_kernels_is_no_regular_package() -> None:
+    """With an __init__.py, a checkout on sys.path would hide PyPI's `kernels`, and transformers would crash."""
+    assert not (ROOT / "kernels" / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("name", ["engine", "kernels"])
+def test_the_packages_are_links_in_the_checkout(name: str) -> None:
+    link = ROOT / "kvtool" / name
+    assert link.is_symlink()
+    assert link.readlink() == Path("..") / name
+
+
+@pytest.mark.parametrize("path", ENGINE, ids=lambda path: path.name)
+def test_engine_stands_alone(path: Path) -> None:
+    """It must run on a GPU machine that has just these libraries."""
+    assert outsiders(path, ENGINE_MAY_IMPORT, ("kvtool.engine", "kvtool.kernels")) == []
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.name)
+def test_kernels_stand_alone(path: Path) -> None:
+    assert outsiders(path, KERNELS_MAY_IMPORT, ("kvtool.kernels",)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in WITHOUT_TORCH if (ROOT / "engine" / f"{name}.py").exists()])
+def test_accounting_imports_no_torch(name: str) -> None:
+    """Neither itself nor through another module of the engine."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        module = todo.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        for imported in imported_modules((ROOT / "engine" / f"{module}.py").read_text(encoding="utf-8")):
+            parts = imported.split(".")
+            assert parts[0] not in ("torch", "transformers", "safetensors"), f"engine/{module}.py imports {imported}"
+            assert parts[:2] != ["kvtool", "kernels"], f"engine/{module}.py imports {imported}"
+            if parts[:2] == ["kvtool", "engine"] and len(parts) > 2:
+                todo.append(parts[2])
