@@ -4,7 +4,8 @@ Why that is exact: a byte-level pre-tokenizer cuts the text with one regular exp
 branch can match across a place, and no branch that ends there looks at what follows, the words on each side are the same with and
 without the other side. Added tokens are found before that; they are safe as long as none contains a line break (for the
 cuts inside lines: a space) or takes in neighbouring white space. NFC leaves such places alone because an ASCII character never
-composes with what precedes it.
+composes with what precedes it. A control token is such a place of itself, for nearly every tokenizer: what stands before it and
+what follows are encoded apart in any case.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _BEFORE_NEWLINE = re.compile(r"\n(?<=[^\s\u180e]\n)")
 # GPT-2 leaves the last character of white space to the next word, so its lines are cut before their line breaks instead.
 _INSIDE_LINE = re.compile(r"[^\s\u180e] |[0-9][A-Za-z]")
 # A word may begin with a space but never go on across one; digits and letters never share a word.
+
+_DIGIT = re.compile("[0-9]")
+_MAX_CONTROLS = 200
+_LOCAL_PRE_TOKENIZERS = frozenset(
+    {"ByteLevel", "Split", "Digits", "BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Punctuation"}
+)
 
 _NEWLINE_BRANCHES = frozenset({r"\s*[\r\n]+", r"\s*[\r\n]"})
 _SPACE_BRANCHES = frozenset({r"\s+(?!\S)", r"\s+"})
@@ -57,20 +64,26 @@ _NO_SPACE_PATTERNS = frozenset({r"\p{N}", r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where to cut: `lines` finds line breaks, `offset` is how far after its match's start a cut lies; None: nowhere."""
+    """Where to cut: `offset` characters after the start of each match of `lines`, and before each match of `controls`."""
 
     lines: re.Pattern[str] | None = None
     offset: int = 0
     inside: re.Pattern[str] | None = None
+    controls: re.Pattern[str] | None = None
 
     def starts(self, text: str) -> list[int]:
         """The first characters of the pieces of `text`, in order; `[0]` where it cannot be cut, `[]` where it is empty."""
         if not text:
             return []
         starts = [0]
+        offset = self.offset
         if self.lines is not None:
-            offset = self.offset
             starts += [at for match in self.lines.finditer(text) if (at := match.start() + offset)]
+        if self.controls is not None:
+            count = len(starts)
+            starts += [at for match in self.controls.finditer(text) if (at := match.start())]
+            if count < len(starts):
+                starts = sorted(set(starts))
         if self.inside is None or len(text) <= _LONG:
             return starts
         return self._shorter(text, starts, self.inside)
@@ -88,32 +101,60 @@ class Cuts:
 
 
 def find_cuts(spec: Mapping[str, object]) -> Cuts:
-    """The cuts that a tokenizer.json allows; none where its pre-tokenizer is not one of the known ones."""
-    if not _normalizer_is_local(spec.get("normalizer")):
-        return Cuts()
+    """The cuts that a tokenizer.json allows; none where its parts are not known ones."""
     added = _objects(spec.get("added_tokens"))
     if any(entry.get(flag) for entry in added for flag in ("lstrip", "rstrip", "single_word")):
         return Cuts()
+    pre_tokenizer = spec.get("pre_tokenizer")
+    controls = _control_tokens(added) if _is_local(pre_tokenizer) else None
+    kind = _pattern_kind(pre_tokenizer) if _is_nfc(spec.get("normalizer")) else None
     contents = [str(entry.get("content", "")) for entry in added]
-    if any("\n" in content or "\r" in content for content in contents):
-        return Cuts()
+    if kind is None or any("\n" in content or "\r" in content for content in contents):
+        return Cuts(controls=controls)
     # A cut after a digit or before a space lies inside an added token only if that holds such a pair itself.
     inside = None if any(_INSIDE_LINE.search(f"x{content}") for content in contents) else _INSIDE_LINE
-    kind = _pattern_kind(spec.get("pre_tokenizer"))
     if kind == "gpt2":
-        return Cuts(_BEFORE_NEWLINE, 0, inside)
-    if kind == "newline":
-        return Cuts(_AFTER_NEWLINE, 1, inside)
-    return Cuts()
+        return Cuts(_BEFORE_NEWLINE, 0, inside, controls)
+    return Cuts(_AFTER_NEWLINE, 1, inside, controls)
 
 
-def _normalizer_is_local(normalizer: object) -> bool:
+def _control_tokens(added: Sequence[Mapping[str, object]]) -> re.Pattern[str] | None:
+    """Matches control tokens, at which a text is always cut.
+
+    One that begins with a character that no added token has further inside cannot lie within another match: at each place
+    where it is written, some added token begins. Reserved ones, which have a number, are left out: hundreds, and never used.
+    """
+    contents = [str(entry.get("content", "")) for entry in added]
+    inner = set("".join(content[1:] for content in contents))
+    chosen = [
+        content
+        for entry, content in zip(added, contents, strict=True)
+        if content and content[0] not in inner and entry.get("normalized") is False and not _DIGIT.search(content)
+    ]
+    return re.compile("|".join(map(re.escape, chosen))) if 0 < len(chosen) <= _MAX_CONTROLS else None
+
+
+def _is_local(pre_tokenizer: object) -> bool:
+    """Whether the pre-tokenizer treats what stands between two added tokens without a look at where that is."""
+    if pre_tokenizer is None:
+        return True
+    if not isinstance(pre_tokenizer, dict):
+        return False
+    if pre_tokenizer.get("type") == "Sequence":
+        return all(map(_is_local, _objects(pre_tokenizer.get("pretokenizers"))))
+    if pre_tokenizer.get("type") == "Metaspace":
+        return pre_tokenizer.get("prepend_scheme") in ("always", "never")
+    return pre_tokenizer.get("type") in _LOCAL_PRE_TOKENIZERS
+
+
+def _is_nfc(normalizer: object) -> bool:
+    """Whether the normalizer is none, or NFC."""
     if normalizer is None:
         return True
     if not isinstance(normalizer, dict):
         return False
     if normalizer.get("type") == "Sequence":
-        return all(_normalizer_is_local(step) for step in _objects(normalizer.get("normalizers")))
+        return all(_is_nfc(step) for step in _objects(normalizer.get("normalizers")))
     return normalizer.get("type") == "NFC"
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from kvtool.align import Run, align, common_prefix
 from kvtool.diagnose.classify import OTHER, Kind, classify_in
+from kvtool.diagnose.cosmetic import CODE as COSMETIC_CODE
 from kvtool.diagnose.cosmetic import Normalizer, cosmetic, normalized
 from kvtool.prompt import Ids, Prompt
 from kvtool.text import Traced
@@ -72,7 +73,8 @@ class Difference:
 class Change:
     """A change of both prompts, carried out and measured: text moved to the end, or `normalize` where that suffices.
 
-    `places` says how many stretches were moved; `line_a`, `line_b` where the first one stands.
+    `places` says how many stretches were moved; `line_a`, `line_b` where the first one stands. `result` describes the texts after
+    `normalize`.
     """
 
     unit: Literal["line", "sentence", "normalize"]
@@ -81,6 +83,7 @@ class Change:
     line_b: int
     reuse: Reuse
     gained_blocks: int
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +199,7 @@ def diff_prompts(
     changes: tuple[Change, ...] = ()
     at_end = False
     if first is not None and texts is not None:
-        at_end = texts.at_end()
+        at_end = first.kind.code != COSMETIC_CODE and texts.at_end()
         if encode is not None:
             changes = _changes(texts, unseen, reuse, block_size, encode)
     return PromptDiff(
@@ -253,8 +256,8 @@ def _kind(texts: Texts, region: Region) -> tuple[Kind, Range, Range]:
     if region.a[0] == region.a[1] or region.b[0] == region.b[1]:
         return ONE_SIDED, region.a, region.b
     chunk = texts.chunks(region)[0]
-    line_a, line_b = texts.a[slice(*region.a)], texts.b[slice(*region.b)]
-    if unseen := cosmetic(line_a, line_b):
+    head = texts.lines_of(region)
+    if unseen := cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)]):
         return unseen[0].kind, chunk.a, chunk.b
     kind_a, *value_a = classify_in(texts.a, *chunk.a)
     kind_b, *value_b = classify_in(texts.b, *chunk.b)
@@ -278,17 +281,21 @@ def _changes(
 ) -> tuple[Change, ...]:
     """Changes carried out in both texts and measured: the first difference alone, then all differences."""
 
-    def measured(unit: Literal["line", "sentence", "normalize"], places: int, a: str, b: str) -> Change:
+    def measured(
+        unit: Literal["line", "sentence", "normalize"], places: int, a: str, b: str, result: str = ""
+    ) -> Change:
         ids_a, ids_b = encode(Traced(a)).ids, encode(Traced(b)).ids
         reuse = _reuse(ids_a, ids_b, block_size)
-        return Change(unit, places, line_a, line_b, reuse, reuse.blocks - before.blocks)
+        return Change(unit, places, line_a, line_b, reuse, reuse.blocks - before.blocks, result)
 
     region = texts.regions[0]
+    head = texts.lines_of(region)
     line_a, line_b = texts.a.count("\n", 0, region.a[0]) + 1, texts.b.count("\n", 0, region.b[0]) + 1
     if not unseen:  # the prompts differ in more; the first difference may still be one that nobody sees
-        unseen = cosmetic(texts.a[slice(*region.a)], texts.b[slice(*region.b)])
+        unseen = cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)])
     if unseen:
-        return (measured("normalize", 1, normalized(texts.a, unseen), normalized(texts.b, unseen)),)
+        result = " and ".join(one.result for one in unseen)
+        return (measured("normalize", 1, normalized(texts.a, unseen), normalized(texts.b, unseen), result),)
     if texts.at_end():
         return ()
     unit, first, everything = moved_ranges(texts)

@@ -18,13 +18,14 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from kvtool.text import Mark, Origin, Traced, concat, marks_of
+from kvtool.text import Mark, Origin, Traced, concat
 from kvtool.traced_json import traced_json
 
 MAX_OUTPUT = 64 * 1024 * 1024
 MAX_STEPS = 5_000_000
 _WIDTH = re.compile(r"\d+")
 _NESTED = re.compile(r"\{[^{}]*\{")
+_DICT_NAMES = frozenset(dir(dict))
 _TRACED_ONLY = frozenset(dir(Traced)) - frozenset(dir(str))
 
 
@@ -102,8 +103,13 @@ class TracedEnvironment(ImmutableSandboxedEnvironment):
         """Start and end in the source of the `{{ … }}` whose expression begins with this token; given once."""
         return self._spans.pop(id(token), None)
 
-    def add_expression(self, node: nodes.Node, span: tuple[int, int]) -> None:
-        self._expressions[id(node)] = self._add_origin(span[0], span[1], _variable(node))
+    def add_expression(self, node: nodes.Expr, span: tuple[int, int]) -> nodes.Expr:
+        """Note where an expression stands; a constant text becomes template text there and then."""
+        number = self._add_origin(span[0], span[1], _variable(node))
+        if isinstance(node, nodes.Const) and isinstance(node.value, str):
+            return nodes.TemplateData(self.traced(number, node.value), lineno=node.lineno)
+        self._expressions[id(node)] = number
+        return node
 
     def expression(self, node: nodes.Node) -> int:
         """The number of an expression's origin; one without a `{{` (`{% print x %}`) stands at the start of its line."""
@@ -136,9 +142,13 @@ class TracedEnvironment(ImmutableSandboxedEnvironment):
         """The output of expression `number`: it keeps the origins it has; the rest of it stands at the expression."""
         text = value if isinstance(value, str) else str(value)
         origin = self.origins[number]
+        if not isinstance(text, Traced):
+            return Traced(text, (Mark(len(text), origin, 0),))
+        if all(mark[1] is not None for mark in text.marks):
+            return text
         marks: list[Mark] = []
         offset = 0
-        for mark in marks_of(text):
+        for mark in text.marks:
             marks.append(Mark(mark.length, origin, offset) if mark.origin is None else mark)
             offset += mark.length
         return Traced(text, marks)
@@ -177,6 +187,8 @@ class TracedEnvironment(ImmutableSandboxedEnvironment):
     # What a template may do
 
     def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is dict and attribute in obj and attribute not in _DICT_NAMES:
+            return obj[attribute]  # what Jinja finds too, after an exception
         if isinstance(obj, Traced) and attribute in _TRACED_ONLY:
             return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
@@ -242,9 +254,7 @@ class _Parser(Parser):
     def parse_tuple(self, *args: Any, **kwargs: Any) -> Any:
         span = self.environment.span_of(self.stream.current)
         node = super().parse_tuple(*args, **kwargs)
-        if span is not None:
-            self.environment.add_expression(node, span)
-        return node
+        return node if span is None else self.environment.add_expression(node, span)
 
     def parse_for(self) -> nodes.For:
         node = super().parse_for()

@@ -16,7 +16,7 @@ from kvtool.render import Renderer
 from kvtool.workload.turn import Ids, Output, Turn
 
 _EMPTY: Ids = np.empty(0, dtype=np.int32)
-_SYLLABLES = "ba be bo da de di do fa fe fi ga go ka ke ki la le li lo ma me mi mo na ne ni no pa pe po ra re ri ro sa se si so ta te ti to va ve vi vo".split()
+_SYLLABLES = [first + second for first in "bdfgklmnprstv" for second in "aeio"]
 
 
 @dataclass(slots=True)
@@ -26,8 +26,8 @@ class Job:
     turn: Turn
     prompt: Prompt | None
     request: Request
-    ids: np.ndarray[tuple[int], np.dtype[np.int32]] | np.ndarray[tuple[int], np.dtype[np.int64]]
-    """The prompt's tokens or, for a trace of hashes, the ids of its blocks."""
+    ids: Ids
+    """The prompt's tokens or, for a trace of hashes, a number for each of its blocks."""
     unit: int
     """Tokens that one id stands for."""
     output_text: str
@@ -65,6 +65,7 @@ class JobMaker:
         self.default_output_tokens = default_output_tokens
         self.transform = transform
         self.made = 0
+        self._block_numbers: dict[int, int] = {}
 
     def make(self, turn: Turn) -> Job:
         """The job of a turn; its request is not submitted yet."""
@@ -81,7 +82,9 @@ class JobMaker:
                 max_tokens=max(turn.output_tokens or self.default_output_tokens, 1),
                 cache_salt=turn.salt,
             )
-            return Job(turn, None, request, np.asarray(hashed.hash_ids, dtype=np.int64), hashed.block_size, "")
+            numbers = self._block_numbers
+            ids = [numbers.setdefault(block, len(numbers)) for block in hashed.hash_ids]
+            return Job(turn, None, request, np.asarray(ids, dtype=np.int32), hashed.block_size, "")
         prompt = self.renderer.prompt(turn)
         text, output = self._answer(turn)
         request = Request(

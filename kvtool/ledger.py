@@ -1,7 +1,7 @@
 """The ledger: every prompt token has exactly one fate, and the fates of a request sum to its prompt tokens.
 
-The fates come from a ladder: the same requests are accounted for again under ever kinder rules, and a token's fate is the first rung
-on which it becomes a hit. Rungs that cannot differ in a configuration are absent.
+The fates come from a ladder: the same requests are accounted for again under ever kinder rules, and a token's fate is the first
+rung on which it becomes a hit. Rungs that cannot differ in a configuration are absent.
 
 ====================  ================================================================================================
 hit                   the engine as configured reused it

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kvtool.align import common_prefix
 
-Ids = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
 
 
 class Node:

@@ -38,7 +38,7 @@ def text_of(turn: Turn) -> str:
 
 
 def texts(name: str) -> list[str]:
-    return [text_of(turn) for turn in turns(load_yaml_workload(ROOT / name))]
+    return [text_of(turn) for turn in turns(load_yaml_workload(str(ROOT / name)))]
 
 
 def shared(found: list[str]) -> int:
@@ -56,7 +56,7 @@ def test_begins_with_its_lesson(name: str) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_group_renders(name: str) -> None:
     document = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
-    found = list(turns(load_yaml_workload(ROOT / name)))
+    found = list(turns(load_yaml_workload(str(ROOT / name))))
     assert {turn.group for turn in found} == {group["name"] for group in document["groups"]}
     for turn in found:
         assert text_of(turn).strip()
@@ -70,7 +70,7 @@ def test_every_group_renders(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_two_passes_give_the_same_texts(name: str) -> None:
-    source = load_yaml_workload(ROOT / name)
+    source = load_yaml_workload(str(ROOT / name))
     assert [text_of(turn) for turn in turns(source)] == [text_of(turn) for turn in turns(source)]
 
 
@@ -126,19 +126,17 @@ def test_a_request_id_parts_prompts_that_are_else_those_of_few_shot() -> None:
 
 @pytest.mark.parametrize("name", ["multi-turn-chat.yaml", "agent-loop.yaml"])
 def test_each_turn_of_a_session_extends_the_turn_before(name: str) -> None:
-    for conversation in load_yaml_workload(ROOT / name).conversations():
-        history: list[str] = []
-        turn = conversation.next_turn(None)
-        while turn is not None:
-            text = text_of(turn)
-            assert not history or text.startswith(history[-1] + "\nassistant: ")
-            history.append(text)
-            turn = conversation.next_turn(Output("Done.", np.arange(2, dtype=np.int32)))
-        assert len(history) == len(set(history)) > 1
+    sessions: dict[str | None, list[str]] = {}
+    for turn in turns(load_yaml_workload(str(ROOT / name))):
+        sessions.setdefault(turn.session, []).append(text_of(turn))
+    assert None not in sessions
+    for history in sessions.values():
+        assert len(history) > 1
+        assert all(later.startswith(earlier + "\nassistant: An answer") for earlier, later in pairwise(history))
 
 
 def test_agents_get_tools_and_a_new_result_in_each_turn() -> None:
-    for turn in turns(load_yaml_workload(ROOT / "agent-loop.yaml")):
+    for turn in turns(load_yaml_workload(str(ROOT / "agent-loop.yaml"))):
         assert turn.tools
         assert turn.messages is not None
         results = [message["content"] for message in turn.messages if message["content"].startswith("Result of ")]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kvtool.diagnose.classify import Kind
 
-_CODE = "KV121"
+CODE = "KV121"
 _FORMAT = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
 )
@@ -18,9 +18,10 @@ _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\t]")
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """One difference that readers do not see, and the function that removes it."""
+    """One difference that readers do not see, the function that removes it, and how the result is described."""
 
     kind: Kind
+    result: str
     apply: Callable[[str], str]
 
 
@@ -29,16 +30,34 @@ def _no_trailing_space(text: str) -> str:
 
 
 NORMALIZERS: list[Normalizer] = [  # the mildest first
-    Normalizer(Kind("bom", "byte order mark", _CODE), lambda text: text.removeprefix("\ufeff")),
     Normalizer(
-        Kind("line_endings", "line endings", _CODE), lambda text: text.replace("\r\n", "\n").replace("\r", "\n")
+        Kind("bom", "byte order mark", CODE), "without the byte order mark", lambda text: text.removeprefix("\ufeff")
     ),
-    Normalizer(Kind("final_newline", "newlines at the end", _CODE), lambda text: text.rstrip("\r\n")),
-    Normalizer(Kind("trailing_space", "spaces at line ends", _CODE), _no_trailing_space),
-    Normalizer(Kind("unicode_form", "Unicode form", _CODE), lambda text: unicodedata.normalize("NFC", text)),
-    Normalizer(Kind("invisible", "invisible characters", _CODE), lambda text: _FORMAT.sub("", text)),
-    Normalizer(Kind("space_kind", "kinds of space", _CODE), lambda text: _SPACES.sub(" ", text)),
-    Normalizer(Kind("whitespace", "whitespace", _CODE), lambda text: " ".join(text.split())),
+    Normalizer(
+        Kind("line_endings", "line endings", CODE),
+        "with one kind of line ending",
+        lambda text: text.replace("\r\n", "\n").replace("\r", "\n"),
+    ),
+    Normalizer(
+        Kind("final_newline", "newlines at the end", CODE),
+        "without newlines at the end",
+        lambda text: text.rstrip("\r\n"),
+    ),
+    Normalizer(Kind("trailing_space", "spaces at line ends", CODE), "without spaces at line ends", _no_trailing_space),
+    Normalizer(
+        Kind("unicode_form", "Unicode form", CODE),
+        "in one Unicode form (NFC)",
+        lambda text: unicodedata.normalize("NFC", text),
+    ),
+    Normalizer(
+        Kind("invisible", "invisible characters", CODE),
+        "without invisible characters",
+        lambda text: _FORMAT.sub("", text),
+    ),
+    Normalizer(
+        Kind("space_kind", "kinds of space", CODE), "with one kind of space", lambda text: _SPACES.sub(" ", text)
+    ),
+    Normalizer(Kind("whitespace", "whitespace", CODE), "with the same whitespace", lambda text: " ".join(text.split())),
 ]
 
 

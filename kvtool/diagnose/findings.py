@@ -45,6 +45,9 @@ class Finding:
     excerpt: str = ""
     excerpt_start: int = 0
     excerpt_stop: int = 0
+    in_source: bool = False
+    """Whether path, line and column point into text that people edit (a template, a prompt file), not into a log."""
+    width: int = 1
 
 
 def is_candidate(cause: Cause, group: GroupTotals) -> bool:
@@ -86,6 +89,10 @@ def volatile_finding(cause: Cause, rerun: Rerun, *, place: tuple[str, int, int],
         excerpt=cause.excerpt,
         excerpt_start=cause.value_start,
         excerpt_stop=cause.value_stop,
+        in_source=not cause.slot.logged and line > 0,
+        width=cause.origin.width
+        if cause.slot.variable and cause.origin is not None
+        else cause.value_stop - cause.value_start,
     )
 
 

@@ -78,7 +78,7 @@ def _totals(console: Console, diff: PromptDiff) -> None:
         put(console, f"  {'Differs':<{_LABEL - 2}}{first.removeprefix('first difference: ')} on")
     lost = f"{_plural(diff.lost_tokens, 'token')}, {_plural(diff.lost_blocks, 'block')}"
     if diff.first is not None:
-        lost += f"; {diff.same_tokens:,} of those tokens are the same text"
+        lost += f"; {diff.same_tokens:,} of those tokens {'is' if diff.same_tokens == 1 else 'are'} the same text"
     label = "Lost" if diff.first is not None else "Computed"
     for line in fold(f"  {label:<{_LABEL - 2}}{lost}", console.width, indent=_LABEL):
         put(console, line)
@@ -201,12 +201,12 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
     if diff.first is None and diff.length_b and diff.lost_tokens and diff.relation != "a_begins_b":
         said.append((_unavoidable(diff), ""))
     if diff.cosmetic:
-        said.append((f"The prompts differ only in {' and '.join(diff.cosmetic)}.", ""))
+        said.append((f"The only difference: {' and '.join(diff.cosmetic)}.", ""))
     before = 0
     for change in diff.changes:
         if change is diff.changes[0] or change.gained_blocks > before:
-            text, code = _change(diff, change, b)
-            said.append((text, code if change is diff.changes[0] else ""))
+            code = diff.first.kind.code if diff.first is not None and change is diff.changes[0] else ""
+            said.append((_change(change, b, console.width - 5 - len(code)), code))
         before = max(before, change.gained_blocks)
     if diff.at_end:
         said.append(("The difference is at the end already: no gain from moving it.", ""))
@@ -225,32 +225,28 @@ def _unavoidable(diff: PromptDiff) -> str:
     return f"The last {tokens} are computed again in any case: a prompt's last token always is, and with it its block."
 
 
-def _change(diff: PromptDiff, change: Change, b: str) -> tuple[str, str]:
-    code = diff.first.kind.code if diff.first is not None else ""
+def _change(change: Change, b: str, room: int) -> str:
     if change.unit == "normalize":
-        name = diff.first.kind.name if diff.first is not None and not diff.cosmetic else " and ".join(diff.cosmetic)
-        what = f"The same {name} in both"
+        what = change.result[:1].upper() + change.result[1:]
     elif change.places > 1:
-        what = f"Move all {change.places} differing {change.unit}s to the end"
+        every = "both" if change.places == 2 else f"all {change.places:,}"
+        what = f"Move {every} differing {change.unit}s to the end"
     else:
-        line = f"line {change.line_a}"
+        line = f"line {change.line_a:,}"
         if change.line_a != change.line_b:
-            line += f" (line {change.line_b} of {b})"
+            line += f" (line {change.line_b:,} of {b})"
         what = f"Move {line if change.unit == 'line' else 'the sentence in ' + line} to the end"
     if change.gained_blocks <= 0:
-        kept = "" if not change.gained_blocks else f", {change.gained_blocks:,} blocks"
-        return f"{what}: no gain{kept}", code
-    return (
-        f"{what}: {change.reuse.tokens:,} tokens reusable, {change.reuse.blocks:,} blocks (+{change.gained_blocks:,})",
-        code,
-    )
+        return f"{what}: no gain" + (f" ({change.gained_blocks:,} blocks)" if change.gained_blocks else "")
+    tokens, blocks = _plural(change.reuse.tokens, "token"), _plural(change.reuse.blocks, "block")
+    result = f"{what}: {tokens} reusable, {blocks} (+{change.gained_blocks:,})"
+    return result if cell_width(result) <= room else result.replace(" reusable,", ",")
 
 
 def print_tokens(console: Console, diff: PromptDiff, a: Ids, b: Ids, token_text: Callable[[int], str]) -> None:
     """Ids and texts of the tokens around the first difference, side by side."""
     plain = ascii_only(console)
-    start = max(diff.common - _LEGEND_EQUAL = [("=", "reusable"), ("~", "same text, computed again"), ("#", "in the second prompt only")]
-_CONTEXT_BEFORE, 0)
+    start = max(diff.common - _CONTEXT_BEFORE, 0)
     rows: list[tuple[str, ...]] = []
     for at in range(start, min(diff.common + _CONTEXT_AFTER, max(len(a), len(b)))):
         sides = [

@@ -34,7 +34,7 @@ _BELONGS = {
 }
 _ELSEWHERE = {
     ("output_tokens", "generate"): "write it inside `generate`",
-    ("requests", "generate"): "there are `prefixes` × `per_prefix` of them",
+    ("requests", "generate"): "there are `prefixes` times `per_prefix` of them",
     ("requests", "import"): "use `limit`",
     ("arrival", "import"): "a log brings its own timestamps",
     ("raw", "messages"): "write it in the message",

@@ -8,7 +8,7 @@ import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from kvtool.errors import KvtoolError, Place
 
@@ -28,14 +28,6 @@ _OTHER_KINDS = {
     b"%PDF-": "a PDF",
     b"SQLite format 3": "an SQLite database",
 }
-
-
-class Reader(Protocol):
-    """What the record readers need of a file; `io.BufferedReader` is one."""
-
-    def peek(self, size: int = ..., /) -> bytes: ...
-    def read(self, size: int = ..., /) -> bytes: ...
-    def readline(self, size: int = ..., /) -> bytes: ...
 
 
 class _Checked(io.RawIOBase):
@@ -118,7 +110,7 @@ def open_bytes(path: str, name: str | None = None) -> io.BufferedReader:
             raw = _Checked(_Zstd(file, name).read, file.close, name)
         else:
             raw = _Checked(file.read, file.close, name)
-        reader = io.BufferedReader(raw, HEAD)
+        reader: io.BufferedReader = io.BufferedReader(raw, HEAD)
         _skip_mark(reader, name)
     except BaseException:
         file.close()

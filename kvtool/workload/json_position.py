@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from json.decoder import JSONDecoder, scanstring
+from json import JSONDecoder
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
@@ -34,7 +34,7 @@ def character_start(text: str, quote: int, offset: int) -> int:
     if text[quote : quote + 1] != '"':
         raise ValueError("not a string")
     at, decoded = quote + 1, 0
-    end = scanstring(text, at, False)[1] - 1
+    end = _end(text, quote) - 1
     for escape in _ESCAPE.finditer(text, at, end):
         plain = escape.start() - at
         if decoded + plain >= offset:
@@ -62,7 +62,7 @@ def _member(text: str, at: int, wanted: str) -> int:
     found = -1
     at = _enter(text, at, "{")
     while text[at : at + 1] == '"':
-        key, at = scanstring(text, at + 1, False)
+        key, at = _DECODER.raw_decode(text, at)
         at = _space(text, _space(text, at) + 1)  # over the colon
         if key == wanted:
             found = at
@@ -89,5 +89,11 @@ def _enter(text: str, at: int, bracket: str) -> int:
 
 def _next(text: str, at: int) -> int:
     """The start of what follows the value at `at` and its comma."""
-    at = _space(text, _DECODER.raw_decode(text, at)[1])
+    at = _space(text, _end(text, at))
     return _space(text, at + 1) if text[at : at + 1] == "," else at
+
+
+def _end(text: str, at: int) -> int:
+    """Where the value at `at` ends."""
+    end: int = _DECODER.raw_decode(text, at)[1]
+    return end

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
+from types import TracebackType
 
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.text import Traced
@@ -18,21 +17,34 @@ MOST_ENTRIES = 1_000_000
 """Of a list that a Zipf pick is made from: its weights are kept in memory."""
 
 
+class Guard:
+    """Takes the KvtoolErrors of a `with` block into a list."""
+
+    def __init__(self, problems: list[KvtoolError]) -> None:
+        self._problems = problems
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, ProblemsError):
+            self._problems += error.errors
+        elif isinstance(error, KvtoolError):
+            self._problems.append(error)
+        return isinstance(error, KvtoolError)
+
+
 @dataclass(slots=True)
 class Loading:
     document: Document
     seed: int
     problems: list[KvtoolError] = field(default_factory=list)
 
-    @contextmanager
-    def guard(self) -> Iterator[None]:
-        """Note a mistake and go on, so that all of them are said at once."""
-        try:
-            yield
-        except ProblemsError as several:
-            self.problems += several.errors
-        except KvtoolError as error:
-            self.problems.append(error)
+    def guard(self) -> Guard:
+        """Note a mistake in the block and go on after it, so that all of them are said at once."""
+        return Guard(self.problems)
 
     def resolve(self, path: str) -> str:
         """A path of the workload file, which counts from the folder of that file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -98,3 +99,178 @@ class LogSource:
                 raise first_error
             named = self._paths[0] if self._paths else "the list of files"
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
+
+    def _turns(self) -> Iterator[Sequence[Turn] | KvtoolError]:
+        """The turns of each record of each file; the error of each one that is skipped."""
+        ordinal = 0
+        for path in self._paths:
+            if self._is_plain(path):
+                self.formats[path] = TEXT_FORMAT
+                yield [read_prompt(self._file(path), path, self._group(path) if self._group else PLAIN_GROUP)]
+                continue
+            for found in self._records(path, ordinal):
+                ordinal += 1
+                yield found
+
+    def _records(self, path: str, ordinal: int) -> Iterator[Sequence[Turn] | KvtoolError]:
+        group = self._group(path) if self._group else default_group(path)
+        names: dict[str, None] = {}
+        good = line = nth = 0
+        with open_bytes(self._file(path), path) as reader:
+            refuse_binary(reader, path)
+            for raw in read_records(reader):
+                nth = nth + 1 if raw.line == line else 1
+                line = raw.line
+                ordinal += 1
+                label = str(line) if nth == 1 else f"{line}.{nth}"
+                where = Where(path, line, raw.column, label, ordinal, group, self._options.trace_block_size)
+                found = _read(raw, where, self._format, good)
+                if isinstance(found, KvtoolError):
+                    if self._options.on_bad_line == "error":
+                        raise found
+                    yield found
+                    continue
+                good += 1
+                name, turns = found
+                if name not in names:
+                    names[name] = None
+                    self.formats[path] = ", ".join(names)
+                yield turns
+
+    def _first_arrival(self, path: str) -> float | None:
+        """The time of the first good record of a log; problems are for the pass itself to tell."""
+        if self._is_plain(path):
+            return None
+        try:
+            for found in self._records(path, 0):
+                if not isinstance(found, KvtoolError):
+                    return found[0].arrival
+        except KvtoolError:
+            pass
+        return None
+
+    def _is_plain(self, path: str) -> bool:
+        name = path.lower().removesuffix(".gz").removesuffix(".zst")
+        return self._options.format == TEXT_FORMAT or (self._options.format is None and name.endswith(PLAIN_SUFFIXES))
+
+    def _file(self, path: str) -> str:
+        """The path to read: for what can be read only once (stdin, a pipe), a temporary file with all of it."""
+        if path in self._spooled:
+            return self._spooled[path]
+        if path != STDIN:
+            try:
+                once = not (stat.S_ISREG(mode := Path(path).stat().st_mode) or stat.S_ISDIR(mode))
+            except (OSError, ValueError):
+                once = False  # opening it tells what is wrong
+            if not once:
+                return path
+        with tempfile.NamedTemporaryFile(prefix="kvtool-", delete=False) as copy:
+            weakref.finalize(self, _remove, copy.name)
+            try:
+                if path == STDIN:
+                    if sys.stdin is None or sys.stdin.closed:
+                        raise KvtoolError("standard input is closed", place=Place(path))
+                    shutil.copyfileobj(sys.stdin.buffer, copy)
+                else:
+                    with Path(path).open("rb") as pipe:
+                        shutil.copyfileobj(pipe, copy)
+            except OSError as error:
+                raise KvtoolError(f"cannot read: {error.strerror or error}", place=Place(path)) from error
+        self._spooled[path] = copy.name
+        return copy.name
+
+
+class Growing:
+    """A dialogue of which only the user's side is known: each turn is sent with all before it and the engine's own answers."""
+
+    def __init__(self, turns: Iterator[Turn]) -> None:
+        self._turns = turns
+        self._history: list[Message] = []
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        """The next turn, after `previous` has been added as the answer to the last one."""
+        turn = next(self._turns, None)
+        if turn is None:
+            return None
+        if previous is not None:
+            self._history.append({"role": "assistant", "content": Traced(previous.text)})
+        self._history += turn.messages or []
+        turn.messages = list(self._history)
+        return turn
+
+
+def default_group(path: str) -> str:
+    """The name of the file without the suffixes that say what is in it."""
+    if path == STDIN:
+        return "stdin"
+    name = Path(path).name
+    while (suffix := Path(name).suffix.lower()) in _LOG_SUFFIXES:
+        name = name[: -len(suffix)]
+    return name
+
+
+def locate(origin: Origin, offset: int) -> tuple[int, int]:
+    """Line and column in the file of character `offset` of the origin's text, however it is escaped there.
+
+    Reads the file again. Where it is gone or changed (or was stdin), the answer is the place of the record.
+    """
+    if origin.verbatim or not origin.pointer:
+        return origin.position(offset)
+    try:
+        with open_bytes(origin.path) as reader:
+            for raw in read_records(reader):
+                if (raw.line, raw.column) == (origin.line, origin.column):
+                    text = raw.data.decode()
+                    index = character_start(text, value_start(text, origin.pointer), offset)
+                    return line_and_column(text, index, raw.line, raw.column)
+                if raw.line > origin.line:
+                    break
+    except (KvtoolError, LookupError, ValueError, RecursionError):
+        pass
+    return origin.line, origin.column
+
+
+def _placed(turns: Sequence[Turn], count: int, base: int, epoch: float | None) -> Iterator[Turn]:
+    """The turns with their places in the session and their times from the start of the source."""
+    for index in range(count):
+        turn = turns[index]
+        turn.index = base + index
+        if turn.arrival is not None:
+            turn.arrival -= epoch or 0.0
+        yield turn
+
+
+def _read(
+    raw: RawRecord, where: Where, format_: RecordFormat | None, good: int
+) -> tuple[str, Sequence[Turn]] | KvtoolError:
+    """Format and turns of a record, or what is wrong with it, with its place in the file."""
+    so_far = f"{good} {'line' if raw.is_line else 'record'}{'' if good == 1 else 's'} ok"
+    text: str | None
+    if raw.problem is not None:
+        text = raw.data.decode(errors="replace")
+        return _error(f"not JSON ({raw.problem}); {so_far}", None, where, text, 0)
+    try:
+        return read_record(parse(raw.data), where, format_)
+    except NotJSONError as error:
+        text, index = error.text, error.index
+        if text is None:
+            text, index = raw.data.decode(errors="replace"), len(raw.data[: error.index].decode())
+        return _error(f"not JSON ({error.reason}); {so_far}", None, where, text, index)
+    except RecordError as error:
+        text = raw.data.decode(errors="replace")
+        return _error(error.message, error.hint, where, text, nearest_start(text, error.pointer))
+
+
+def _error(message: str, hint: str | None, where: Where, text: str, index: int) -> KvtoolError:
+    line, column = line_and_column(text, index, where.line, where.column)
+    begin = text.rfind("\n", 0, index) + 1
+    excerpt = None
+    if column <= _MAX_EXCERPT_COLUMN and (begin or where.column == 1):
+        end = text.find("\n", index)
+        excerpt = text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r")
+    return KvtoolError(message, hint=hint or "--on-bad-line skip", place=Place(where.path, line, column, excerpt))
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)  # noqa: PTH108 # a Path would be one more thing that must still work at exit

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+Operator = Literal[">=", ">", "<=", "<"]
+
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION_PART = re.compile(rf"({_NUMBER}) ?(ms|min|s|m|h|d|w)(?![a-z])|({_NUMBER}) ?(ms|min|s|m|h|d|w)(?=[0-9])")
@@ -25,6 +27,7 @@ _BYTES = {
 _SIZE = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?b", re.IGNORECASE)
 _COUNT = re.compile(rf"({_NUMBER}) ?([km])? ?(blocks?|tokens?)?", re.IGNORECASE)
 _THRESHOLD = re.compile(rf"(>=|<=|>|<)? ?({_NUMBER}) ?(%)?")
+_OPERATORS: dict[str, Operator] = {">=": ">=", ">": ">", "<=": "<=", "<": "<"}
 _LONGEST = 40
 """Characters; nobody writes an amount longer than this, and a number of a million digits is slow to read."""
 
@@ -41,7 +44,7 @@ class Capacity:
 class Threshold:
     """A bound on a ratio (0 to 1)."""
 
-    operator: Literal[">=", ">", "<=", "<"]
+    operator: Operator
     value: float
 
     def holds(self, ratio: float) -> bool:
@@ -126,9 +129,7 @@ def parse_threshold(text: str) -> Threshold:
         raise ValueError(
             f"a ratio is at most 100%; write `{text}%` for a percentage" if not found[3] else "a ratio is at most 100%"
         )
-    operator = found[1] or ">="
-    assert operator in (">=", ">", "<=", "<")
-    return Threshold(operator, value)
+    return Threshold(_OPERATORS[found[1] or ">="], value)
 
 
 def _short(text: str) -> str:

@@ -82,9 +82,9 @@ class Record:
 
     def first(self, *names: str) -> Any:
         """The first of these fields that is there, in the object itself or else around it; None if none is."""
-        for fields in (self.fields, *self.around):
+        for fields in (self.fields, *self.around) if self.around else (self.fields,):
             for name in names:
-                if (value := fields.get(name)) is not None:
+                if name in fields and (value := fields[name]) is not None:
                     return value
         return None
 
@@ -243,7 +243,7 @@ def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:
         return None
     if not math.isfinite(number):
         return None
-    if not fixed:
+    if not fixed and number >= _EPOCH_RANGE[0]:
         low, high = _EPOCH_RANGE
         unit = next((each for each, factor in _SECONDS.items() if low <= number * factor < high), unit)
     return number * _SECONDS[unit]

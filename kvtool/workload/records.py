@@ -120,10 +120,7 @@ def read_record(value: Any, where: Where, format_: RecordFormat | None = None) -
         return "messages", chat_records.bare_list(Record({}, where), value)
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")
-    record = _unwrapped(Record(value, where), format_)
-    found = format_ or _format_of(record.fields)
-    if found is None:
-        raise _unknown(value)
+    record, found = _unwrapped(Record(value, where), format_)
     return found.name, found.turns(record)
 
 
@@ -134,18 +131,20 @@ def _format_of(fields: Fields) -> RecordFormat | None:
     return None
 
 
-def _unwrapped(record: Record, format_: RecordFormat | None) -> Record:
-    """The innermost object that holds the prompt; the record itself where there is none."""
-    fits = format_.fits if format_ else lambda fields: _format_of(fields) is not None
+def _unwrapped(record: Record, format_: RecordFormat | None) -> tuple[Record, RecordFormat]:
+    """The object that holds the prompt, the record itself or one inside it, and its format."""
     inner = record
     for _ in range(_MAX_DEPTH):
-        if fits(inner.fields):
-            return inner
+        found = _format_of(inner.fields) if format_ is None else format_ if format_.fits(inner.fields) else None
+        if found is not None:
+            return inner, found
         name = next((name for name in WRAPPERS if isinstance(inner.fields.get(name), dict)), None)
         if name is None:
-            return record
+            break
         inner = Record(inner.fields[name], inner.where, (*inner.pointer, name), (inner.fields, *inner.around))
-    return record
+    if format_ is not None:
+        raise record.error(f"this is no record of the format {format_.name}, which has {format_.shape}")
+    raise _unknown(record.fields)
 
 
 def _unknown(fields: Fields) -> RecordError:

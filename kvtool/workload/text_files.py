@@ -16,7 +16,7 @@ MAX_BYTES = 256 * 1024 * 1024
 def read_text(path: Path, *, shown: str, place: Place | None = None, limit: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file, line ends untouched, a byte order mark dropped.
 
-    `shown` is the path as the user knows it; `place` is where the file was asked for (an error about the file as a whole goes there).
+    `shown` is the path as the user knows it; `place` is where it was asked for: errors about the file as a whole go there.
     """
     try:
         if path.is_dir():

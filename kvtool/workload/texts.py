@@ -99,7 +99,7 @@ def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:
     written = str.__str__(pattern)
     folder = FilePath(loading.document.path).parent
     try:
-        found = sorted(glob.glob(written, root_dir=folder, recursive=True))
+        found = sorted(glob.glob(written, root_dir=folder, recursive=True))  # noqa: PTH207 - Path.glob refuses absolute patterns
     except (OSError, ValueError) as error:
         raise loading.error(f"`{written}` is not a pattern of file names", at) from error
     files = [name for name in found if not (folder / name).is_dir()]

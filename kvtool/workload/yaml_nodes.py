@@ -1,8 +1,8 @@
 """YAML as a tree whose every node knows where it stands.
 
-The tree is composed from PyYAML's events, with the scalars of the YAML 1.2 core schema (`12:30:45`, `no`, `on` and `1_000` are text),
-duplicate keys, tags and several documents refused, and bounds on depth and on what aliases expand to. A scalar keeps its text as it
-was written: what `1.10` means is decided by whoever wants a number or a text.
+The tree is composed from PyYAML's events, with the scalars of the YAML 1.2 core schema (`12:30:45`, `no`, `on` and `1_000` are
+text), duplicate keys, tags and several documents refused, and bounds on depth and on what aliases expand to. A scalar keeps its
+text as it was written: what `1.10` means is decided by whoever wants a number or a text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path as FilePath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import yaml
 
@@ -27,7 +27,7 @@ Kind = Literal["str", "int", "float", "bool", "null"]
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 48
-MAX_NODES = 200_000
+MAX_NODES = 100_000
 MAX_CHARACTERS = 64 * 1024 * 1024
 
 _CORE: list[tuple[Kind, re.Pattern[str]]] = [
@@ -157,6 +157,25 @@ def parse_yaml(source: str, path: str) -> Document:
     return Document(path, source, root, composer.problems)
 
 
+class _Spot(NamedTuple):
+    """An offset in the source, with line and column from 0."""
+
+    offset: int
+    line: int
+    column: int
+
+
+def _start(event: yaml.Event) -> _Spot:
+    mark = event.start_mark
+    assert mark is not None
+    return _Spot(mark.index, mark.line, mark.column)
+
+
+def _end(event: yaml.Event) -> int:
+    assert event.end_mark is not None
+    return event.end_mark.index
+
+
 class _Composer:
     """Builds the tree from events, without trusting its size: bounds are checked while it grows."""
 
@@ -284,11 +303,11 @@ class _Composer:
         return Scalar(*self._span(event, event), 1, len(value), 1, value, kind, style, text)
 
     def _origin(self, event: yaml.ScalarEvent, value: str, style: str) -> Origin:
-        start = event.start_mark.index
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        start, line, column = _start(event)
+        line, column = line + 1, column + 1
         if style in ("|", ">"):
             return self._block_origin(event, value, literal=style == "|")
-        raw = self.source[start : event.end_mark.index]
+        raw = self.source[start : _end(event)]
         if raw.startswith(("!", "&")):  # a plain scalar's event begins at its tag or anchor
             skipped = len(raw) - len(re.sub(r"^(?:[!&]\S*\s+)+", "", raw))
             start, raw = start + skipped, raw[skipped:]
@@ -300,7 +319,7 @@ class _Composer:
 
     def _block_origin(self, event: yaml.ScalarEvent, value: str, *, literal: bool) -> Origin:
         """A literal's lines stand in the file behind an indent; where they do not (a folded one), only the first has a place."""
-        header = re.compile(r"[|>]").search(self.source, event.start_mark.index)
+        header = re.compile(r"[|>]").search(self.source, _start(event).offset)
         assert header is not None
         first = self._position(header.start())[0]  # 1-based header line = 0-based index of the line after it
         value_lines = value.split("\n")
@@ -330,8 +349,8 @@ class _Composer:
         return line, index - self._line_starts[line - 1] + 1
 
     def _span(self, first: yaml.Event, last: yaml.Event) -> tuple[int, int, int, int]:
-        start = first.start_mark
-        return start.index, last.end_mark.index, start.line + 1, start.column + 1
+        index, line, column = _start(first)
+        return index, _end(last), line + 1, column + 1
 
     def _check_tag(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, allowed: str) -> None:
         if event.tag not in (None, "!", allowed):
@@ -341,14 +360,14 @@ class _Composer:
         return self._error("tags (`!…`) have no meaning here", event, "text that begins with `!` needs quotes")
 
     def _bad_key(self, event: yaml.Event) -> KvtoolError:
-        if self.source.startswith("{", event.start_mark.index):
+        if self.source.startswith("{", _start(event).offset):
             return self._error(
                 "a template needs quotes", event, 'write "{{ name }}" in quotes; bare, `{` begins a YAML mapping', 1
             )
         return self._error("a key must be a plain word", event)
 
     def _error(self, message: str, event: yaml.Event, hint: str | None = None, width: int = 1) -> KvtoolError:
-        line, column = self._position(event.start_mark.index)
+        line, column = self._position(_start(event).offset)
         return KvtoolError(message, hint=hint, place=Place(self.path, line, column, self._line(line - 1), width))
 
 

@@ -1,0 +1,88 @@
+"""Findings in the terminal: place, code, what it costs, the line itself, and what the fix gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kvtool.diagnose.findings import Finding
+from kvtool.report.console import cell_width, fold, put, sanitize
+from kvtool.report.diff import shown_path
+from kvtool.report.numbers import percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
+_MOST = 20
+_LONGEST_LINE = 2000
+
+
+def print_findings(console: Console, findings: Sequence[Finding], *, plain: bool, show_text: bool) -> None:
+    """The costliest findings, each with its source line where text may be shown."""
+    for index, finding in enumerate(findings[:_MOST]):
+        if index:
+            put(console)
+        _finding(console, finding, plain, show_text)
+    if len(findings) > _MOST:
+        put(console)
+        put(console, f"{len(findings) - _MOST:,} more findings: --json has them all", "dim")
+
+
+def _finding(console: Console, finding: Finding, plain: bool, show_text: bool) -> None:
+    place = shown_path(finding.path, plain)
+    if finding.line:
+        place += f":{finding.line}:{finding.column}"
+    group = sanitize(finding.group, ascii_only=plain)
+    message = sanitize(finding.message, ascii_only=plain)
+    head = f"{place}: {finding.code} {finding.severity}: {group}: {message} ({finding.tokens_lost:,} tokens lost)"
+    for line in fold(head, console.width, indent=4):
+        put(console, line, _STYLES[finding.severity] if line.startswith(place) else None)
+    if show_text and finding.line:
+        _excerpt(console, finding, plain)
+    text = f"  help: {finding.fix}"
+    if finding.rerun is not None:
+        rerun = finding.rerun
+        text += (
+            f"; {group} {percent(rerun.group_before)} -> {percent(rerun.group_after)}, "
+            f"all {percent(rerun.total_before)} -> {percent(rerun.total_after)} (measured by running again)"
+        )
+    for line in fold(text, console.width, indent=4):
+        put(console, line)
+
+
+def _excerpt(console: Console, finding: Finding, plain: bool) -> None:
+    """The line of the file; for logs, whose lines are whole records, the line of the prompt."""
+    line = _line_of(finding.path, finding.line)
+    start, width = finding.column - 1, finding.width
+    if line is None or not finding.in_source:
+        line, start, width = finding.excerpt, finding.excerpt_start, finding.excerpt_stop - finding.excerpt_start
+    number = str(finding.line) if finding.in_source else "..."
+    room = console.width - len(number) - 6
+    first = 0
+    if cell_width(sanitize(line, ascii_only=plain)) > room:
+        first = max(start - room // 3, 0)
+    before = sanitize(line[first:start], ascii_only=plain)
+    value = sanitize(line[start : start + width], ascii_only=plain)
+    after = sanitize(line[start + width :], ascii_only=plain)
+    shown = (before + value + after).rstrip()
+    while cell_width(shown) > room:
+        shown = shown[:-1]
+    carets = max(min(cell_width(value), room - cell_width(before)), 1)
+    put(console, f"   {number} | {shown}")
+    if cell_width(before) < room:
+        put(console, f"   {' ' * len(number)} | {' ' * cell_width(before)}{'^' * carets}", "bold yellow")
+
+
+@lru_cache(maxsize=64)
+def _line_of(path: str, line: int) -> str | None:
+    """A line of a text file; None where it is no such file any more."""
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace", newline="\n") as file:
+            found = next(islice(file, line - 1, line), None)
+    except (OSError, ValueError):
+        return None
+    return None if found is None else found.rstrip("\r\n")[:_LONGEST_LINE]

@@ -1,0 +1,48 @@
+"""Numbers as people read them; never cut, and shares that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_GIB, _MIB, _KIB = 1 << 30, 1 << 20, 1 << 10
+
+
+def percent(ratio: float) -> str:
+    """`62.0%`. Only a whole is 100.0 %, and only nothing is 0.0 %."""
+    shown = f"{100 * ratio:.1f}%"
+    if shown == "100.0%" and ratio < 1:
+        return "99.9%"
+    if shown == "0.0%" and ratio > 0:
+        return "<0.1%"
+    return shown
+
+
+def shares(parts: Sequence[int]) -> list[str]:
+    """Percentages with one decimal that add up to exactly 100.0, by largest remainders."""
+    total = sum(parts)
+    if not total:
+        return ["0.0%"] * len(parts)
+    tenths = [part * 1000 // total for part in parts]
+    order = sorted(range(len(parts)), key=lambda index: (-(parts[index] * 1000 % total), index))
+    for index in order[: 1000 - sum(tenths)]:
+        tenths[index] += 1
+    return [f"{value // 10}.{value % 10}%" for value in tenths]
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that leaves one to four digits."""
+    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
+        if count >= unit:
+            return f"{count / unit:,.1f} {name}"
+    return f"{count:,.0f} B"
+
+
+def milliseconds(seconds: float) -> str:
+    """Three significant digits up to a second, whole milliseconds beyond."""
+    value = seconds * 1000
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 request`, `2 requests`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

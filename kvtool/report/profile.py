@@ -1,0 +1,300 @@
+"""The terminal view of a `Profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kvtool.ledger import FATES, GroupTotals
+from kvtool.profile import Gate, Profile, Quantiles
+from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize
+from kvtool.report.findings import print_findings
+from kvtool.report.numbers import milliseconds, percent, plural, shares, size
+from kvtool.report.table import Column, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_BARS_FROM = 60
+_MOST_GROUPS = 40
+_MOST_TURNS = 12
+_LABEL = 13
+
+
+def print_profile(console: Console, profile: Profile, *, show_text: bool = True) -> None:
+    """Header, rates, times, fates, alignment, groups, turns, findings and the verdict, in lines no wider than the console."""
+    plain = ascii_only(console)
+    _header(console, profile, plain)
+    put(console)
+    _rates(console, profile, plain)
+    put(console)
+    _times(console, profile, plain)
+    put(console)
+    _fates(console, profile, plain)
+    put(console)
+    _alignment(console, profile, plain)
+    put(console)
+    _memory(console, profile)
+    put(console)
+    _groups(console, profile, plain)
+    if any(len(group.turns) > 1 for group in profile.groups):
+        put(console)
+        _turns(console, profile, plain)
+    if profile.findings:
+        put(console)
+        print_findings(console, profile.findings, plain=plain, show_text=show_text)
+    put(console)
+    _verdict(console, profile, plain)
+
+
+def _say(console: Console, text: str, *, indent: int = 2, style: str | None = None) -> None:
+    for line in fold(" " * indent + text, console.width, indent=indent):
+        put(console, line, style)
+
+
+def _header(console: Console, profile: Profile, plain: bool) -> None:
+    config = profile.config
+    shown = [
+        f"kvtool {config['version']}",
+        sanitize(str(config["input"]), ascii_only=plain),
+        f"{config['rules']} rules, block {profile.block_size}",
+        sanitize(str(config["tokenizer"]), ascii_only=plain),
+        plural(profile.requests, "request"),
+        f"seed {config['seed']}",
+    ]
+    for line in pack(shown, console.width, separator=" | " if plain else " · ", indent=2):
+        put(console, line, "bold")
+    for note in profile.notes:
+        _say(console, note, style="dim")
+    if profile.refused:
+        text = f"{plural(profile.refused, 'request')} refused and left out; the first: {profile.first_refusal}"
+        _say(console, sanitize(text, ascii_only=plain), style="yellow")
+    if profile.skipped_lines:
+        _say(console, f"{plural(profile.skipped_lines, 'bad line')} skipped", style="yellow")
+
+
+def _rates(console: Console, profile: Profile, plain: bool) -> None:
+    total = next((gate for gate in profile.gates if gate.group is None), None)
+    meter = bar(profile.hit_rate, 30, plain, track=True) + "  " if console.width >= _BARS_FROM + 10 else ""
+    gate = f"gate >={percent(total.minimum)}  {_word(total)}" if total is not None else ""
+    put(console, f"  {'Hit rate':<{_LABEL}}{percent(profile.hit_rate):>6}  {meter}{gate}".rstrip(), "bold")
+    gap = profile.reachable_rate - profile.hit_rate
+    more = f"{100 * gap:.1f} pts more than now" if gap > 0 else "all of it is reached"
+    rows = [("Reachable", percent(profile.reachable_rate), f"with an unlimited cache; {more}")]
+    rerun = next((finding.rerun for finding in profile.findings if finding.rerun is not None), None)
+    if rerun is not None:
+        count = sum(finding.rerun is not None for finding in profile.findings)
+        fixes = "the fix" if count == 1 else f"the {count} fixes"
+        rows.append(("With fixes", percent(rerun.total_after), f"measured by running again with {fixes} below"))
+    rows.append(("Per request", percent(profile.mean_request_rate), "mean of the requests' own hit rates"))
+    for label, value, text in rows:
+        for line in fold(f"  {label:<{_LABEL}}{value:>6}  {text}", console.width, indent=_LABEL + 10):
+            put(console, line)
+
+
+def _word(gate: Gate) -> str:
+    return "ok" if gate.passed else "FAIL"
+
+
+def _times(console: Console, profile: Profile, plain: bool) -> None:
+    measured = profile.measured
+    rows: list[tuple[str, ...]] = []
+
+    def row(label: str, quantiles: Quantiles | None) -> None:
+        if quantiles is not None:
+            rows.append((label, *(milliseconds(value) for value in (quantiles.p50, quantiles.p90, quantiles.p99))))
+
+    if measured is not None:
+        row("measured here, cache on", Quantiles.of(measured.on))
+        row("measured here, cache off", Quantiles.of(measured.off))
+    row("predicted, cache on", profile.predicted_on)
+    row("predicted, cache off", profile.predicted_off)
+    columns = [Column("TTFT in ms", "<"), Column("p50"), Column("p90"), Column("p99")]
+    for line in table(columns, rows, console.width, ascii_only=plain):
+        put(console, line)
+    config = profile.config
+    if measured is not None and len(measured.on):
+        share = measured.hit_tokens / measured.prompt_tokens
+        text = (
+            f"measured: the first {len(measured.on):,} of {plural(profile.requests, 'request')} "
+            f"({percent(len(measured.on) / profile.requests)}; their hit rate {percent(share)}), one at a time, "
+            f"on the embedded model with random weights, {config['device']}"
+        )
+        _say(console, text, indent=4, style="dim")
+    elif measured is not None:
+        _say(console, f"not measured: {measured.reason or 'there was nothing to run'}", indent=4, style="dim")
+    else:
+        _say(console, "not measured: --measure-budget 0", indent=4, style="dim")
+    _say(
+        console, f"predicted: {config['model']} on {config['accelerator']}, a roofline estimate", indent=4, style="dim"
+    )
+
+
+def _fates(console: Console, profile: Profile, plain: bool) -> None:
+    names = list(profile.fates)
+    tokens = [profile.fates[name] for name in names]
+    parts = shares(tokens)
+    label = max(cell_width(FATES[name]) for name in names)
+    digits = max(len(f"{count:,}") for count in tokens)
+    room = console.width - 4 - label - digits - 7 - 6
+    most = max(tokens)
+    heading = f"  Where prompt tokens went ({profile.prompt_tokens:,})"
+    right = f"{'tokens':>{digits}}   share"
+    space = 4 + label + 2 + (min(room, 30) + 2 if console.width >= _BARS_FROM + 10 else 0) + digits + 8
+    put(console, heading + right.rjust(max(space - cell_width(heading), len(right) + 1)), "bold")
+    for name, count, part in zip(names, tokens, parts, strict=True):
+        meter = ""
+        if console.width >= _BARS_FROM + 10:
+            meter = bar(count / most if most else 0.0, min(room, 30), plain) + "  "
+        put(
+            console,
+            f"    {FATES[name]:<{label}}  {meter}{count:>{digits},}  {part:>6}",
+            "green" if name == "hit" else None,
+        )
+
+
+def _alignment(console: Console, profile: Profile, plain: bool) -> None:
+    columns = [
+        Column(f"Block alignment ({profile.block_size})", "<"),
+        Column("shared prefix"),
+        Column("whole blocks"),
+        Column("left over"),
+        Column("lost in partial blocks"),
+    ]
+    rows = []
+    for group in profile.groups[:_MOST_GROUPS]:
+        prefix = group.common_prefix()
+        lost = group.fates["partial_block"] + group.fates["last_token"]
+        share = percent(lost / group.prompt_tokens) if group.prompt_tokens else "0.0%"
+        rows.append(
+            (
+                sanitize(group.name, ascii_only=plain),
+                f"{prefix:,} t",
+                f"{prefix // profile.block_size:,}",
+                f"{prefix % profile.block_size:,} t",
+                f"{lost:,} t {share:>6}",
+            )
+        )
+    for index, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
+        put(console, line, "bold" if not index else None)
+
+
+def _memory(console: Console, profile: Profile) -> None:
+    saved = profile.hit_tokens * profile.bytes_per_block / profile.block_size
+    parts = [
+        f"KV cache: {plural(profile.filled_blocks, 'block')} filled, {size(profile.filled_blocks * profile.bytes_per_block)}",
+        f"{size(saved)} reused, not computed again",
+        plural(profile.evictions, "eviction"),
+        plural(profile.preemptions, "preemption"),
+    ]
+    for line in pack(parts, console.width - 2, separator=" | " if ascii_only(console) else " · ", indent=2):
+        put(console, "  " + line)
+
+
+def _groups(console: Console, profile: Profile, plain: bool) -> None:
+    gates = {gate.group: gate for gate in profile.gates}
+    worst = {}
+    for finding in profile.findings:
+        worst.setdefault(finding.group, f"{finding.code} {finding.severity}")
+    columns = [
+        Column("Group", "<"),
+        Column("reqs"),
+        Column("tokens/req", keep=1),
+        Column("hit"),
+        Column("reach"),
+        Column("lost/req", keep=3),
+        Column("gate", "<", keep=4),
+        Column("worst finding", "<", keep=2),
+    ]
+    if not gates.keys() - {None}:
+        columns[6] = Column("", "<", keep=0)
+    rows = [
+        _group_row(group, gates.get(group.name), worst.get(group.name, ""), plain)
+        for group in profile.groups[:_MOST_GROUPS]
+    ]
+    for index, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
+        put(console, line, "bold" if not index else None)
+    if len(profile.groups) > _MOST_GROUPS:
+        put(console, f"  and {len(profile.groups) - _MOST_GROUPS:,} more groups: --json has them all", "dim")
+
+
+def _group_row(group: GroupTotals, gate: Gate | None, finding: str, plain: bool) -> tuple[str, ...]:
+    lost = group.prompt_tokens - group.hit_tokens
+    return (
+        sanitize(group.name, ascii_only=plain),
+        f"{group.requests:,}",
+        f"{group.prompt_tokens / group.requests:,.0f}" if group.requests else "0",
+        percent(group.hit_rate),
+        percent(group.reachable_rate),
+        f"{lost / group.requests:,.0f} t" if group.requests else "0 t",
+        _word(gate) if gate is not None else "",
+        finding,
+    )
+
+
+def _turns(console: Console, profile: Profile, plain: bool) -> None:
+    columns = [Column("Turn", "<"), Column("reqs"), Column("tokens/req"), Column("hit"), Column("", "<", keep=0)]
+    rows = [
+        (label, f"{requests:,}", f"{tokens / requests:,.0f}", percent(hits / tokens), bar(hits / tokens, 20, plain))
+        for label, requests, tokens, hits in _turn_ranges(profile)
+    ]
+    for index, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
+        put(console, line, "bold" if not index else None)
+
+
+def _turn_ranges(profile: Profile) -> Iterator[tuple[str, int, int, int]]:
+    """Turns of all groups together; the later ones in ranges that double."""
+    sums: dict[int, list[int]] = {}
+    for group in profile.groups:
+        if len(group.turns) < 2:
+            continue
+        for turn, totals in group.turns.items():
+            entry = sums.setdefault(turn, [0, 0, 0])
+            for place, value in enumerate((totals.requests, totals.prompt_tokens, totals.hit_tokens)):
+                entry[place] += value
+    last = max(sums) + 1
+    first, width = 1, 1
+    while first <= last:
+        if first > _MOST_TURNS // 2:
+            width = first
+        stop = min(first + width - 1, last)
+        merged = [
+            sum(sums[turn - 1][place] for turn in range(first, stop + 1) if turn - 1 in sums) for place in range(3)
+        ]
+        if merged[0]:
+            yield (f"{first}" if first == stop else f"{first}-{stop}"), merged[0], merged[1], merged[2]
+        first = stop + 1
+
+
+def _verdict(console: Console, profile: Profile, plain: bool) -> None:
+    if profile.partial:
+        _say(
+            console,
+            "PARTIAL: interrupted; the figures are those of the requests up to there, and there is no verdict",
+            indent=0,
+            style="bold yellow",
+        )
+        return
+    failed = profile.failed_gates
+    if failed:
+        which = ", ".join(
+            f"{sanitize(gate.group, ascii_only=plain) if gate.group is not None else 'all requests'} "
+            f"{percent(gate.actual)} < {percent(gate.minimum)}"
+            for gate in failed
+        )
+        _say(console, f"FAIL {plural(len(failed), 'gate')} ({which})", indent=0, style="bold red")
+    elif profile.gates:
+        _say(console, f"PASS {plural(len(profile.gates), 'gate')}", indent=0, style="bold green")
+    _say(console, f"Next: {_next_command(profile, plain)}", indent=0, style="dim")
+
+
+def _next_command(profile: Profile, plain: bool) -> str:
+    name = sanitize(str(profile.config["input"]), ascii_only=plain)
+    for finding in profile.findings:
+        if finding.rerun is not None and finding.line:
+            return f"edit {sanitize(finding.path, ascii_only=plain)}:{finding.line}, then kvtool profile {name}"
+    if profile.fates.get("evicted"):
+        return f"kvtool profile {name} --capacity {2 * profile.filled_blocks} (twice the blocks)"
+    if not profile.gates:
+        return f"kvtool profile {name} --min-hit-rate {int(profile.hit_rate * 100) / 100:.2f} (fails a build that falls below)"
+    return f"kvtool profile {name} --json"
