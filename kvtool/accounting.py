@@ -17,6 +17,7 @@ from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.latency import LatencyModel
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
+from kvtool.errors import KvtoolError
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger import Entry, Ledger
 from kvtool.progress import Progress
@@ -142,6 +143,11 @@ class Accountant:
         if self.plan.limit is not None and self.maker.made >= self.plan.limit:
             raise _LimitReached
         job = self.maker.make(turn)
+        if job.unit not in (1, self.plan.engine.block_size):
+            raise KvtoolError(
+                f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
+                hint=f"--block-size {job.unit}",
+            )
         if self.plan.rules == "vllm":
             try:
                 self.engine.scheduler.check_fits(job.request)
@@ -159,6 +165,7 @@ class Accountant:
             unit=job.unit,
             num_tokens=job.request.num_prompt_tokens,
             turn=turn.index,
+            has_text=job.prompt is not None and job.prompt.text is not None,
         )
         if entry.gap is not None and job.prompt is not None:
             self.result.causes.add(turn.group, job.prompt, entry.gap)

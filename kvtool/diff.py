@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kvtool.align import Run, align, common_prefix
+from kvtool.align import LineEnds, Run, align, common_prefix
 from kvtool.diagnose.classify import OTHER, Kind, classify_in
 from kvtool.diagnose.cosmetic import CODE as COSMETIC_CODE
 from kvtool.diagnose.cosmetic import Normalizer, cosmetic, normalized
@@ -179,14 +179,16 @@ def diff_prompts(
     block_size: int,
     *,
     encode: Encode | None = None,
+    newline: LineEnds | None = None,
     names: tuple[str, str] = ("a", "b"),
     tokenizer: str = "",
 ) -> PromptDiff:
     """Compare prompt `b` with a cache that holds prompt `a`.
 
-    `encode` tokenizes a changed text again; without it, or for prompts without text, no change is measured.
+    `encode` tokenizes a changed text again; without it, or for prompts without text, no change is measured. `newline` are the ids
+    that end a line (`align`), which makes equal runs of long prompts surer.
     """
-    runs = align(a.ids, b.ids)
+    runs = align(a.ids, b.ids, newline=newline)
     common = common_prefix(a.ids, b.ids)
     reuse = Reuse.of(common, len(b), block_size)
     texts = None if a.text is None or b.text is None or a.text == b.text else Texts(a.text, b.text)
@@ -295,7 +297,13 @@ def _changes(
         unseen = cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)])
     if unseen:
         result = " and ".join(one.result for one in unseen)
-        return (measured("normalize", 1, normalized(texts.a, unseen), normalized(texts.b, unseen), result),)
+        plain_a, plain_b = normalized(texts.a, unseen), normalized(texts.b, unseen)
+        alone = measured("normalize", 1, plain_a, plain_b, result)
+        if plain_a == plain_b:
+            return (alone,)
+        _, _, left = moved_ranges(Texts(Traced(plain_a), Traced(plain_b)))
+        ends = move_to_end(plain_a, [a for a, _ in left]), move_to_end(plain_b, [b for _, b in left])
+        return alone, measured("normalize", 1 + len(left), *ends, f"{result}, what still differs at the end")
     if texts.at_end():
         return ()
     unit, first, everything = moved_ranges(texts)

@@ -161,6 +161,7 @@ class Ledger:
         unit: int = 1,
         num_tokens: int | None = None,
         turn: int = 0,
+        has_text: bool = True,
     ) -> Entry:
         """Enter a request: `ids` of its prompt and `output` of its answer as far as it is computed."""
         totals = self.group(group)
@@ -172,7 +173,7 @@ class Ledger:
         sequence = np.concatenate([ids, output]) if len(output) else ids
         match = self._everything.match(ids)
         known = min(match.length * unit, count)
-        gap = self._find_gap(totals, ids, match, owner) if unit == 1 and self.find_gaps else None
+        gap = self._find_gap(totals, ids, match, owner, has_text) if unit == 1 and self.find_gaps else None
         self._everything.insert(sequence, owner, match)
         own = known
         if salt or self._tenants:
@@ -205,7 +206,7 @@ class Ledger:
             ("partial_block", known),
         ]
 
-    def _find_gap(self, totals: GroupTotals, ids: Ids, match: Match, owner: int) -> Gap | None:
+    def _find_gap(self, totals: GroupTotals, ids: Ids, match: Match, owner: int, has_text: bool) -> Gap | None:
         """Align what is left of a prompt with what followed in its closest predecessor."""
         rest = ids[match.length :]
         if not MIN_RUN <= len(rest) <= _MOST_ALIGNED:
@@ -217,7 +218,7 @@ class Ledger:
             before = self._everything.continuation(match, 2 * len(rest) + 4096)
         if len(before) < MIN_RUN:
             return None
-        runs = align(rest, before, newline=self.newline, min_run=MIN_RUN)
+        runs = align(rest, before, newline=self.newline if has_text else None, min_run=MIN_RUN)
         if not runs:
             return None
         blocked = [(match.length + run.a_start, match.length + run.a_start + run.length) for run in runs]

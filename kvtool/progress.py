@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress as Bars,
     SpinnerColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
+)
+from rich.progress import (
+    Progress as Bars,
 )
 
 _PATIENCE = 0.5

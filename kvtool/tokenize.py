@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from kvtool.cuts import Cuts, find_cuts
 from kvtool.errors import KvtoolError
@@ -37,14 +38,12 @@ class Tokenizer:
     """A `tokenizers` tokenizer that remembers the pieces of text it has encoded."""
 
     def __init__(self, files: TokenizerFiles) -> None:
-        import orjson
         from tokenizers import Tokenizer as Backend
 
         try:
             backend: Backend = Backend.from_buffer(files.data)
-            spec = orjson.loads(files.data)
         except Exception as error:  # the library raises plain Exceptions
-            raise KvtoolError(f"tokenizer `{files.name}` is not a tokenizer.json: {error}") from error
+            raise KvtoolError(f"tokenizer `{files.name}` cannot be loaded: {error}") from error
         backend.no_truncation()
         backend.no_padding()
         self.name = files.name
@@ -55,7 +54,7 @@ class Tokenizer:
         # Offsets shall cover the text, so nothing may trim them; the tokens it adds are known from here on.
         backend.post_processor = None
         self._backend = backend
-        self._cuts: Cuts = find_cuts(spec)
+        self._cuts: Cuts = find_cuts(files.spec)
         self.special_tokens: dict[str, str] = dict(files.named_tokens)
         if "bos_token" not in self.special_tokens and len(self._prefix) == 1:
             self.special_tokens["bos_token"] = self.token_text(self._prefix[0])
@@ -98,6 +97,20 @@ class Tokenizer:
         """A token as the vocabulary writes it; `<id>` where it has none."""
         text = self._backend.id_to_token(token) if token >= 0 else None
         return f"<{token}>" if text is None else str(text)
+
+    @property
+    def eos_id(self) -> int | None:
+        """The token that ends an answer."""
+        return None if self.eos_token is None else self._backend.token_to_id(self.eos_token)
+
+    @cached_property
+    def newline_mask(self) -> npt.NDArray[np.bool_]:
+        """Over the vocabulary: which tokens hold a line feed, as themselves, byte-level (`Ċ`) or as a byte (`<0x0A>`)."""
+        mask = np.zeros(self.vocab_size, dtype=np.bool_)
+        for text, token in self._backend.get_vocab(with_added_tokens=True).items():
+            if token < len(mask) and ("Ċ" in text or "\n" in text or text == "<0x0A>"):
+                mask[token] = True
+        return mask
 
     def is_token(self, text: str) -> bool:
         """Whether the vocabulary has a token that is written so."""

@@ -27,10 +27,11 @@ _CACHE_LAYOUT = 1
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFiles:
-    """What a tokenizer is made of: the bytes of tokenizer.json, the tokens its configuration names and its chat template."""
+    """What a tokenizer is made of: tokenizer.json (as it is, and parsed), the tokens its configuration names, its chat template."""
 
     name: str
     data: bytes
+    spec: Mapping[str, object]
     fingerprint: str
     named_tokens: Mapping[str, str]
     chat_template: str | None
@@ -73,7 +74,7 @@ def _from_file(name: str, path: Path) -> TokenizerFiles:
     if path.name == "tekken.json":
         return _from_tekken(name, path)
     data = path.read_bytes()
-    return TokenizerFiles(name, data, _fingerprint(data), {}, None)
+    return TokenizerFiles(name, data, _spec(name, data), _fingerprint(data), {}, None)
 
 
 def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> TokenizerFiles:
@@ -91,7 +92,7 @@ def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> T
     named = _named_tokens(_json_object(map_path) if map_path else {}) | _named_tokens(config)
     template = _text(template_path) if template_path else _default_template(config.get("chat_template"))
     data = source.read_bytes()
-    return TokenizerFiles(name, data, _fingerprint(data), named, template)
+    return TokenizerFiles(name, data, _spec(name, data), _fingerprint(data), named, template)
 
 
 def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
@@ -132,12 +133,14 @@ def _from_tekken(name: str, source: Path) -> TokenizerFiles:
     data = b""
     with suppress(OSError):
         data = cache.read_bytes()
-    if not _is_json(data):
+    spec = _parsed(data)
+    if spec is None:  # not there, or cut off
         data = _converted(name, source)
+        spec = _spec(name, data)
         with suppress(OSError):
             write_atomically(cache, data)
     named = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    return TokenizerFiles(name, data, fingerprint, named, None)
+    return TokenizerFiles(name, data, spec, fingerprint, named, None)
 
 
 def _converted(name: str, source: Path) -> bytes:
@@ -157,14 +160,22 @@ def _converted(name: str, source: Path) -> bytes:
         return str(tokenizer.to_str()).encode()
 
 
-def _is_json(data: bytes) -> bool:
-    """Whether a cached file is a JSON document; one whose write was cut off is not."""
+def _spec(name: str, data: bytes) -> Mapping[str, object]:
+    spec = _parsed(data)
+    if spec is None or not isinstance(spec.get("model"), dict):
+        raise KvtoolError(f"tokenizer `{name}` is not a tokenizer.json", hint=_HINT)
+    return spec
+
+
+def _parsed(data: bytes) -> Mapping[str, object] | None:
+    """The object that a JSON document holds; None where it is broken or no object."""
     import orjson
 
     try:
-        return isinstance(orjson.loads(data), dict)
+        value = orjson.loads(data)
     except ValueError:
-        return False
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def write_atomically(path: Path, data: bytes) -> None:

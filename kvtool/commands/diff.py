@@ -5,11 +5,17 @@ from __future__ import annotations
 import codecs
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kvtool.errors import KvtoolError
 from kvtool.prompt import Prompt
 from kvtool.report.console import ColorChoice, make_console
 from kvtool.text import Origin, Traced
+
+if TYPE_CHECKING:
+    from kvtool.tokenize import Tokenizer
 
 STDIN = "-"
 
@@ -46,7 +52,15 @@ def run_diff(
         return loaded.encode(text, add_special_tokens=True)
 
     prompt_a, prompt_b = encode(text_a), encode(text_b)
-    diff = diff_prompts(prompt_a, prompt_b, block_size, encode=encode, names=(a, b), tokenizer=loaded.name)
+    diff = diff_prompts(
+        prompt_a,
+        prompt_b,
+        block_size,
+        encode=encode,
+        newline=loaded.newline_mask,
+        names=(a, b),
+        tokenizer=loaded.name,
+    )
     if json:
         from json import dumps
 
@@ -60,8 +74,30 @@ def run_diff(
         console = make_console(color=color, width=width)
         print_diff(console, diff, next_command=not tokens)
         if tokens and diff.first is not None:
-            print_tokens(console, diff, prompt_a.ids, prompt_b.ids, loaded.token_text)
+            print_tokens(console, diff, prompt_a.ids, prompt_b.ids, lambda token: token_bytes_shown(loaded, token))
     return int(exit_code and text_a != text_b)
+
+
+def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:
+    """The text of one token; bytes of a character that several tokens share as escapes, special tokens by name."""
+    text = tokenizer.decode(np.array([token], dtype=np.int32))
+    piece = tokenizer.token_text(token)
+    if text and "\ufffd" not in text:
+        return text
+    codes = [_BYTE_LEVEL.get(char) for char in piece]
+    if None in codes:
+        return piece
+    return "".join(chr(code) if code is not None and 0x20 <= code < 0x7F else f"\\x{code:02x}" for code in codes)
+
+
+def _byte_level() -> dict[str, int]:
+    """The alphabet in which byte-level vocabularies write bytes: printable Latin-1 as itself, the others from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [code for code in range(0x100) if code not in printable]
+    return {chr(code): code for code in printable} | {chr(0x100 + at): code for at, code in enumerate(others)}
+
+
+_BYTE_LEVEL = _byte_level()
 
 
 def read_prompt(path: str) -> Traced:

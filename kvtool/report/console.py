@@ -193,6 +193,7 @@ def pack(parts: Iterable[str], width: int, *, separator: str = " · ", indent: i
 def fold(text: str, width: int, *, indent: int = 0) -> list[str]:
     """Text broken into lines of at most `width` cells, at spaces where there are any; nothing is dropped but those spaces."""
     lines: list[str] = []
+    width = max(width, 1)
     while cell_width(text) > width:
         cut, space, used = 0, 0, 0
         for index, char in enumerate(text):
@@ -205,8 +206,9 @@ def fold(text: str, width: int, *, indent: int = 0) -> list[str]:
         if text[cut] == " ":
             space = cut
         cut = space or max(cut, 1)
-        lines.append(text[:cut].rstrip())
-        text = " " * min(indent, max(width - 1, 0)) + text[cut:].lstrip(" ")
-        if cut <= indent < width:  # a hanging indent as wide as the line would never end
+        if line := text[:cut].rstrip():
+            lines.append(line)
+        else:  # nothing but the indent fits: without it the text gets somewhere
             indent = 0
+        text = " " * min(indent, max(width - 1, 0)) + text[cut:].lstrip(" ")
     return [*lines, text]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +76,7 @@ def _totals(console: Console, diff: PromptDiff) -> None:
         first = ""
     put(console, row)
     if first:
-        put(console, f"  {'Differs':<{_LABEL - 2}}{first.removeprefix('first difference: ')} on")
+        put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
     lost = f"{_plural(diff.lost_tokens, 'token')}, {_plural(diff.lost_blocks, 'block')}"
     if diff.first is not None:
         lost += f"; {diff.same_tokens:,} of those tokens {'is' if diff.same_tokens == 1 else 'are'} the same text"
@@ -126,8 +127,8 @@ def _ruler(console: Console, diff: PromptDiff, plain: bool) -> None:
             if place > len(numbers) or (place == len(numbers) and numbers.endswith(" ")):
                 numbers = numbers.ljust(place) + f"{block}"
             row.append("[", "dim")
-            for mark in drawn[block]:
-                row.append(mark, _CELL_STYLES.get(mark, ""))
+            for mark, marks in groupby(drawn[block]):
+                row.append("".join(marks), _CELL_STYLES.get(mark, ""))
             row.append("]", "dim")
     put(console, numbers, "dim")
     put(console, row)
@@ -187,35 +188,42 @@ def _volatile(first: Difference) -> str:
 
 def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
     """What it comes to: sentences, each with the code it leads to at the right."""
-    said: list[tuple[str, str]] = []
-    if not diff.length_b or not diff.length_a:
-        said.append((f"{b if diff.length_a else a} is empty: there is nothing to share.", ""))
-    elif diff.relation == "identical":
-        said.append(("The prompts are identical.", ""))
-    elif diff.relation == "same_tokens":
-        said.append(("The tokens are identical, although the texts differ.", ""))
-    elif diff.relation == "a_begins_b":
-        said.append((f"{b} goes on where {a} ends: nothing that they share comes later.", ""))
-    elif diff.relation == "b_begins_a":
-        said.append((f"{b} is the beginning of {a}: nothing in it differs.", ""))
-    if diff.first is None and diff.length_b and diff.lost_tokens and diff.relation != "a_begins_b":
-        said.append((_unavoidable(diff), ""))
+    said = [(text, "") for text in _relation(diff, a, b)]
     if diff.cosmetic:
         said.append((f"The only difference: {' and '.join(diff.cosmetic)}.", ""))
     before = 0
     for change in diff.changes:
         if change is diff.changes[0] or change.gained_blocks > before:
             code = diff.first.kind.code if diff.first is not None and change is diff.changes[0] else ""
-            said.append((_change(change, b, console.width - 5 - len(code)), code))
+            said.append((_change(change, b, console.width - 3 - len(code)), code))
         before = max(before, change.gained_blocks)
     if diff.at_end:
         said.append(("The difference is at the end already: no gain from moving it.", ""))
     for text, code in said:
-        lines = fold(f"  {text}", console.width - (len(code) + 3 if code else 0), indent=4)
+        lines = fold(f"  {text}", console.width, indent=4)
         if code:
-            lines[-1] += code.rjust(console.width - 2 - cell_width(lines[-1]))
+            if cell_width(lines[-1]) + 1 + len(code) > console.width:
+                lines.append("")
+            used = cell_width(lines[-1])
+            lines[-1] += code.rjust(max(console.width - 2 - used, 1 + len(code)))
         for line in lines:
             put(console, line)
+
+
+def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
+    """How the prompts stand to each other where none differs from the other within."""
+    if diff.first is not None:
+        return []
+    if not diff.length_b or not diff.length_a:
+        return [f"{b if diff.length_a else a} is empty: there is nothing to share."]
+    if diff.relation == "a_begins_b":
+        return [f"{b} goes on where {a} ends: nothing that they share comes later."]
+    said = {
+        "identical": "The prompts are identical.",
+        "same_tokens": "The tokens are identical, although the texts differ.",
+        "b_begins_a": f"{b} is the beginning of {a}: nothing in it differs.",
+    }[diff.relation]
+    return [said, _unavoidable(diff)]
 
 
 def _unavoidable(diff: PromptDiff) -> str:
@@ -265,6 +273,6 @@ def print_tokens(console: Console, diff: PromptDiff, a: Ids, b: Ids, token_text:
         Column("b id"),
         Column("b text", "<", prose=True),
     ]
+    put(console)
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
-    put(console)

@@ -39,18 +39,18 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
     (_, _, carets_a), (_, _, carets_b) = shown
     common = carets_a == carets_b
     for name, body, carets in shown:
-        line = Text(f"    {name} | ", "dim")
+        line = Text().append(f"    {name} | ", "dim")
         if body is None:
             line.append("(no such line)", "dim italic")
         else:
             line.append_text(body)
         lines.append(line)
         if carets and not (common and name == "a"):
-            lines.append(Text("      | ", "dim").append(carets, "bold yellow"))
+            lines.append(Text().append("      | ", "dim").append(carets, "bold yellow"))
     if lines and lines[-1].plain.startswith("      | ") and cell_width(lines[-1].plain) + 3 + len(note) <= width:
         lines[-1].append(f"   {note}", "dim")
     else:
-        lines.append(Text("      | ", "dim").append(shorten(note, room, ascii_only=plain), "dim"))
+        lines.append(Text().append("      | ", "dim").append(shorten(note, room, ascii_only=plain), "dim"))
     return lines
 
 

@@ -79,8 +79,8 @@ def _rates(console: Console, profile: Profile, plain: bool) -> None:
     gate = f"gate >={percent(total.minimum)}  {_word(total)}" if total is not None else ""
     put(console, f"  {'Hit rate':<{_LABEL}}{percent(profile.hit_rate):>6}  {meter}{gate}".rstrip(), "bold")
     gap = profile.reachable_rate - profile.hit_rate
-    more = f"{100 * gap:.1f} pts more than now" if gap > 0 else "all of it is reached"
-    rows = [("Reachable", percent(profile.reachable_rate), f"with an unlimited cache; {more}")]
+    more = f"{100 * gap:.1f} pts more than now" if gap > 0 else "no more than now"
+    rows = [("Reachable", percent(profile.reachable_rate), f"with an unlimited cache, these prompts: {more}")]
     rerun = next((finding.rerun for finding in profile.findings if finding.rerun is not None), None)
     if rerun is not None:
         count = sum(finding.rerun is not None for finding in profile.findings)
@@ -155,11 +155,11 @@ def _fates(console: Console, profile: Profile, plain: bool) -> None:
 
 def _alignment(console: Console, profile: Profile, plain: bool) -> None:
     columns = [
-        Column(f"Block alignment ({profile.block_size})", "<"),
+        Column("Block alignment", "<"),
         Column("shared prefix"),
-        Column("whole blocks"),
+        Column("blocks"),
         Column("left over"),
-        Column("lost in partial blocks"),
+        Column("lost in part blocks"),
     ]
     rows = []
     for group in profile.groups[:_MOST_GROUPS]:
@@ -193,7 +193,7 @@ def _memory(console: Console, profile: Profile) -> None:
 
 def _groups(console: Console, profile: Profile, plain: bool) -> None:
     gates = {gate.group: gate for gate in profile.gates}
-    worst = {}
+    worst: dict[str, str] = {}
     for finding in profile.findings:
         worst.setdefault(finding.group, f"{finding.code} {finding.severity}")
     columns = [

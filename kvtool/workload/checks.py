@@ -172,6 +172,14 @@ def _arrival(group: Data, path: Path) -> Iterator[Problem]:
                 yield Problem((*path, "arrival", "burst"), "`burst` goes with process `burst`", None, True)
 
 
+def _generate(group: Data, path: Path) -> Iterator[Problem]:
+    generate = group.get("generate")
+    if isinstance(generate, dict):
+        lengths = [generate.get("prefix_tokens"), generate.get("suffix_tokens")]
+        if all(isinstance(length, Scalar) and length.value == "0" for length in lengths):
+            yield Problem((*path, "generate"), "the generated prompts would be empty", None, True)
+
+
 def _import(group: Data, path: Path) -> Iterator[Problem]:
     source = group.get("import")
     if isinstance(source, dict):
@@ -221,4 +229,11 @@ def _true(value: object) -> bool:
     return isinstance(value, Scalar) and value.value.lower() == "true"
 
 
-GROUP_CHECKS: list[Callable[[Data, Path], Iterator[Problem]]] = [_one_content, _parts, _sessions, _arrival, _import]
+GROUP_CHECKS: list[Callable[[Data, Path], Iterator[Problem]]] = [
+    _one_content,
+    _parts,
+    _sessions,
+    _arrival,
+    _generate,
+    _import,
+]

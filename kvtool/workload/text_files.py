@@ -18,6 +18,18 @@ def read_text(path: Path, *, shown: str, place: Place | None = None, limit: int 
 
     `shown` is the path as the user knows it; `place` is where it was asked for: errors about the file as a whole go there.
     """
+    check_file(path, shown=shown, place=place)
+    try:
+        if path.stat().st_size > limit:
+            raise KvtoolError(f"`{shown}` is larger than {limit // 2**20} MiB", place=place)
+        data = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(shown, error, place) from error
+    return decode(data, shown=shown, place=place)
+
+
+def check_file(path: Path, *, shown: str, place: Place | None = None) -> None:
+    """KvtoolError where `path` is not an ordinary file."""
     try:
         if path.is_dir():
             raise KvtoolError(f"`{shown}` is a directory, not a file", place=place)
@@ -25,13 +37,8 @@ def read_text(path: Path, *, shown: str, place: Place | None = None, limit: int 
             raise KvtoolError(f"file `{shown}` does not exist", hint=_similar(path, shown), place=place)
         if not path.is_file():
             raise KvtoolError(f"`{shown}` is not a regular file", place=place)
-        if path.stat().st_size > limit:
-            raise KvtoolError(f"`{shown}` is larger than {limit // 2**20} MiB", place=place)
-        data = path.read_bytes()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise KvtoolError(f"cannot read `{shown}`: {reason}", place=place) from error
-    return decode(data, shown=shown, place=place)
+        raise _unreadable(shown, error, place) from error
 
 
 def decode(data: bytes, *, shown: str, place: Place | None = None) -> str:
@@ -56,6 +63,11 @@ def decode(data: bytes, *, shown: str, place: Place | None = None) -> str:
             hint=_convert("LATIN1", shown),
             place=Place(shown, before.count(b"\n") + 1, column, line if len(line) <= _EXCERPT else None),
         ) from error
+
+
+def _unreadable(shown: str, error: Exception, place: Place | None) -> KvtoolError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return KvtoolError(f"cannot read `{shown}`: {reason}", place=place)
 
 
 def _convert(encoding: str, shown: str) -> str:

@@ -14,6 +14,7 @@ from kvtool.workload.draws import Key
 from kvtool.workload.fields import Pick
 from kvtool.workload.loading import MOST_ENTRIES, Loading, Picker
 from kvtool.workload.schema import TextSource
+from kvtool.workload.text_files import check_file
 from kvtool.workload.yaml_nodes import Document, Path
 
 _UNDEFINED_HINT = "define it under `vars`, of the workload or of the group"
@@ -95,9 +96,13 @@ def load_template(text: Traced, loading: Loading, *, raw: bool = False) -> Templ
 
 
 def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:
-    """The files that match, sorted, as paths from the workload's folder; no match is an error."""
+    """The file of that name or the files that match, sorted, as paths from the workload's folder; none is an error."""
     written = str.__str__(pattern)
     folder = FilePath(loading.document.path).parent
+    if not glob.has_magic(written) or ("\0" not in written and (folder / written).is_file()):
+        shown = loading.resolve(written)
+        check_file(FilePath(shown), shown=shown, place=loading.place(at))
+        return [written]
     try:
         found = sorted(glob.glob(written, root_dir=folder, recursive=True))  # noqa: PTH207 - Path.glob refuses absolute patterns
     except (OSError, ValueError) as error:

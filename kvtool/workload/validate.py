@@ -36,7 +36,7 @@ def validate(document: Document) -> Workload:
 
 
 def raise_problems(problems: list[KvtoolError]) -> None:
-    """Raise what was found, in the order of the file; nothing where there is nothing."""
+    """Raise what was found, in the order of their places; nothing where there is nothing."""
     unique = {(str(problem.place), problem.message): problem for problem in problems}
     ordered = sorted(unique.values(), key=_order)
     if len(ordered) == 1:
@@ -45,9 +45,9 @@ def raise_problems(problems: list[KvtoolError]) -> None:
         raise ProblemsError(ordered[:MAX_PROBLEMS])
 
 
-def _order(problem: KvtoolError) -> tuple[int, int]:
+def _order(problem: KvtoolError) -> tuple[str, int, int]:
     place = problem.place
-    return ((place.line or 0), (place.column or 0)) if place else (0, 0)
+    return (place.path, place.line or 0, place.column or 0) if place else ("", 0, 0)
 
 
 def to_data(node: Node) -> object:

@@ -67,6 +67,9 @@ def load_variables(
     """The variables written at `at` (those of a `group` count in it); mistakes are noted in `loading`."""
     drawn: dict[str, Drawn] = {}
     for name, variable in variables.items():
+        drawn[name] = Drawn(
+            lambda _: "", variable.per, in_group=False
+        )  # so that a bad variable is not undefined as well
         with loading.guard():
             key = (loading.seed, "variable", group or "", name)
             drawn[name] = Drawn(_drawn(variable, loading, (*at, name), key), variable.per, in_group=group is not None)

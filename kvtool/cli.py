@@ -1,0 +1,269 @@
+"""The command line: thin, and cheap to import; each command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import typer
+
+from kvtool import __version__
+from kvtool.errors import KvtoolError, ProblemsError
+
+_EXIT_BUG = 3
+
+
+ColorMode = Literal["auto", "always", "never"]
+RulesName = Literal["vllm", "block-lru"]
+BadLineMode = Literal["error", "skip"]
+ShowText = Literal["none", "snippet"]
+
+app = typer.Typer(
+    name="kvtool",
+    help="Prefix-cache profiling and prompt optimization: what is my hit rate, what could it be, and which text loses it.",
+    epilog="Begin with: kvtool profile workloads/support-bot.yaml",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+Color = Annotated[ColorMode, typer.Option("--color", help="Colour: on a terminal only, always, or never.")]
+Width = Annotated[
+    int | None, typer.Option("--width", min=20, help="Columns of the report; else those of the terminal.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of the report.")]
+TokenizerName = Annotated[
+    str | None,
+    typer.Option("-t", "--tokenizer", metavar="NAME", help="tokenizer.json, folder or HF id; default: built in."),
+]
+BlockSize = Annotated[
+    int | None, typer.Option("-b", "--block-size", metavar="N", help="Tokens per KV block. [default: 16]")
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"kvtool {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    _show_version: Annotated[
+        bool, typer.Option("-V", "--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    _debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Prefix-cache profiling and prompt optimization: what is my hit rate, what could it be, and which text loses it."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def profile(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="INPUT...", help="workload.yaml, .jsonl logs, traces, .txt prompts, or -.")
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option("-m", "--model", metavar="NAME", help="Model for predictions and sizes. [default: llama-3.1-8b]"),
+    ] = None,
+    accelerator: Annotated[
+        str | None, typer.Option("--accelerator", metavar="NAME", help="Accelerator for predictions. [default: h100]")
+    ] = None,
+    tokenizer: TokenizerName = None,
+    chat_template: Annotated[
+        str | None,
+        typer.Option("--chat-template", metavar="FILE", help="Jinja chat template; default: the tokenizer's."),
+    ] = None,
+    block_size: BlockSize = None,
+    capacity: Annotated[
+        str | None,
+        typer.Option(
+            "--capacity", metavar="SIZE", help="KV cache: 20000 (blocks), '320k tokens' or 20GiB. [default: unlimited]"
+        ),
+    ] = None,
+    gpu_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--gpu-memory", metavar="SIZE", help="Memory of the accelerator; what the weights leave is cache."
+        ),
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float | None, typer.Option(metavar="X", help="Part of it that may be used. [default: 0.92]")
+    ] = None,
+    max_model_len: Annotated[int | None, typer.Option(metavar="N", help="Longest prompt and answer together.")] = None,
+    max_num_batched_tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="Tokens per step. [default: 8192]")
+    ] = None,
+    max_num_seqs: Annotated[int | None, typer.Option(metavar="N", help="Requests per step. [default: 256]")] = None,
+    enable_prefix_caching: Annotated[
+        bool | None, typer.Option("--enable-prefix-caching/--no-enable-prefix-caching", help="[default: on]")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", help="Requests at once. [default: one at a time]")
+    ] = None,
+    use_timestamps: Annotated[
+        bool, typer.Option("--use-timestamps", help="Requests arrive at the times of the log.")
+    ] = False,
+    rules: Annotated[RulesName, typer.Option(help="The engine's rules, or the LRU of trace studies.")] = "vllm",
+    trace_block_size: Annotated[int, typer.Option(metavar="N", help="Tokens per hash id of a trace.")] = 512,
+    on_bad_line: Annotated[BadLineMode, typer.Option(help="Stop at a bad line of a log, or skip and count.")] = "error",
+    log_format: Annotated[
+        str | None, typer.Option("--format", metavar="NAME", help="Format of logs; default: found out per record.")
+    ] = None,
+    requests: Annotated[
+        int | None, typer.Option("-n", "--requests", metavar="N", help="Only the first N requests.")
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option("-g", "--group", metavar="NAME", help="Only this group of the workload; repeatable."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("-s", "--seed", metavar="N", help="Seed of everything random. [default: 0]")
+    ] = None,
+    measure_budget: Annotated[
+        float, typer.Option(metavar="SECONDS", help="For real runs of the embedded model; 0: none.")
+    ] = 20.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Accounting and predictions only: --measure-budget 0.")
+    ] = False,
+    advice: Annotated[
+        bool, typer.Option("--advice/--no-advice", help="Try a fix of each group's costliest cause by running again.")
+    ] = True,
+    min_hit_rate: Annotated[
+        float | None, typer.Option(metavar="RATIO", help="Exit 1 where the hit rate is lower.")
+    ] = None,
+    per_request: Annotated[bool, typer.Option("--per-request", help="Every request in the JSON.")] = False,
+    show_text: Annotated[ShowText, typer.Option(help="Whether the report may quote prompts.")] = "snippet",
+    json: Json = False,
+    offline: Offline = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")] = False,
+    color: Color = "auto",
+    width: Width = None,
+) -> int:
+    """Run a workload through the engine: hit rates, where the tokens went, TTFT, and what to change.
+
+    The cache is unlimited and requests run one at a time unless the workload or a flag says otherwise.
+    """
+    if _is_terminal_stdin(inputs):
+        print("kvtool profile -: reading standard input needs a pipe; see kvtool profile --help", file=sys.stderr)
+        return 2
+    from kvtool.commands.profile import ProfileArguments, run_profile
+
+    return run_profile(
+        ProfileArguments(
+            inputs=inputs,
+            model=model,
+            accelerator=accelerator,
+            tokenizer=tokenizer,
+            chat_template=chat_template,
+            block_size=block_size,
+            capacity=capacity,
+            gpu_memory=gpu_memory,
+            gpu_memory_utilization=gpu_memory_utilization,
+            max_model_len=max_model_len,
+            max_num_batched_tokens=max_num_batched_tokens,
+            max_num_seqs=max_num_seqs,
+            enable_prefix_caching=enable_prefix_caching,
+            concurrency=concurrency,
+            use_timestamps=use_timestamps,
+            rules=rules,
+            trace_block_size=trace_block_size,
+            on_bad_line=on_bad_line,
+            log_format=log_format,
+            requests=requests,
+            groups=tuple(group or ()),
+            seed=seed,
+            measure_budget=0.0 if dry_run else measure_budget,
+            advice=advice,
+            min_hit_rate=min_hit_rate,
+            per_request=per_request,
+            show_text=show_text,
+            json=json,
+            offline=offline,
+            quiet=quiet,
+            color=color,
+            width=width,
+        )
+    )
+
+
+@app.command("diff-prompts")
+def diff_prompts(
+    a: Annotated[str, typer.Argument(metavar="A", help="A prompt file, or - for standard input.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The prompt that comes after it.")],
+    tokenizer: TokenizerName = None,
+    block_size: BlockSize = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Show the token ids around the difference.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 where the prompts differ.")] = False,
+    json: Json = False,
+    offline: Offline = False,
+    color: Color = "auto",
+    width: Width = None,
+) -> int:
+    """Where two prompts part, which blocks that loses, and what moving the difference would give."""
+    if _is_terminal_stdin([a, b]):
+        print(
+            "kvtool diff-prompts: reading standard input needs a pipe; see kvtool diff-prompts --help", file=sys.stderr
+        )
+        return 2
+    from kvtool.commands.diff import run_diff
+
+    return run_diff(
+        a,
+        b,
+        tokenizer=tokenizer,
+        block_size=16 if block_size is None else block_size,
+        json=json,
+        tokens=tokens,
+        exit_code=exit_code,
+        offline=offline,
+        color=color,
+        width=width,
+    )
+
+
+def _is_terminal_stdin(inputs: Sequence[str]) -> bool:
+    return "-" in inputs and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; every error becomes a message on stderr and an exit code."""
+    debug = "--debug" in arguments
+    try:
+        result: Any = app(list(arguments), standalone_mode=False)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except typer.Exit as stop:
+        return stop.exit_code
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """Tell what went wrong, in a form that depends on whose mistake it was."""
+    from kvtool.engine.errors import EngineError
+    from kvtool.report.errors import print_bug, print_error, print_usage
+
+    if isinstance(error, ProblemsError):
+        for problem in error.errors:
+            print_error(problem)
+        return error.exit_code
+    if isinstance(error, EngineError):
+        error = KvtoolError(error.message, hint=error.hint)
+    if isinstance(error, KvtoolError):
+        print_error(error)
+        return error.exit_code
+    if (code := print_usage(error)) is not None:
+        return code
+    print_bug(error)
+    return _EXIT_BUG

@@ -1,0 +1,64 @@
+"""Errors on stderr: the place, the line itself with carets, and a hint; never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.report.console import ascii_only, cell_width, make_console, put, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_USAGE_EXIT = 2
+
+
+def print_error(error: KvtoolError) -> None:
+    """One mistake of the user's."""
+    console = make_console(stderr=True)
+    plain = ascii_only(console)
+    place = f"{sanitize(str(error.place), ascii_only=plain)}: " if error.place is not None else ""
+    put(console, f"error: {place}{sanitize(error.message, ascii_only=plain)}")
+    if error.place is not None and error.place.excerpt is not None and error.place.line is not None:
+        _excerpt(console, error.place, plain)
+    if error.hint:
+        put(console, f"  help: {sanitize(error.hint, ascii_only=plain)}")
+
+
+def _excerpt(console: Console, place: Place, plain: bool) -> None:
+    """The line, cut to a window around the place, and carets under it."""
+    text, column = place.excerpt or "", (place.column or 1) - 1
+    number = f"{place.line:>6}"
+    room = max(console.width - len(number) - 3, 20)
+    first = 0 if cell_width(sanitize(text[: column + place.width])) <= room else max(column - room // 2, 0)
+    before = sanitize(text[first:column], ascii_only=plain)
+    meant = sanitize(text[column : column + place.width], ascii_only=plain)
+    shown = before + meant + sanitize(text[column + place.width : column + place.width + room], ascii_only=plain)
+    while cell_width(shown) > room:
+        shown = shown[:-1]
+    put(console, f"{number} | {shown}")
+    if place.column is not None and cell_width(before) < room:
+        width = max(min(cell_width(meant), room - cell_width(before)), 1)
+        put(console, f"{' ' * len(number)} | {' ' * cell_width(before)}{'^' * width}")
+
+
+def print_usage(error: Exception) -> int | None:
+    """A mistake on the command line, as the parser found it; None where `error` is none of its own."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is None:
+        return None
+    print_error(KvtoolError(str(format_message()), hint=_help_of(error)))
+    return _USAGE_EXIT
+
+
+def _help_of(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context is not None else 'kvtool'} --help"
+
+
+def print_bug(error: Exception) -> None:
+    """Something that must not happen."""
+    kind = sanitize(f"{type(error).__name__}: {error}")
+    print(f"error: a bug in kvtool: {kind[:500]}", file=sys.stderr)
+    print("  help: run again with --debug and report what it prints", file=sys.stderr)

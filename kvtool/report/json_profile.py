@@ -1,0 +1,131 @@
+"""The machine's view of a `Profile`: `kvtool.report/1`. No prompt text, no clock values where the run is deterministic."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kvtool.diagnose.findings import Finding
+from kvtool.ledger import GroupTotals
+from kvtool.measure import Measured
+from kvtool.profile import Profile, Quantiles
+
+SCHEMA = "kvtool.report/1"
+
+
+def dump(profile: Profile) -> str:
+    """One JSON document with sorted keys; ratios from 0 to 1, times in seconds."""
+    return json.dumps(document(profile), indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def document(profile: Profile) -> dict[str, Any]:
+    """The report as plain data."""
+    result: dict[str, Any] = {
+        "schema": SCHEMA,
+        "config": profile.config,
+        "partial": profile.partial,
+        "totals": {
+            "requests": profile.requests,
+            "prompt_tokens": profile.prompt_tokens,
+            "hit_tokens": profile.hit_tokens,
+            "hit_rate": profile.hit_rate,
+            "mean_request_hit_rate": profile.mean_request_rate,
+            "reachable_hit_rate": profile.reachable_rate,
+            "evictions": profile.evictions,
+            "preemptions": profile.preemptions,
+            "refused_requests": profile.refused,
+            "skipped_lines": profile.skipped_lines,
+        },
+        "fates": profile.fates,
+        "kv_cache": {
+            "block_size": profile.block_size,
+            "bytes_per_block": profile.bytes_per_block,
+            "filled_blocks": profile.filled_blocks,
+            "peak_used_blocks": profile.peak_used_blocks,
+            "reused_bytes": profile.hit_tokens * profile.bytes_per_block // profile.block_size,
+        },
+        "groups": [_group(group, profile.block_size) for group in profile.groups],
+        "ttft": {
+            "measured": _measured(profile.measured),
+            "predicted": {"on": _quantiles(profile.predicted_on), "off": _quantiles(profile.predicted_off)},
+        },
+        "findings": [_finding(finding) for finding in profile.findings],
+        "gates": [
+            {"group": gate.group, "minimum": gate.minimum, "actual": gate.actual, "passed": gate.passed}
+            for gate in profile.gates
+        ],
+        "verdict": profile.verdict,
+    }
+    if profile.rows is not None:
+        result["requests"] = [
+            {"id": row.id, "group": row.group, "prompt_tokens": row.prompt_tokens, "hit_tokens": row.hit_tokens}
+            for row in profile.rows
+        ]
+    return result
+
+
+def _group(group: GroupTotals, block_size: int) -> dict[str, Any]:
+    prefix = group.common_prefix()
+    return {
+        "name": group.name,
+        "requests": group.requests,
+        "prompt_tokens": group.prompt_tokens,
+        "hit_tokens": group.hit_tokens,
+        "hit_rate": group.hit_rate,
+        "mean_request_hit_rate": group.mean_request_rate,
+        "reachable_hit_rate": group.reachable_rate,
+        "fates": {name: count for name, count in sorted(group.fates.items()) if count},
+        "alignment": {
+            "shared_prefix_tokens": prefix,
+            "whole_blocks": prefix // block_size,
+            "left_over_tokens": prefix % block_size,
+            "lost_tokens": group.fates["partial_block"] + group.fates["last_token"],
+        },
+        "turns": [
+            {
+                "turn": index + 1,
+                "requests": turn.requests,
+                "prompt_tokens": turn.prompt_tokens,
+                "hit_tokens": turn.hit_tokens,
+            }
+            for index, turn in sorted(group.turns.items())
+        ],
+    }
+
+
+def _measured(measured: Measured | None) -> dict[str, Any] | None:
+    if measured is None:
+        return None
+    return {
+        "on": _quantiles(Quantiles.of(measured.on)),
+        "off": _quantiles(Quantiles.of(measured.off)),
+        "requests": len(measured.on),
+        "complete": measured.complete,
+        "reason": measured.reason,
+    }
+
+
+def _quantiles(quantiles: Quantiles | None) -> dict[str, float] | None:
+    return None if quantiles is None else {"p50": quantiles.p50, "p90": quantiles.p90, "p99": quantiles.p99}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "group": finding.group,
+        "path": finding.path,
+        "line": finding.line,
+        "column": finding.column,
+        "message": finding.message,
+        "tokens_lost": finding.tokens_lost,
+        "fix": finding.fix,
+        "rerun": None
+        if finding.rerun is None
+        else {
+            "group_before": finding.rerun.group_before,
+            "group_after": finding.rerun.group_after,
+            "total_before": finding.rerun.total_before,
+            "total_after": finding.rerun.total_after,
+        },
+    }
