@@ -97,10 +97,9 @@ class Accountant:
         self.per_request = per_request
         self.unlimited_hits = unlimited_hits
         self.keep_hits = keep_hits
-        newline = maker.renderer.tokenizer.newline_mask if explain else None
         ledger = Ledger(
             plan.engine.block_size,
-            newline=newline,
+            newline=lambda: maker.renderer.tokenizer.newline_mask,
             caching=plan.engine.enable_prefix_caching,
             whole_prompt_may_hit=plan.rules == "block-lru",
             find_gaps=explain,

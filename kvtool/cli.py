@@ -67,7 +67,7 @@ def root(
 @app.command()
 def profile(
     inputs: Annotated[
-        list[str], typer.Argument(metavar="INPUT...", help="workload.yaml, .jsonl logs, traces, .txt prompts, or -.")
+        list[str], typer.Argument(metavar="INPUT", help="workload.yaml, .jsonl logs, traces, .txt prompts, or -.")
     ],
     model: Annotated[
         str | None,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,12 +123,12 @@ class Ledger:
         self,
         block_size: int,
         *,
-        newline: npt.NDArray[np.bool_] | None = None,
+        newline: Callable[[], npt.NDArray[np.bool_]] | None = None,
         caching: bool = True,
         whole_prompt_may_hit: bool = False,
         find_gaps: bool = True,
     ) -> None:
-        """`newline` marks the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
+        """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
 
         `whole_prompt_may_hit` is the rule of trace studies: no token of a prompt has to be computed.
         """
@@ -218,7 +218,9 @@ class Ledger:
             before = self._everything.continuation(match, 2 * len(rest) + 4096)
         if len(before) < MIN_RUN:
             return None
-        runs = align(rest, before, newline=self.newline if has_text else None, min_run=MIN_RUN)
+        runs = align(
+            rest, before, newline=self.newline() if has_text and self.newline is not None else None, min_run=MIN_RUN
+        )
         if not runs:
             return None
         blocked = [(match.length + run.a_start, match.length + run.a_start + run.length) for run in runs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +14,14 @@ from kvtool.diagnose.findings import Finding, Rerun, is_candidate, run_findings,
 from kvtool.errors import KvtoolError
 from kvtool.jobs import JobMaker
 from kvtool.ledger import GroupTotals
-from kvtool.measure import Measured, Measurement
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.rewrite.move import movers
 from kvtool.text import Origin
 from kvtool.workload.turn import Source, Turn
+
+if TYPE_CHECKING:
+    from kvtool.measure import Measured
 
 Locate = Callable[[Origin, int], tuple[int, int]]
 QUANTILES = (0.5, 0.9, 0.99)
@@ -254,6 +257,8 @@ class Profiler:
         return cause.origin.path, line, column
 
     def _measure(self) -> Measured:
+        from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
+
         self.progress.stage("measuring")
         maker = JobMaker(self.renderer, seed=self.plan.seed)
         measurement = Measurement(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 from kvtool.chat import ChatTemplate
 from kvtool.prompt import Prompt
 from kvtool.tokenize import Tokenizer
@@ -9,11 +12,26 @@ from kvtool.workload.turn import Turn
 
 
 class Renderer:
-    """Makes the prompt that a server would see of a turn."""
+    """Makes the prompt that a server would see of a turn.
 
-    def __init__(self, tokenizer: Tokenizer, chat_template: ChatTemplate) -> None:
-        self.tokenizer = tokenizer
-        self.chat_template = chat_template
+    Tokenizer and chat template are loaded when they are first asked for: a trace of block hashes needs neither.
+    """
+
+    def __init__(self, tokenizer: Callable[[], Tokenizer], chat_template: Callable[[Tokenizer], ChatTemplate]) -> None:
+        self._load_tokenizer = tokenizer
+        self._load_template = chat_template
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return self._load_tokenizer()
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        return self._load_template(self.tokenizer)
+
+    def loaded(self, name: str) -> bool:
+        """Whether `tokenizer` or `chat_template` was needed so far."""
+        return name in self.__dict__
 
     def prompt(self, turn: Turn) -> Prompt:
         """Messages go through the chat template, which writes BOS itself; a text gets the tokenizer's special tokens."""

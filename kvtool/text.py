@@ -21,10 +21,11 @@ class Origin:
     """Where a stretch of text was written.
 
     `line` and `column` (1-based) are those of its first character; `indent` is the column at which its following lines begin (an
-    indented YAML block scalar). `verbatim` says that the text stands in the file as it is; else (a rendered variable, a JSON string
-    with escapes) every character answers with the first one's position. `pointer` leads to the value inside a JSON document.
-    `part` names the message, segment or template it belongs to, `variable` the template variable that produced it, `stable` what
-    the author declared of it, `width` the length of its template expression, and `text` is the whole text that `Mark.offset` counts in.
+    indented YAML block scalar). `verbatim` says that the text stands in the file as it is; else (a rendered variable, a JSON
+    string with escapes) every character answers with the first one's position. `pointer` leads to the value inside a JSON
+    document. `part` names the message, segment or template it belongs to, `variable` the template variable that produced it,
+    `stable` what the author declared of it, `width` the length of its template expression, and `text` is the whole text that
+    `Mark.offset` counts in.
     """
 
     path: str

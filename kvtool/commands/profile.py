@@ -83,8 +83,10 @@ def run_profile(arguments: ProfileArguments) -> int:
         raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
     asked = source.engine if isinstance(source, YamlSource) else EngineOptions()
     setup = _Setup(arguments, asked, source)
-    tokenizer = load_tokenizer(arguments.tokenizer or asked.tokenizer, offline=arguments.offline)
-    template = ChatTemplate.load(arguments.chat_template or asked.chat_template, tokenizer)
+    renderer = Renderer(
+        lambda: load_tokenizer(arguments.tokenizer or asked.tokenizer, offline=arguments.offline),
+        lambda tokenizer: ChatTemplate.load(arguments.chat_template or asked.chat_template, tokenizer),
+    )
     demands = Demands(
         min_hit_rate=arguments.min_hit_rate,
         group_gates={name: gate.value for name, gate in source.gates.items()} if isinstance(source, YamlSource) else {},
@@ -94,11 +96,9 @@ def run_profile(arguments: ProfileArguments) -> int:
     )
     name = arguments.inputs[0] if len(arguments.inputs) == 1 else f"{len(arguments.inputs)} files"
     with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
-        profiler = Profiler(
-            source, Renderer(tokenizer, template), setup.plan, demands, progress=progress, locate=locate, path=name
-        )
+        profiler = Profiler(source, renderer, setup.plan, demands, progress=progress, locate=locate, path=name)
         profile = profiler.run()
-    profile.config = setup.describe(name, tokenizer.name, tokenizer.fingerprint, template.name)
+    profile.config = setup.describe(name, renderer)
     profile.notes = setup.notes()
     profile.skipped_lines = source.skipped if isinstance(source, LogSource) else 0
     _print(profile, arguments)
@@ -226,18 +226,17 @@ class _Setup:
     def bytes_per_block(self) -> int:
         return self.plan.latency.geometry.kv_bytes_per_token() * self.plan.engine.block_size
 
-    def describe(
-        self, name: str, tokenizer: str, fingerprint: str, template: str
-    ) -> dict[str, str | int | float | bool | None]:
+    def describe(self, name: str, renderer: Renderer) -> dict[str, str | int | float | bool | None]:
         """Everything that the numbers depend on."""
         engine = self.plan.engine
+        tokenizer = renderer.tokenizer if renderer.loaded("tokenizer") else None
         return {
             "version": __version__,
             "input": name,
             "rules": self.plan.rules,
-            "tokenizer": tokenizer,
-            "tokenizer_fingerprint": fingerprint,
-            "chat_template": template,
+            "tokenizer": tokenizer.name if tokenizer is not None else None,
+            "tokenizer_fingerprint": tokenizer.fingerprint if tokenizer is not None else None,
+            "chat_template": renderer.chat_template.name if renderer.loaded("chat_template") else None,
             "block_size": engine.block_size,
             "capacity_blocks": None if engine.num_blocks is None else engine.num_blocks - 1,
             "enable_prefix_caching": engine.enable_prefix_caching,

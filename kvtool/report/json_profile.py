@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvtool.diagnose.findings import Finding
 from kvtool.ledger import GroupTotals
-from kvtool.measure import Measured
 from kvtool.profile import Profile, Quantiles
+
+if TYPE_CHECKING:
+    from kvtool.measure import Measured
 
 SCHEMA = "kvtool.report/1"
 

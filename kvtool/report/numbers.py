@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_GIB, _MIB, _KIB = 1 << 30, 1 << 20, 1 << 10
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def percent(ratio: float) -> str:
@@ -31,16 +31,10 @@ def shares(parts: Sequence[int]) -> list[str]:
 
 def size(count: float) -> str:
     """Bytes in the unit that leaves one to four digits."""
-    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
+    for unit, name in _UNITS:
         if count >= unit:
             return f"{count / unit:,.1f} {name}"
     return f"{count:,.0f} B"
-
-
-def milliseconds(seconds: float) -> str:
-    """Three significant digits up to a second, whole milliseconds beyond."""
-    value = seconds * 1000
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from kvtool.ledger import FATES, GroupTotals
 from kvtool.profile import Gate, Profile, Quantiles
 from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize
 from kvtool.report.findings import print_findings
-from kvtool.report.numbers import milliseconds, percent, plural, shares, size
+from kvtool.report.numbers import percent, plural, shares, size
 from kvtool.report.table import Column, table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _header(console: Console, profile: Profile, plain: bool) -> None:
         f"kvtool {config['version']}",
         sanitize(str(config["input"]), ascii_only=plain),
         f"{config['rules']} rules, block {profile.block_size}",
-        sanitize(str(config["tokenizer"]), ascii_only=plain),
+        sanitize(str(config["tokenizer"] or "block hashes"), ascii_only=plain),
         plural(profile.requests, "request"),
         f"seed {config['seed']}",
     ]
@@ -99,16 +99,14 @@ def _word(gate: Gate) -> str:
 def _times(console: Console, profile: Profile, plain: bool) -> None:
     measured = profile.measured
     rows: list[tuple[str, ...]] = []
-
-    def row(label: str, quantiles: Quantiles | None) -> None:
+    for label, quantiles in (
+        ("measured here, cache on", Quantiles.of(measured.on) if measured is not None else None),
+        ("measured here, cache off", Quantiles.of(measured.off) if measured is not None else None),
+        ("predicted, cache on", profile.predicted_on),
+        ("predicted, cache off", profile.predicted_off),
+    ):
         if quantiles is not None:
-            rows.append((label, *(milliseconds(value) for value in (quantiles.p50, quantiles.p90, quantiles.p99))))
-
-    if measured is not None:
-        row("measured here, cache on", Quantiles.of(measured.on))
-        row("measured here, cache off", Quantiles.of(measured.off))
-    row("predicted, cache on", profile.predicted_on)
-    row("predicted, cache off", profile.predicted_off)
+            rows.append((label, *(f"{1000 * value:,.1f}" for value in (quantiles.p50, quantiles.p90, quantiles.p99))))
     columns = [Column("TTFT in ms", "<"), Column("p50"), Column("p90"), Column("p99")]
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from kvtool.workload.record import Dialogue, Record, Transcript, kind, text_of, whole
-from kvtool.workload.turn import Message, Turn
+from kvtool.workload.record import Dialogue, Record, Transcript, Turns, kind, text_of, whole
+from kvtool.workload.turn import Message
 
 _SPEAKERS = {
     "human": "user", "user": "user", "prompter": "user",
@@ -18,29 +17,29 @@ _SPEAKERS = {
 }  # fmt: skip
 
 
-def chat(record: Record) -> Sequence[Turn]:
+def chat(record: Record) -> Turns:
     """A body of the OpenAI or Anthropic chat API, alone or beside its response; or a conversation of a data set."""
     return chat_at(record, "messages")
 
 
-def chat_at(record: Record, name: str) -> Sequence[Turn]:
+def chat_at(record: Record, name: str) -> Turns:
     """A chat body whose list of messages has another name."""
     messages = [*_system(record), *_messages(record, record.list_of(name), name)]
     return _requests(record, messages, transcript="trajectory_format" in record.fields)
 
 
-def trajectory(record: Record) -> Sequence[Turn]:
+def trajectory(record: Record) -> Turns:
     """What an agent did, as one list of messages; it need not end with an answer."""
     name = record.required("traj", "history", "trajectory", "messages")[0]
     return _requests(record, _messages(record, record.list_of(name), name), transcript=True)
 
 
-def bare_list(record: Record, items: list[Any]) -> Sequence[Turn]:
+def bare_list(record: Record, items: list[Any]) -> Turns:
     """A conversation that is nothing but a list of messages."""
     return _requests(record, _spoken(record, items), transcript=True)
 
 
-def sharegpt(record: Record) -> Sequence[Turn]:
+def sharegpt(record: Record) -> Turns:
     """ShareGPT: who speaks is `from`, and what they say is `value`."""
     name = record.required("conversations", "conversation")[0]
     return _requests(record, _spoken(record, record.list_of(name), name), transcript=True)
@@ -65,7 +64,7 @@ def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
     return messages
 
 
-def responses_api(record: Record) -> Sequence[Turn]:
+def responses_api(record: Record) -> Turns:
     """A body of the OpenAI Responses API: `instructions`, and `input` as text or as a list of items."""
     messages: list[Message] = []
     if record.fields.get("instructions") is not None:
@@ -93,7 +92,7 @@ def responses_api(record: Record) -> Sequence[Turn]:
     return _requests(record, messages)
 
 
-def bfcl(record: Record) -> Sequence[Turn]:
+def bfcl(record: Record) -> Turns:
     """The Berkeley function calling benchmark: `question` is a list of turns, each a list of messages."""
     turns: list[list[Message]] = []
     for i, turn in enumerate(record.list_of("question")):
@@ -103,7 +102,7 @@ def bfcl(record: Record) -> Sequence[Turn]:
     return _dialogue(record, [turn for turn in turns if turn])
 
 
-def user_turns(record: Record) -> Sequence[Turn]:
+def user_turns(record: Record) -> Turns:
     """Turns of a user only, to be answered by the engine: AIPerf's multi_turn, or a list of questions."""
     turns: list[list[Message]] = []
     lengths: list[int | None] = []
@@ -126,7 +125,7 @@ def user_turns(record: Record) -> Sequence[Turn]:
     return result
 
 
-def _requests(record: Record, messages: list[Message], *, transcript: bool = False) -> Sequence[Turn]:
+def _requests(record: Record, messages: list[Message], *, transcript: bool = False) -> Turns:
     """One request, or one per assistant turn where the messages are the record of a conversation."""
     if not messages:
         raise record.error("the list of messages is empty")
@@ -139,7 +138,7 @@ def _requests(record: Record, messages: list[Message], *, transcript: bool = Fal
     return [record.turn(messages=messages, output_text=answer, output_tokens=length, **content)]
 
 
-def _dialogue(record: Record, turns: list[list[Message]]) -> Sequence[Turn]:
+def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
     if not turns:
         raise record.error("there are no turns in it")
     tools = _tools(record)

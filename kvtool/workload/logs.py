@@ -20,7 +20,7 @@ from kvtool.workload.compressed import open_bytes, refuse_binary
 from kvtool.workload.json_position import character_start, line_and_column, nearest_start, value_start
 from kvtool.workload.json_stream import NotJSONError, RawRecord, parse, read_records
 from kvtool.workload.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
-from kvtool.workload.record import Dialogue, RecordError, Where
+from kvtool.workload.record import Dialogue, RecordError, Turns, Where
 from kvtool.workload.records import TEXT_FORMAT, RecordFormat, format_named, read_record
 from kvtool.workload.turn import Conversation, Message, Output, Recorded, Turn
 
@@ -100,7 +100,7 @@ class LogSource:
             named = self._paths[0] if self._paths else "the list of files"
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
 
-    def _turns(self) -> Iterator[Sequence[Turn] | KvtoolError]:
+    def _turns(self) -> Iterator[Turns | KvtoolError]:
         """The turns of each record of each file; the error of each one that is skipped."""
         ordinal = 0
         for path in self._paths:
@@ -112,7 +112,7 @@ class LogSource:
                 ordinal += 1
                 yield found
 
-    def _records(self, path: str, ordinal: int) -> Iterator[Sequence[Turn] | KvtoolError]:
+    def _records(self, path: str, ordinal: int) -> Iterator[Turns | KvtoolError]:
         group = self._group(path) if self._group else default_group(path)
         names: dict[str, None] = {}
         good = line = nth = 0
@@ -230,7 +230,7 @@ def locate(origin: Origin, offset: int) -> tuple[int, int]:
     return origin.line, origin.column
 
 
-def _placed(turns: Sequence[Turn], count: int, base: int, epoch: float | None) -> Iterator[Turn]:
+def _placed(turns: Turns, count: int, base: int, epoch: float | None) -> Iterator[Turn]:
     """The turns with their places in the session and their times from the start of the source."""
     for index in range(count):
         turn = turns[index]
@@ -240,9 +240,7 @@ def _placed(turns: Sequence[Turn], count: int, base: int, epoch: float | None) -
         yield turn
 
 
-def _read(
-    raw: RawRecord, where: Where, format_: RecordFormat | None, good: int
-) -> tuple[str, Sequence[Turn]] | KvtoolError:
+def _read(raw: RawRecord, where: Where, format_: RecordFormat | None, good: int) -> tuple[str, Turns] | KvtoolError:
     """Format and turns of a record, or what is wrong with it, with its place in the file."""
     so_far = f"{good} {'line' if raw.is_line else 'record'}{'' if good == 1 else 's'} ok"
     text: str | None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, SupportsIndex
 
 from kvtool.text import Origin, Traced
 from kvtool.workload.turn import Message, Turn
@@ -171,7 +170,14 @@ class Record:
         return turn
 
 
-class Transcript(Sequence[Turn]):
+class Turns(Protocol):
+    """The turns of a record: a list of them, or what makes each when it is asked for."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: SupportsIndex, /) -> Turn: ...
+
+
+class Transcript:
     """The requests behind a recorded conversation, one per assistant turn, made when asked for: the prompts together are
     quadratic in the length of the conversation, so they never exist all at once. Messages are shared between them."""
 
@@ -184,8 +190,8 @@ class Transcript(Sequence[Turn]):
     def __len__(self) -> int:
         return len(self._answers)
 
-    def __getitem__(self, index: Any) -> Any:
-        position = range(len(self._answers))[index]
+    def __getitem__(self, index: SupportsIndex, /) -> Turn:
+        position = index.__index__()
         at = self._answers[position]
         return self._record.turn(
             index=position,

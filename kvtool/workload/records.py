@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kvtool.errors import KvtoolError
 from kvtool.workload import chat_records, trace_records
 from kvtool.workload.json_stream import is_message
-from kvtool.workload.record import Record, RecordError, Where, kind
-from kvtool.workload.turn import Turn
+from kvtool.workload.record import Record, RecordError, Turns, Where, kind
 
 Fields = dict[str, Any]
 
@@ -30,10 +29,10 @@ class RecordFormat:
     name: str
     shape: str
     fits: Callable[[Fields], bool]
-    turns: Callable[[Record], Sequence[Turn]]
+    turns: Callable[[Record], Turns]
 
 
-def prompts(record: Record) -> Sequence[Turn]:
+def prompts(record: Record) -> Turns:
     """A prompt as text; also the lists that the completions API takes in its place."""
     name, value = record.required(*_PROMPTS)
     if isinstance(value, list) and value:
@@ -114,7 +113,7 @@ def format_named(name: str) -> RecordFormat:
     raise KvtoolError(f"unknown log format `{name}`", hint=hint)
 
 
-def read_record(value: Any, where: Where, format_: RecordFormat | None = None) -> tuple[str, Sequence[Turn]]:
+def read_record(value: Any, where: Where, format_: RecordFormat | None = None) -> tuple[str, Turns]:
     """The name of a record's format, and its turns. Raises RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
         return "messages", chat_records.bare_list(Record({}, where), value)

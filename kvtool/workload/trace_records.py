@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from kvtool.workload.record import Record, Unit, kind, seconds, whole
+from kvtool.workload.record import Record, Turns, Unit, kind, seconds, whole
 from kvtool.workload.turn import HashedPrompt, Ids, Turn
 
 BAILIAN_BLOCK = 16
@@ -15,7 +14,7 @@ _LOCAL_SCOPE = 1 << 32  # ids of one trace; those of trace n are moved to n * _L
 TOKEN_FIELDS = ("token_ids", "prompt_token_ids", "input_tok_ids", "input_ids")
 
 
-def token_ids(record: Record) -> Sequence[Turn]:
+def token_ids(record: Record) -> Turns:
     """Token ids of the prompt, and of the answer where they are there (LLMServingSim, vLLM's logs)."""
     name, value = record.required(*TOKEN_FIELDS)
     ids = ids_of(record, value, name)
@@ -27,17 +26,17 @@ def token_ids(record: Record) -> Sequence[Turn]:
     return [record.turn(token_ids=ids)]
 
 
-def mooncake(record: Record) -> Sequence[Turn]:
+def mooncake(record: Record) -> Turns:
     """A request of a Mooncake trace; its block size is not in the file."""
     return [_hashed(record, record.where.block_size, "ms")]
 
 
-def bailian(record: Record) -> Sequence[Turn]:
+def bailian(record: Record) -> Turns:
     """A request of a Bailian trace: like Mooncake's, in blocks of 16 and with times in seconds."""
     return [_hashed(record, BAILIAN_BLOCK, "s")]
 
 
-def lmcache_lookups(record: Record) -> Sequence[Turn]:
+def lmcache_lookups(record: Record) -> Turns:
     """A line of LMCache's lookup log: hashes of the chunks of a prompt."""
     hashes: list[int] = []
     for i, value in enumerate(record.list_of("chunk_hashes")):
@@ -50,7 +49,7 @@ def lmcache_lookups(record: Record) -> Sequence[Turn]:
     return [record.turn(hashed=prompt)]
 
 
-def weka(record: Record) -> Sequence[Turn]:
+def weka(record: Record) -> Turns:
     """A session of kv-cache-tester (Weka): its requests and those of its sub-agents, in the order of their times."""
     size = record.count("block_size", least=1)
     local = record.fields.get("hash_id_scope", "local") != "global"

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ def test_records_do_not_depend_on_how_the_file_is_cut_into_reads(
     log: Any, data: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(log(data))
+    monkeypatch.setattr(json_stream, "_HEAD", 30)
     with open_bytes(path) as reader:
         whole = list(read_records(reader))
     monkeypatch.setattr(json_stream, "_CHUNK", chunk)
@@ -288,9 +290,8 @@ def test_the_limit_counts_requests(log: Any) -> None:
     messages = [{"role": "user" if i % 2 == 0 else "assistant", "content": str(i)} for i in range(6)]
     path = log(json.dumps({"messages": messages}) + "\n" + LINES)
     for limit, expected in ((2, [2]), (4, [3, 1]), (99, [3, 1, 1, 1, 1, 1])):
-        counts = []
-        for conversation in LogSource([str(path)], LogOptions(limit=limit)).conversations():
-            counts.append(sum(1 for _ in iter(lambda conversation=conversation: conversation.next_turn(None), None)))
+        conversations = LogSource([str(path)], LogOptions(limit=limit)).conversations()
+        counts = [sum(1 for _ in iter(partial(each.next_turn, None), None)) for each in conversations]
         assert counts == expected
     with pytest.raises(KvtoolError, match="at least 1"):
         LogSource([str(path)], LogOptions(limit=0))

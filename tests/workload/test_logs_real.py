@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_transcripts_share_one_policy_and_follow_each_other() -> None:
     policies = {turn.messages[0]["content"] for turns in found for turn in turns if turn.messages}
     assert [len(policy) for policy in policies] == [6155]
     for turns in found[:20]:
-        for before, after in zip(turns, turns[1:], strict=False):
+        for before, after in pairwise(turns):
             assert before.messages is not None
             assert after.messages is not None
             assert after.messages[: len(before.messages)] == before.messages

@@ -234,7 +234,7 @@ groups:
         ("w.yaml:4:29", "`yesterday` is not a date and time"),
         ("w.yaml:5:16", "file `none.txt` does not exist"),
         ("w.yaml:7:23", "the weights are all zero"),
-        ("w.yaml:8:9", "the range begins at 5 and ends before it, at 1"),
+        ("w.yaml:8:10", "the range begins at 5 and ends before it, at 1"),
         ("w.yaml:15:24", "`empty.md` is empty"),
         ("w.yaml:16:24", "`bin.md` is a binary file, not text"),
         ("w.yaml:17:24", f"`{here}` is a directory, not a file"),
