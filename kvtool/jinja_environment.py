@@ -53,6 +53,7 @@ class TracedEnvironment(ImmutableSandboxedEnvironment):
     def _install(self, *, chat: bool) -> None:
         del self.globals["lipsum"]
         self.filters["join"] = self._join
+        self.filters["replace"] = _replace
         for name in ("batch", "center", "indent", "round", "slice"):
             self.filters[name] = _limited(self.filters[name])
         for name in ("upper", "lower", "capitalize"):
@@ -319,6 +320,8 @@ def _variable(node: nodes.Node) -> str | None:
         base = _variable(node.node)
         key = node.arg.value if isinstance(node.arg, nodes.Const) else None
         return f"{base}.{key}" if base and isinstance(key, str) else base
+    if isinstance(node, nodes.CondExpr):
+        return _variable(node.expr1) or _variable(node.test)
     return next(filter(None, map(_variable, node.iter_child_nodes())), None)
 
 
@@ -349,6 +352,14 @@ def _check_format(text: str) -> None:
 def _check_replace(text: str, old: object, new: object) -> None:
     if isinstance(old, str) and isinstance(new, str):
         _check_size(len(text) + str.count(text, old) * max(len(new) - len(old), 0))
+
+
+def _replace(value: object, old: object, new: object, count: int | None = None) -> str:
+    """Jinja's `replace`."""
+    text = value if isinstance(value, str) else str(value)
+    old, new = str(old), str(new)
+    _check_replace(text, old, new)
+    return text.replace(old, new, -1 if count is None else count)
 
 
 def _limited(function: Callable[..., Any]) -> Callable[..., Any]:

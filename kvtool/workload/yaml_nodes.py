@@ -324,10 +324,10 @@ class _Composer:
         first = self._position(header.start())[0]  # 1-based header line = 0-based index of the line after it
         value_lines = value.split("\n")
         lines = [self._line(first + index) for index in range(len(value_lines))]
-        written = next((index for index, line in enumerate(lines) if line.strip()), None)
+        written = next((index for index, line in enumerate(lines) if line.strip(" ")), None)
         if written is None:
             return Origin(self.path, first + 1, 1, 1, False, text=value)
-        filled = next((line for line in value_lines if line.strip()), "")
+        filled = next((line for line in value_lines if line.strip(" ")), "")
         indent = len(lines[written]) - len(lines[written].lstrip(" ")) - (len(filled) - len(filled.lstrip(" ")))
         if (
             literal

@@ -66,7 +66,7 @@ def _texts(source: LogSource) -> list[Traced]:
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     texts=st.lists(_TEXT, min_size=1, max_size=5),
     key=_TEXT,

@@ -55,7 +55,18 @@ def shape(turn: Turn) -> tuple[object, ...]:
     ids = None if turn.token_ids is None else turn.token_ids.tolist()
     text = None if turn.text is None else (str(turn.text), turn.text.marks)
     messages = [(message["role"], message["content"], message["content"].marks) for message in turn.messages or []]
-    return turn.id, turn.session, turn.index, turn.salt, turn.arrival, turn.output_tokens, turn.output_text, ids, text, messages
+    return (
+        turn.id,
+        turn.session,
+        turn.index,
+        turn.salt,
+        turn.arrival,
+        turn.output_tokens,
+        turn.output_text,
+        ids,
+        text,
+        messages,
+    )
 
 
 EVERYTHING = """version: 1
@@ -134,13 +145,15 @@ def test_messages_become_a_chat_with_roles_names_salt_and_origins(tmp_path: Path
     origin, _ = system.at(system.index("5"))
     assert (origin.variable, origin.part, origin.line) == ("n", "messages[0] (system)", 2)
     origin, offset = user.at(0)
-    assert (origin.path, origin.position(offset), origin.stable) == (source.path, (7, 38), False)
+    assert (origin.path, origin.position(offset), origin.stable) == (source.path, (8, 36), False)
 
 
 def test_segments_are_joined_and_keep_their_ids(tmp_path: Path) -> None:
     (default,) = turns(load(tmp_path, group("segments: [{id: a, text: one}, {text: two}]")))
     assert default.text == "one\ntwo"
-    (turn,) = turns(load(tmp_path, group('segments: [{id: a, text: one}, {text: two}, {id: c, text: ""}]\njoin: " + "')))
+    (turn,) = turns(
+        load(tmp_path, group('segments: [{id: a, text: one}, {text: two}, {id: c, text: ""}]\njoin: " + "'))
+    )
     assert turn.text == "one + two + "
     assert [origin and origin.part for origin in (turn.text.at(0)[0], turn.text.at(6)[0])] == ["a", "segments[1]"]
 
@@ -151,7 +164,7 @@ def test_raw_text_is_no_template_and_file_text_is_untouched(tmp_path: Path) -> N
     assert turn.text == "a{{ b }}\r\n\x1b[0m [/INST]\n"
     origin, offset = turn.text.at(turn.text.index("INST"))
     assert origin is not None
-    assert origin.position(offset) == (2, 7)
+    assert origin.position(offset) == (2, 8)
 
 
 def test_a_static_text_is_the_same_object_in_every_request(tmp_path: Path) -> None:
@@ -167,7 +180,9 @@ def test_a_glob_is_one_request_per_file_in_order_and_cycles(tmp_path: Path) -> N
 
 def test_one_request_sees_one_value_of_a_variable(tmp_path: Path) -> None:
     top = "vars: {u: {uuid: hex}, c: {counter: 1}, r: {range: [1, 1000000]}}\n"
-    for text in texts(load(tmp_path, group('requests: 5\ntext: "{{ u }} {{ c }} {{ r }} {{ u }} {{ c }} {{ r }}"', top))):
+    for text in texts(
+        load(tmp_path, group('requests: 5\ntext: "{{ u }} {{ c }} {{ r }} {{ u }} {{ c }} {{ r }}"', top))
+    ):
         words = text.split()
         assert words[:3] == words[3:]
         assert len(words[0]) == 32
@@ -202,7 +217,8 @@ def test_variables(tmp_path: Path, variable: str, expected: list[str]) -> None:
 def test_uuids_are_version_four_and_differ_between_requests_and_groups(tmp_path: Path) -> None:
     source = load(
         tmp_path,
-        "version: 1\nvars: {u: {uuid: 4}}\ngroups:\n- {name: a, requests: 9, text: '{{ u }}'}\n- {name: b, requests: 9, text: '{{ u }}'}\n",
+        "version: 1\nvars: {u: {uuid: 4}}\ngroups:\n"
+        "- {name: a, requests: 9, text: '{{ u }}'}\n- {name: b, requests: 9, text: '{{ u }}'}\n",
     )
     found = texts(source)
     assert len(set(found)) == 18
@@ -216,6 +232,17 @@ def test_a_variable_of_the_group_overrides_and_counts_in_the_group(tmp_path: Pat
         "- {name: b, requests: 2, text: '{{ n }}'}\n- {name: c, requests: 2, text: '{{ n }}', vars: {n: {counter: 0}}}\n",
     )
     assert texts(source) == ["0", "1", "2", "3", "0", "1"]
+
+
+def test_sessions_are_counted_through_the_workload(tmp_path: Path) -> None:
+    chat = "messages: [{role: user, text: '{{ s }}'}], sessions: {count: 2, turns: 2, order: sequential}"
+    source = load(
+        tmp_path,
+        "version: 1\nvars: {s: {counter: 0, per: session}}\n"
+        f"groups: [{{name: a, text: x}}, {{name: b, {chat}}}, {{name: c, {chat}}}]\n",
+    )
+    asked = [contents(turn)[-1] for turn in turns(source) if turn.messages]
+    assert asked == ["1", "1", "2", "2", "3", "3", "4", "4"]
 
 
 def test_weights_and_zipf_shape_what_is_picked(tmp_path: Path) -> None:
@@ -285,7 +312,9 @@ def test_a_session_grows_by_exactly_the_answers_given(
             "vars: {n: {counter: 0}}\n",
         ),
     )
-    numbered = {f"g/{session}.{turn}": answers[session * 5 + turn] for session in range(count) for turn in range(length)}
+    numbered = {
+        f"g/{session}.{turn}": answers[session * 5 + turn] for session in range(count) for turn in range(length)
+    }
     prompts: dict[str, Turn] = {turn.id: turn for turn in turns(source, lambda turn: numbered[turn.id])}
     assert prompts.keys() == numbered.keys()
     for name, turn in prompts.items():
@@ -294,13 +323,16 @@ def test_a_session_grows_by_exactly_the_answers_given(
         if int(index):
             before = prompts[f"{session}.{int(index) - 1}"]
             given_answer = numbered[before.id]
-            assert (turn.messages or [])[:-1] == [*(before.messages or []), {"role": "assistant", "content": given_answer}]
+            assert (turn.messages or [])[:-1] == [
+                *(before.messages or []),
+                {"role": "assistant", "content": given_answer},
+            ]
             content = (turn.messages or [])[-2]["content"]
             assert isinstance(content, Traced)
             if content:
                 origin = content.at(0)[0]
                 assert isinstance(origin, Origin)
-                assert (origin.part, origin.line) == (f"answer {index}", 5)
+                assert (origin.part, origin.line) == (f"answer {index}", 6)
 
 
 def test_a_known_output_replaces_the_number_of_tokens(tmp_path: Path) -> None:
@@ -324,7 +356,10 @@ def test_regular_arrivals(tmp_path: Path, arrival: str, expected: list[float]) -
 
 
 def test_poisson_arrivals_have_the_rate_and_the_spread_of_a_poisson_process(tmp_path: Path) -> None:
-    times = [turn.arrival or 0 for turn in turns(load(tmp_path, group("text: a\nrequests: 4000\narrival: {process: poisson, rate: 8/s}")))]
+    times = [
+        turn.arrival or 0
+        for turn in turns(load(tmp_path, group("text: a\nrequests: 4000\narrival: {process: poisson, rate: 8/s}")))
+    ]
     gaps = np.diff([0.0, *times])
     assert (gaps >= 0).all()
     assert 0.94 / 8 < gaps.mean() < 1.06 / 8
@@ -354,19 +389,29 @@ def test_think_time_spaces_the_turns_of_a_session(tmp_path: Path) -> None:
     assert found == {"g/0.0": 0, "g/0.1": 5, "g/1.0": 0, "g/1.1": 5}
     found = {turn.id: turn.arrival for turn in turns(load(tmp_path, group(lines % ", order: sequential")))}
     assert found == {"g/0.0": 0, "g/0.1": 5, "g/1.0": 10, "g/1.1": 15}
-    found = {turn.id: turn.arrival for turn in turns(load(tmp_path, group(lines % "" + "\narrival: {process: uniform, rate: 1/s}")))}
+    found = {
+        turn.id: turn.arrival
+        for turn in turns(load(tmp_path, group(lines % "" + "\narrival: {process: uniform, rate: 1/s}")))
+    }
     assert found == {"g/0.0": 0, "g/0.1": 5, "g/1.0": 1, "g/1.1": 6}
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 40), st.integers(1, 40), st.sampled_from(["interleaved", "sequential"]))
+@given(
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 40),
+    st.integers(1, 40),
+    st.sampled_from(["interleaved", "sequential"]),
+)
 def test_generated_prompts_share_exactly_their_prefix(
     tmp_path_factory: pytest.TempPathFactory, prefixes: int, per_prefix: int, prefix: int, suffix: int, order: str
 ) -> None:
     source = load(
         tmp_path_factory.mktemp("made"),
         group(
-            f"generate: {{prefixes: {prefixes}, per_prefix: {per_prefix}, prefix_tokens: {prefix}, suffix_tokens: {suffix}, order: {order}}}"
+            f"generate: {{prefixes: {prefixes}, per_prefix: {per_prefix}, prefix_tokens: {prefix}, "
+            f"suffix_tokens: {suffix}, order: {order}}}"
         ),
     )
     found = [turn.token_ids for turn in turns(source)]
@@ -411,7 +456,8 @@ def test_tools_come_from_the_group_the_workload_or_a_file(tmp_path: Path) -> Non
     source = load(
         tmp_path,
         "version: 1\ntools: [{type: function, function: {name: top, strict: true, n: 1.5, none: null}}]\ngroups:\n"
-        "- {name: a, messages: [{role: user, text: x}]}\n- {name: b, messages: [{role: user, text: x}], tools: {file: tools.json}}\n"
+        "- {name: a, messages: [{role: user, text: x}]}\n"
+        "- {name: b, messages: [{role: user, text: x}], tools: {file: tools.json}}\n"
         "- {name: c, text: x}\n",
     )
     found = [turn.tools for turn in turns(source)]
@@ -426,7 +472,10 @@ def test_limit_gates_engine_and_needs(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text("{}")
     source = load(
         tmp_path,
-        group("text: a\nrequests: 100\nlimit: 2\ngate: {hit_rate: 80%}", "engine: {tokenizer: t.json, model: org/name, block_size: 32}\n"),
+        group(
+            "text: a\nrequests: 100\nlimit: 2\ngate: {hit_rate: 80%}",
+            "engine: {tokenizer: t.json, model: org/name, block_size: 32}\n",
+        ),
     )
     assert (source.requests, len(texts(source)), str(source.gates["g"])) == (2, 2, ">=80%")
     assert (source.engine.tokenizer, source.engine.model) == (str(tmp_path / "t.json"), "org/name")
@@ -442,14 +491,19 @@ def test_a_large_workload_is_made_lazily(tmp_path: Path) -> None:
         "- {name: b, generate: {prefixes: 100000, per_prefix: 10000, prefix_tokens: 9, suffix_tokens: 9}}\n",
     )
     assert source.requests == 2_000_000_000
-    assert [conversation.next_turn(None) is not None for conversation in islice(source.conversations(), 3)] == [True] * 3
+    assert [conversation.next_turn(None) is not None for conversation in islice(source.conversations(), 3)] == [
+        True
+    ] * 3
     assert next(turns(source.select(["b"]))).token_ids is not None
 
 
 def test_the_order_in_which_conversations_are_asked_changes_nothing(tmp_path: Path) -> None:
     source = load(
         tmp_path,
-        group("text: '{{ u }} {{ c }} {{ t }}'\nrequests: 5", "vars: {u: {uuid: 4}, c: {choice: [a, b, c]}, t: {datetime: 1m}}\n"),
+        group(
+            "text: '{{ u }} {{ c }} {{ t }}'\nrequests: 5",
+            "vars: {u: {uuid: 4}, c: {choice: [a, b, c]}, t: {datetime: 1m}}\n",
+        ),
     )
     backwards = [conversation.next_turn(None) for conversation in reversed(list(source.conversations()))]
     assert [str(turn.text) for turn in reversed(backwards) if turn] == texts(source)
@@ -467,7 +521,9 @@ def test_prompt_text_leads_back_to_its_line_and_column(
     """Also behind a variable: each character of a rendered block scalar is the one at the place that its origin names."""
     lines = [line.replace("{{", "{ {").replace("{", "{ ").rstrip() for line in lines]
     body = "".join(" " * (4 + indent) + line + "\n" for line in ["{{ x }} start", *lines])
-    text = f"version: 1\nvars: {{x: value}}\ngroups:\n- name: g\n  messages:\n  - role: user\n    text: |{indent}\n{body}"
+    text = (
+        f"version: 1\nvars: {{x: value}}\ngroups:\n- name: g\n  messages:\n  - role: user\n    text: |{indent}\n{body}"
+    )
     source = load(tmp_path_factory.mktemp("place"), text)
     (turn,) = turns(source)
     content = (turn.messages or [])[0]["content"]

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError, ProblemsError
-from kvtool.workload.quantities import Capacity, Threshold, parse_bytes, parse_capacity, parse_duration, parse_rate, parse_threshold
+from kvtool.workload.quantities import (
+    Capacity,
+    Threshold,
+    parse_bytes,
+    parse_capacity,
+    parse_duration,
+    parse_rate,
+    parse_threshold,
+)
 from kvtool.workload.schema import Workload
 from kvtool.workload.validate import validate
 from kvtool.workload.yaml_nodes import parse_yaml
@@ -58,7 +66,12 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         (ONE_GROUP + "- name: a\n  text: b\n", "5:9", "two groups are named `a`", "groups[0]"),
         (ONE_GROUP + "- just text\n", "5:3", "expected a mapping, got `just text`", None),
         (ONE_GROUP + "seed: -1\n", "5:7", "must be at least 0", None),
-        (ONE_GROUP + "engine: {enable_prefix_caching: no}\n", "5:33", "expected true or false, got `no`", "`true` or `false`"),
+        (
+            ONE_GROUP + "engine: {enable_prefix_caching: no}\n",
+            "5:33",
+            "expected true or false, got `no`",
+            "`true` or `false`",
+        ),
         (ONE_GROUP + "engine: {block_size: 0}\n", "5:22", "must be at least 1, got `0`", None),
         (ONE_GROUP + "engine: {capacity: 0}\n", "5:20", "whole number above zero", None),
         (ONE_GROUP + "engine: {capacity: 20 GoB}\n", "5:20", "is not a capacity", None),
@@ -74,30 +87,65 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         (in_group("requests: 4"), "3:3", "groups[0] has no prompts", "messages"),
         (in_group("text: a\nfile: b"), "5:3", "`text` and `file` in groups[0] exclude each other", None),
         (in_group("messages: []"), "4:3", "must not be empty", None),
-        (in_group("messages: [{role: usr, text: a}]"), "4:21", "expected `system`, `developer`", "did you mean `user`?"),
+        (
+            in_group("messages: [{role: usr, text: a}]"),
+            "4:21",
+            "expected `system`, `developer`",
+            "did you mean `user`?",
+        ),
         (in_group("messages: [{role: user}]"), "4:14", "messages[0] has no text", "text, file, glob"),
-        (in_group("messages: [{role: user, text: a, glob: b}]"), "4:36", "`text` and `glob` in messages[0] exclude", None),
-        (in_group("messages: [{role: user, text: a, pick: cycle}]"), "4:36", "`pick` in messages[0] needs `glob`", None),
+        (
+            in_group("messages: [{role: user, text: a, glob: b}]"),
+            "4:36",
+            "`text` and `glob` in messages[0] exclude",
+            None,
+        ),
+        (
+            in_group("messages: [{role: user, text: a, pick: cycle}]"),
+            "4:36",
+            "`pick` in messages[0] needs `glob`",
+            None,
+        ),
         (in_group("segments: [{id: s, text: a, file: b}]"), "4:31", "`text` and `file` in segments[0] exclude", None),
         (in_group("segments: [{text: a, stable: true, volatile: true}]"), "4:38", "both stable and volatile", None),
         (in_group("segments: [{id: s, text: a}, {id: s, text: a}]"), "4:37", "two segments have the id `s`", None),
         (in_group("text: a\njoin: x"), "5:3", "`join` has no meaning beside `text`", "segments"),
-        (in_group("text: a\narrival: {process: posson, rate: 1/s}"), "5:22", "`uniform` or `burst`", "did you mean `poisson`?"),
+        (
+            in_group("text: a\narrival: {process: posson, rate: 1/s}"),
+            "5:22",
+            "`uniform` or `burst`",
+            "did you mean `poisson`?",
+        ),
         (in_group("text: a\narrival: {process: uniform, rate: 8/x}"), "5:37", "is not a rate", None),
         (in_group("text: a\narrival: {process: uniform, rate: 0/s}"), "5:37", "must be above zero", None),
         (in_group("text: a\narrival: {process: uniform, rate: 1, start: soon}"), "5:47", "is not a duration", None),
         (in_group("text: a\narrival: {process: burst, rate: 1}"), "5:3", "needs `burst`", None),
         (in_group("text: a\narrival: {rate: 1}"), "5:3", "`process` is missing in groups[0].arrival", None),
         (in_group("sessions: {count: 1, turns: 1}"), "4:3", "`sessions` in groups[0] needs `messages`", None),
-        (in_group("messages: [{role: system, text: a}]\nsessions: {count: 1, turns: 1}"), "4:21", "must be the user's", None),
+        (
+            in_group("messages: [{role: system, text: a}]\nsessions: {count: 1, turns: 1}"),
+            "4:21",
+            "must be the user's",
+            None,
+        ),
         (
             in_group("messages: [{role: user, text: a}]\nsessions: {count: 1, turns: 0}"),
             "5:31",
             "must be at least 1",
             None,
         ),
-        (in_group("generate: {prefixes: 1, per_prefix: 1, prefix_tokens: 1}"), "4:3", "`suffix_tokens` is missing", None),
-        (in_group("generate: {prefixes: 1, per_prefix: 1, prefix_tokens: -1, suffix_tokens: 1}"), "4:57", "at least 0", None),
+        (
+            in_group("generate: {prefixes: 1, per_prefix: 1, prefix_tokens: 1}"),
+            "4:3",
+            "`suffix_tokens` is missing",
+            None,
+        ),
+        (
+            in_group("generate: {prefixes: 1, per_prefix: 1, prefix_tokens: -1, suffix_tokens: 1}"),
+            "4:57",
+            "at least 0",
+            None,
+        ),
         (
             in_group("generate: {prefixes: 1, per_prefix: 1, prefix_tokens: 0, suffix_tokens: 0}"),
             "4:3",
@@ -106,7 +154,12 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         ),
         (in_group("import: {}"), "4:3", "`import` names no files", "jsonl"),
         (in_group("import: {jsonl: a, txt: b}"), "4:22", "exclude each other", None),
-        (in_group("import: {jsonl: a}\nrequests: 3"), "5:3", "`requests` has no meaning beside `import`", "use `limit`"),
+        (
+            in_group("import: {jsonl: a}\nrequests: 3"),
+            "5:3",
+            "`requests` has no meaning beside `import`",
+            "use `limit`",
+        ),
         (in_group("text: a\ngate: {hit_rate: 80}"), "5:20", "at most 100%", None),
         (in_group("text: a\ngate: {hit_rate: good}"), "5:20", "is not a threshold", None),
         (in_group("text: a\nvars: {x: {uuid: 5}}"), "5:20", "expected `4` or `hex`", None),
@@ -121,8 +174,18 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         (in_group("text: a\nvars: {x: {choice: [a], pick: {zipf: 0}}}"), "5:27", "above 0", None),
         (in_group("text: a\nvars: {x: {datetime: 1 fortnight}}"), "5:24", "is not a duration", None),
         (in_group("text: a\nvars: {my-var: 1}"), "5:10", "cannot be a variable name", None),
-        (in_group("text: a\nvars: {x: {uuid: 4, per: turn}}"), "5:28", "expected `request`, `session` or `workload`", None),
-        (in_group("messages: [{role: user, text: a}]\ntools: [f]"), "5:3", "tools[0]: expected a function schema", None),
+        (
+            in_group("text: a\nvars: {x: {uuid: 4, per: turn}}"),
+            "5:28",
+            "expected `request`, `session` or `workload`",
+            None,
+        ),
+        (
+            in_group("messages: [{role: user, text: a}]\ntools: [f]"),
+            "5:3",
+            "tools[0]: expected a function schema",
+            None,
+        ),
         ('version: 1\ngroups: [{name: "a\\e", text: b}]\n', "2:17", "control characters", None),
     ],
 )
@@ -143,7 +206,9 @@ def test_all_problems_are_said_at_once_in_the_order_of_the_file_and_at_most_twen
 
 
 def test_the_schema_is_strict_and_frozen() -> None:
-    workload = validate(parse_yaml(ONE_GROUP + "engine: {capacity: 320k tokens, gpu_memory: 80GiB, concurrency: 4}\n", "w"))
+    workload = validate(
+        parse_yaml(ONE_GROUP + "engine: {capacity: 320k tokens, gpu_memory: 80GiB, concurrency: 4}\n", "w")
+    )
     assert workload.engine.capacity == Capacity(320_000, "tokens")
     assert (workload.engine.gpu_memory, workload.engine.concurrency) == (80 * 2**30, 4)
     with pytest.raises(ValueError, match="frozen"):
@@ -152,10 +217,16 @@ def test_the_schema_is_strict_and_frozen() -> None:
 
 
 def test_scalars_as_text_are_what_was_written() -> None:
-    workload = validate(parse_yaml(in_group("text: 1.10\nvars: {t: 12:30:45, n: no, c: {choice: [1.0, 0x10, true]}}"), "w"))
+    workload = validate(
+        parse_yaml(in_group("text: 1.10\nvars: {t: 12:30:45, n: no, c: {choice: [1.0, 0x10, true]}}"), "w")
+    )
     group = workload.groups[0]
     assert group.text == "1.10"
-    assert (group.vars["t"].text, group.vars["n"].text, group.vars["c"].choice) == ("12:30:45", "no", ["1.0", "0x10", "true"])
+    assert (group.vars["t"].text, group.vars["n"].text, group.vars["c"].choice) == (
+        "12:30:45",
+        "no",
+        ["1.0", "0x10", "true"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +310,7 @@ groups:
         ("w.yaml:16:24", "`bin.md` is a binary file, not text"),
         ("w.yaml:17:24", f"`{here}` is a directory, not a file"),
         ("w.yaml:18:24", "no file matches `*.nothing`"),
-        ("w.yaml:19:31", "template: undefined variable `latre`"),
+        ("w.yaml:19:32", "template: undefined variable `latre`"),
     ]
     by_line = {error.place.line: error for error in found if error.place and error.place.path.endswith("w.yaml")}
     assert by_line[19].hint == "did you mean `later`?"
@@ -273,38 +344,71 @@ def test_a_clock_that_leaves_the_calendar_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text(in_group("text: '{{ t }}'\nrequests: 3\nvars: {t: {datetime: 52w, start: '9998-06-01T00:00:00Z'}}"))
     source = load_yaml_workload(str(path))
-    with pytest.raises(KvtoolError, match="leaves the calendar"):
-        for conversation in source.conversations():
-            conversation.next_turn(None)
+    first, second, third = source.conversations()
+    assert first.next_turn(None) is not None
+    assert second.next_turn(None) is not None
+    with pytest.raises(KvtoolError, match="leaves the calendar at request 2"):
+        third.next_turn(None)
 
 
 values = st.recursive(
-    st.one_of(st.integers(-3, 3).map(str), st.sampled_from(["x", "''", "~", "1.5", "true", "8/s", "{{ x }}", "'{{ x }}'", "20GiB"])),
+    st.one_of(
+        st.integers(-3, 3).map(str),
+        st.sampled_from(["x", "''", "~", "1.5", "true", "8/s", "{{ x }}", "'{{ x }}'", "20GiB"]),
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
-        st.dictionaries(st.sampled_from(sorted({"name", "text", "file", "role", "zipf", "count", "uuid", "process", "x"})), inner, max_size=3).map(
-            lambda items: "{" + ", ".join(f"{key}: {value}" for key, value in items.items()) + "}"
-        ),
+        st.dictionaries(
+            st.sampled_from(sorted({"name", "text", "file", "role", "zipf", "count", "uuid", "process", "x"})),
+            inner,
+            max_size=3,
+        ).map(lambda items: "{" + ", ".join(f"{key}: {value}" for key, value in items.items()) + "}"),
     ),
     max_leaves=6,
 )
-KEYS = ["requests", "tenant", "arrival", "messages", "segments", "text", "generate", "import", "tools", "sessions", "vars", "gate", "pick"]
+KEYS = [
+    "requests",
+    "tenant",
+    "arrival",
+    "messages",
+    "segments",
+    "text",
+    "generate",
+    "import",
+    "tools",
+    "sessions",
+    "vars",
+    "gate",
+    "pick",
+]
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.dictionaries(st.sampled_from(KEYS), values, max_size=4))
 def test_any_group_is_valid_or_one_kvtool_error(group: dict[str, str]) -> None:
     source = "version: 1\ngroups:\n- name: a\n" + "".join(f"  {key}: {value}\n" for key, value in group.items())
+    errors: list[KvtoolError] = []
     try:
         validate(parse_yaml(source, "w.yaml"))
     except ProblemsError as several:
-        assert all(error.place is not None for error in several.errors)
+        errors = several.errors
     except KvtoolError as error:
-        assert error.place is not None
+        errors = [error]
+    assert all(error.place is not None and error.place.excerpt for error in errors)
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("1m", 60), ("250ms", 0.25), ("1h30m", 5400), ("1h 30m", 5400), ("2.5", 2.5), ("1d", 86400), ("2 min", 120)]
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("1m", 60),
+        ("250ms", 0.25),
+        ("1h30m", 5400),
+        ("1h 30m", 5400),
+        ("2.5", 2.5),
+        ("1d", 86400),
+        ("2 min", 120),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
@@ -314,9 +418,16 @@ def test_rates_sizes_capacities_and_thresholds() -> None:
     assert (parse_rate("8/s"), parse_rate("120/min"), parse_rate("3"), parse_rate("36/h")) == (8, 2, 3, 0.01)
     assert (parse_bytes("20GiB"), parse_bytes("1.5 GB"), parse_bytes("4kib")) == (20 * 2**30, 1_500_000_000, 4096)
     assert parse_capacity("20000") == parse_capacity("20k blocks") == Capacity(20_000, "blocks")
-    assert (parse_capacity("320k tokens"), parse_capacity("1 GiB")) == (Capacity(320_000, "tokens"), Capacity(2**30, "bytes"))
+    assert (parse_capacity("320k tokens"), parse_capacity("1 GiB")) == (
+        Capacity(320_000, "tokens"),
+        Capacity(2**30, "bytes"),
+    )
     assert parse_threshold("80%") == parse_threshold(">=0.8") == Threshold(">=", 0.8)
-    assert (parse_threshold("< 5%").holds(0.04), parse_threshold(">5%").holds(0.05), str(parse_threshold(">=80%"))) == (True, False, ">=80%")
+    assert (parse_threshold("< 5%").holds(0.04), parse_threshold(">5%").holds(0.05), str(parse_threshold(">=80%"))) == (
+        True,
+        False,
+        ">=80%",
+    )
 
 
 @pytest.mark.parametrize("text", ["", "-1s", "1x", "s", "1m!", "1" * 1000])
