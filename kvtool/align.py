@@ -1,31 +1,28 @@
 """Where two token sequences say the same after they first differ.
 
 Common ends are cut off by numpy; the middle is aligned line by line, then token by token inside what lines left over. Each level is
-a longest common subsequence where the product of the lengths is bounded, else it goes from anchor to anchor: items that occur once
-on either side, in the order both have them in.
+a longest common subsequence where the product of the lengths is bounded. Beyond that, tokens go by chunks that the content itself
+bounds, and lines or chunks from anchor to anchor: those that occur once on either side, in the order both have them in.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int32] | npt.NDArray[np.int64]
-Key = TypeVar("Key", int, bytes)
 LineEnds = Collection[int] | npt.NDArray[np.bool_]
 
 _MAX_CELLS = 1 << 26
 """Bound on the product of two lengths: one bit each, so 8 MB and some 10 ms for a longest common subsequence."""
 _MAX_TOKEN_CELLS = 1 << 24
-"""The same where items are tokens: anchors are surer there, and nearly as good."""
-_GRAM = 4
-"""Tokens in an anchor where there are too many tokens for a subsequence."""
+"""The same where the items are tokens; longer stretches are cut into chunks first."""
 
 
 class Run(NamedTuple):
@@ -48,7 +45,11 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
     blocks = [Run(0, 0, prefix)]
     if prefix < stop_a and prefix < stop_b:
         middle_a, middle_b = a[prefix:stop_a], b[prefix:stop_b]
-        pairs = _tokens(middle_a, middle_b) if newline is None else _lines(middle_a, middle_b, newline)
+        pairs = (
+            _tokens(middle_a, middle_b)
+            if newline is None
+            else _pieces(middle_a, middle_b, _cuts(middle_a, newline), _cuts(middle_b, newline), chunked=True)
+        )
         blocks += [Run(prefix + i, prefix + j, n) for i, j, n in pairs]
     blocks.append(Run(stop_a, stop_b, suffix))
     return [run for run in _joined(blocks) if run.length >= min_run or (run.a_start == 0 == run.b_start)]
@@ -83,29 +84,28 @@ def _joined(blocks: list[Run]) -> Iterator[Run]:
         yield last
 
 
-def _lines(a: Ids, b: Ids, newline: LineEnds) -> list[Run]:
-    """Equal runs by whole lines, and by tokens in between."""
-    cuts_a, cuts_b = _cuts(a, newline), _cuts(b, newline)
+def _pieces(a: Ids, b: Ids, cuts_a: npt.NDArray[np.intp], cuts_b: npt.NDArray[np.intp], *, chunked: bool) -> list[Run]:
+    """Equal runs by whole pieces (lines or chunks), and by tokens in between."""
     names: dict[bytes, int] = {}
     keys_a, keys_b = _keys(a, cuts_a, names), _keys(b, cuts_b, names)
     runs: list[Run] = []
     at_a = at_b = 0
     for i, j, n in [*_sequence(keys_a, keys_b), Run(len(keys_a), len(keys_b), 0)]:
         start_a, start_b = int(cuts_a[i]), int(cuts_b[j])
-        runs += _between(a, b, at_a, start_a, at_b, start_b)
+        runs += _between(a, b, at_a, start_a, at_b, start_b, chunked=chunked)
         at_a, at_b = int(cuts_a[i + n]), int(cuts_b[j + n])
         runs.append(Run(start_a, start_b, at_a - start_a))
     return runs
 
 
-def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: int) -> list[Run]:
+def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: int, *, chunked: bool) -> list[Run]:
     """Equal runs of two stretches, after their common ends are cut off."""
     if start_a == stop_a or start_b == stop_b:
         return []
     left_a, left_b = a[start_a:stop_a], b[start_b:stop_b]
     prefix = common_prefix(left_a, left_b)
     suffix = common_prefix(left_a[prefix:][::-1], left_b[prefix:][::-1])
-    inner = _tokens(left_a[prefix : len(left_a) - suffix], left_b[prefix : len(left_b) - suffix])
+    inner = _tokens(left_a[prefix : len(left_a) - suffix], left_b[prefix : len(left_b) - suffix], chunked=chunked)
     return [
         Run(start_a, start_b, prefix),
         *(Run(start_a + prefix + i, start_b + prefix + j, n) for i, j, n in inner),
@@ -119,9 +119,14 @@ def _cuts(ids: Ids, newline: LineEnds) -> npt.NDArray[np.intp]:
         ends = newline[np.minimum(ids, len(newline) - 1)] & (ids < len(newline))
     else:
         ends = np.isin(ids, np.fromiter(newline, dtype=np.int32, count=len(newline)))
+    return _bounds(ends)
+
+
+def _bounds(ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """Cuts after every item that ends a piece."""
     cuts = np.flatnonzero(ends) + 1
-    inner = cuts[:-1] if len(cuts) and cuts[-1] == len(ids) else cuts
-    return np.concatenate(([0], inner, [len(ids)]))
+    inner = cuts[:-1] if len(cuts) and cuts[-1] == len(ends) else cuts
+    return np.concatenate(([0], inner, [len(ends)]))
 
 
 def _keys(ids: Ids, cuts: npt.NDArray[np.intp], names: dict[bytes, int]) -> list[int]:
@@ -132,44 +137,33 @@ def _keys(ids: Ids, cuts: npt.NDArray[np.intp], names: dict[bytes, int]) -> list
     return [names.setdefault(data[start:stop], len(names)) for start, stop in pairwise(bounds)]
 
 
-def _tokens(a: Ids, b: Ids) -> list[Run]:
-    """Equal runs by tokens; by anchors of a few tokens where there are too many for a subsequence."""
+def _tokens(a: Ids, b: Ids, *, chunked: bool = True) -> list[Run]:
+    """Equal runs by tokens; by chunks first where there are too many tokens for a subsequence."""
     if not len(a) or not len(b):
         return []
     if len(a) * len(b) <= _MAX_TOKEN_CELLS:
         return _sequence(a.tolist(), b.tolist())
-    runs: list[Run] = []
-    at_a = at_b = 0
-    for i, j, n in [*_anchors(_grams(a), _grams(b), _GRAM), Run(len(a), len(b), 0)]:
-        if i < at_a or j < at_b:  # grams overlap: the part that is still free
-            over = max(at_a - i, at_b - j)
-            i, j, n = i + over, j + over, n - over
-            if n <= 0:
-                continue
-        if (i - at_a) * (j - at_b) <= _MAX_TOKEN_CELLS:
-            runs += _between(a, b, at_a, i, at_b, j)
-        runs.append(Run(i, j, n))
-        at_a, at_b = i + n, j + n
-    return runs
+    return _pieces(a, b, _chunk_cuts(a), _chunk_cuts(b), chunked=False) if chunked else []
 
 
-def _grams(ids: Ids) -> list[bytes]:
-    data = np.ascontiguousarray(ids).tobytes()
-    size = ids.itemsize
-    return [data[at : at + _GRAM * size] for at in range(0, (len(ids) - _GRAM + 1) * size, size)]
+def _chunk_cuts(ids: Ids) -> npt.NDArray[np.intp]:
+    """Cuts after every sixteenth token or so, at places that depend on the tokens there alone: equal text is cut alike."""
+    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed[1:] ^= mixed[:-1] >> np.uint64(7)
+    return _bounds((mixed >> np.uint64(40)) & np.uint64(15) == 0)
 
 
 def _sequence(a: list[int], b: list[int]) -> list[Run]:
     """Matching runs of a longest common subsequence, or of anchors where that would take too much memory."""
     if len(a) * len(b) > _MAX_CELLS:
-        return list(_anchors(a, b, 1))
+        return list(_anchors(a, b))
     from rapidfuzz.distance import LCSseq
 
     matches = LCSseq.editops(array("q", a), array("q", b)).as_matching_blocks()
     return [Run(match.a, match.b, match.size) for match in matches if match.size]
 
 
-def _anchors(a: Sequence[Key], b: Sequence[Key], length: int) -> Iterator[Run]:
+def _anchors(a: list[int], b: list[int]) -> Iterator[Run]:
     """Items that occur once in `a` and once in `b`: their longest subsequence that is in order in both."""
     where = _once(b)
     pairs = [(i, where[item]) for item, i in _once(a).items() if item in where]
@@ -185,12 +179,12 @@ def _anchors(a: Sequence[Key], b: Sequence[Key], length: int) -> Iterator[Run]:
     while at >= 0:
         path.append(at)
         at = before[at]
-    yield from (Run(*pairs[index], length) for index in reversed(path))
+    yield from (Run(*pairs[index], 1) for index in reversed(path))
 
 
-def _once(items: Sequence[Key]) -> dict[Key, int]:
+def _once(items: list[int]) -> dict[int, int]:
     """Items that occur exactly once, with their places, in order."""
-    found: dict[Key, int] = {}
+    found: dict[int, int] = {}
     for at, item in enumerate(items):
         found[item] = -1 if item in found else at
     return {item: at for item, at in found.items() if at >= 0}

@@ -12,7 +12,7 @@ from kvtool.diagnose.cosmetic import CODE as COSMETIC_CODE
 from kvtool.diagnose.cosmetic import Normalizer, cosmetic, normalized
 from kvtool.prompt import Ids, Prompt
 from kvtool.text import Traced
-from kvtool.text_diff import Range, Region, Texts, excerpts, move_to_end, moved_ranges
+from kvtool.text_diff import Range, Region, Texts, Unit, excerpts, move_to_end, moved_ranges
 
 SCHEMA = "kvtool.diff/1"
 ONE_SIDED = Kind("one_sided", "lines in one prompt only", "KV107")
@@ -77,7 +77,7 @@ class Change:
     `normalize`.
     """
 
-    unit: Literal["line", "sentence", "normalize"]
+    unit: Unit | Literal["normalize"]
     places: int
     line_a: int
     line_b: int
@@ -104,7 +104,7 @@ class PromptDiff:
     cosmetic: tuple[str, ...]
     changes: tuple[Change, ...]
     at_end: bool
-    """Nothing follows the difference in either prompt, so nothing can be gained by moving it."""
+    """Nothing that both prompts have follows the difference, so nothing can be gained by moving it."""
 
     @property
     def blocks(self) -> int:
@@ -201,9 +201,9 @@ def diff_prompts(
     changes: tuple[Change, ...] = ()
     at_end = False
     if first is not None and texts is not None:
-        at_end = first.kind.code != COSMETIC_CODE and texts.at_end()
+        at_end = first.kind.code != COSMETIC_CODE and not any(run.b_start > common for run in runs)
         if encode is not None:
-            changes = _changes(texts, unseen, reuse, block_size, encode)
+            changes = () if at_end else _changes(texts, unseen, reuse, block_size, encode)
     return PromptDiff(
         name_a=names[0],
         name_b=names[1],
@@ -283,9 +283,7 @@ def _changes(
 ) -> tuple[Change, ...]:
     """Changes carried out in both texts and measured: the first difference alone, then all differences."""
 
-    def measured(
-        unit: Literal["line", "sentence", "normalize"], places: int, a: str, b: str, result: str = ""
-    ) -> Change:
+    def measured(unit: Unit | Literal["normalize"], places: int, a: str, b: str, result: str = "") -> Change:
         ids_a, ids_b = encode(Traced(a)).ids, encode(Traced(b)).ids
         reuse = _reuse(ids_a, ids_b, block_size)
         return Change(unit, places, line_a, line_b, reuse, reuse.blocks - before.blocks, result)
@@ -304,8 +302,6 @@ def _changes(
         _, _, left = moved_ranges(Texts(Traced(plain_a), Traced(plain_b)))
         ends = move_to_end(plain_a, [a for a, _ in left]), move_to_end(plain_b, [b for _, b in left])
         return alone, measured("normalize", 1 + len(left), *ends, f"{result}, what still differs at the end")
-    if texts.at_end():
-        return ()
     unit, first, everything = moved_ranges(texts)
     moves = [first] if len(everything) == 1 else [first, everything]
     return tuple(

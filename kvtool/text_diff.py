@@ -16,6 +16,8 @@ Range = tuple[int, int]
 _WORD_END = frozenset({ord(" "), ord("\n")})
 _LONG_LINE = 240
 """Characters from which on a sentence is moved instead of its line."""
+Unit = Literal["line", "sentence", "words"]
+_WORDS_END = re.compile(r"[ \t]+|\n")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]?[ \t]+|\n")
 
 
@@ -58,15 +60,6 @@ class Texts:
             for (a0, a1), (b0, b1) in _gaps(runs, len(codes_a), len(codes_b))
         ]
 
-    def at_end(self) -> bool:
-        """Whether nothing but space follows the only difference in both texts."""
-        if len(self.regions) > 1:
-            return False
-        last = self.chunks(self.regions[0])[-1]
-        return not self.a[last.a[1] :].strip(" \t\r\n.,;:!?\"')]}") and not self.b[last.b[1] :].strip(
-            " \t\r\n.,;:!?\"')]}"
-        )
-
     def lines_of(self, region: Region) -> Region:
         """The first line of a region in either text."""
         return Region(_first_line(self.a, region.a), _first_line(self.b, region.b))
@@ -89,15 +82,14 @@ def excerpts(texts: Texts, region: Region) -> tuple[tuple[str | None, list[Range
     return (None if missing_a else str.__str__(text_a), found_a), (None if missing_b else str.__str__(text_b), found_b)
 
 
-def moved_ranges(texts: Texts) -> tuple[Literal["line", "sentence"], list[Region], list[Region]]:
+def moved_ranges(texts: Texts) -> tuple[Unit, list[Region], list[Region]]:
     """What to move to the end: the unit, the stretch of the first difference, and those of all differences.
 
-    Whole lines; of a line too long to be one thing, the sentence.
+    Whole lines; of a line too long to be one thing, the sentence; of a sentence too long for that, the words.
     """
-    units = [_units(texts, region) for region in texts.regions]
-    first = units[0]
-    long = first != [texts.regions[0]]
-    return ("sentence" if long else "line"), first[:1], _merged([unit for found in units for unit in found])
+    unit, first = _units(texts, texts.regions[0])
+    every = [first, *(_units(texts, region)[1] for region in texts.regions[1:])]
+    return unit, first[:1], _merged([stretch for found in every for stretch in found])
 
 
 def move_to_end(text: str, ranges: list[Range]) -> str:
@@ -118,18 +110,24 @@ def move_to_end(text: str, ranges: list[Range]) -> str:
     return rest + "\n".join(moved) + ("\n" if moved and text.endswith("\n") else "")
 
 
-def _units(texts: Texts, region: Region) -> list[Region]:
-    """The stretches to move for one region: the region, or the sentences of its differences where it is one long line."""
+def _units(texts: Texts, region: Region) -> tuple[Unit, list[Region]]:
+    """The stretches to move for one region: the region itself, or the sentences or words that differ in one long line."""
     one_line = "\n" not in texts.a[region.a[0] : max(region.a[1] - 1, 0)]
-    if not one_line or max(region.a[1] - region.a[0], region.b[1] - region.b[0]) <= _LONG_LINE:
-        return [region]
-    if region.a[0] == region.a[1] or region.b[0] == region.b[1]:
-        return [region]
-    found = [
-        Region(_sentence(texts.a, chunk.a, region.a), _sentence(texts.b, chunk.b, region.b))
-        for chunk in texts.chunks(region)
-    ]
-    return _merged(found)
+    if not one_line or _longest([region]) <= _LONG_LINE or region.a[0] == region.a[1] or region.b[0] == region.b[1]:
+        return "line", [region]
+    units: list[tuple[Unit, re.Pattern[str]]] = [("sentence", _SENTENCE_END), ("words", _WORDS_END)]
+    for unit, end in units:
+        found = [
+            Region(_around(texts.a, chunk.a, region.a, end), _around(texts.b, chunk.b, region.b, end))
+            for chunk in texts.chunks(region)
+        ]
+        if _longest(found) <= _LONG_LINE:
+            return unit, _merged(found)
+    return "line", [region]
+
+
+def _longest(regions: list[Region]) -> int:
+    return max(stop - start for region in regions for start, stop in region)
 
 
 def _merged(regions: list[Region]) -> list[Region]:
@@ -143,13 +141,15 @@ def _merged(regions: list[Region]) -> list[Region]:
     return result
 
 
-def _sentence(text: str, inside: Range, bounds: Range) -> Range:
-    """The sentence of `text` around a range, within `bounds`; with the space after it, so that the rest reads on."""
+def _around(text: str, inside: Range, bounds: Range, end: re.Pattern[str]) -> Range:
+    """The stretch of `text` around a range, within `bounds` and up to `end`, which is included so that the rest reads on."""
     start = bounds[0]
-    for match in _SENTENCE_END.finditer(text, bounds[0], inside[0]):
+    for match in end.finditer(text, max(bounds[0], inside[0] - 2 * _LONG_LINE), inside[0]):
         start = match.end()
-    end = _SENTENCE_END.search(text, inside[1], bounds[1])
-    return start, end.end() if end else bounds[1]
+    if start == bounds[0] and inside[0] - start > 2 * _LONG_LINE:
+        start = inside[0] - 2 * _LONG_LINE
+    stop = end.search(text, inside[1], min(bounds[1], inside[1] + 2 * _LONG_LINE))
+    return start, stop.end() if stop else min(bounds[1], inside[1] + 2 * _LONG_LINE)
 
 
 def _gaps(runs: list[Run], length_a: int, length_b: int) -> list[tuple[Range, Range]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kvtool.diagnose.classify import OTHER, Kind, classify_in
+from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
 from kvtool.ledger import Gap
 from kvtool.prompt import Prompt
 from kvtool.text import Origin, Traced, line_around
@@ -73,8 +73,7 @@ class CauseBook:
             return
         start = found[0]
         last = prompt.char_range(gap.stop - 1) if gap.stop > gap.start else None
-        kind, low, high = classify_in(text, start, max(last[1] if last else start, start))
-        origin, offset = _origin_within(text, low, max(high, low + 1), start)
+        kind, low, high, origin, offset = _value_at(text, start, max(last[1] if last else start, start))
         slot = _slot(text, origin, offset, low, kind)
         cause = self._causes.get((group, slot))
         if cause is None:
@@ -99,21 +98,28 @@ class CauseBook:
         return iter(self._causes.values())
 
 
-def _origin_within(text: Traced, low: int, high: int, start: int) -> tuple[Origin | None, int]:
-    """The origin of a value: a template variable's if one produced part of it, else that of its first known character."""
-    first: tuple[Origin | None, int] = (None, 0)
+def _value_at(text: Traced, start: int, stop: int) -> tuple[Kind, int, int, Origin | None, int]:
+    """The varying value around `text[start:stop]`: its kind, its range, and where it comes from.
+
+    What a template variable produced is one value. Elsewhere the detectors find its range; as text behind it may differ too, what
+    they find at the first differing character counts where the whole difference has no name.
+    """
+    origin, offset = None, 0
     at = 0
-    for length, origin, offset in text.marks:
-        if at >= high:
+    for length, source, begins in text.marks:
+        if at >= max(stop, start + 1):
             break
-        if at + length > low and origin is not None:
-            found = (origin, offset + max(low - at, 0))
-            if origin.variable is not None and at + length > min(start, high - 1):
-                return found
-            if first[0] is None:
-                first = found
+        if at + length > start and source is not None:
+            if source.variable is not None:
+                value = str.__getitem__(text, slice(at, at + length))
+                return classify(value), at, at + length, source, begins
+            if origin is None:
+                origin, offset = source, begins + max(start - at, 0)
         at += length
-    return first
+    kind, low, high = classify_in(text, start, stop)
+    if kind is OTHER:
+        kind, low, high = classify_in(text, start, start)
+    return kind, low, high, origin, max(offset - (start - low), 0)
 
 
 def _slot(text: Traced, origin: Origin | None, offset: int, low: int, kind: Kind) -> Slot:

@@ -198,7 +198,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
             said.append((_change(change, b, console.width - 3 - len(code)), code))
         before = max(before, change.gained_blocks)
     if diff.at_end:
-        said.append(("The difference is at the end already: no gain from moving it.", ""))
+        said.append(("Nothing that both have follows the difference: no gain from moving it.", ""))
     for text, code in said:
         lines = fold(f"  {text}", console.width, indent=4)
         if code:
@@ -238,12 +238,12 @@ def _change(change: Change, b: str, room: int) -> str:
         what = change.result[:1].upper() + change.result[1:]
     elif change.places > 1:
         every = "both" if change.places == 2 else f"all {change.places:,}"
-        what = f"Move {every} differing {change.unit}s to the end"
+        what = f"Move {every} differing {change.unit if change.unit == 'words' else change.unit + 's'} to the end"
     else:
         line = f"line {change.line_a:,}"
         if change.line_a != change.line_b:
             line += f" (line {change.line_b:,} of {b})"
-        what = f"Move {line if change.unit == 'line' else 'the sentence in ' + line} to the end"
+        what = f"Move {line if change.unit == 'line' else f'the {change.unit} in {line}'} to the end"
     if change.gained_blocks <= 0:
         return f"{what}: no gain" + (f" ({change.gained_blocks:,} blocks)" if change.gained_blocks else "")
     tokens, blocks = _plural(change.reuse.tokens, "token"), _plural(change.reuse.blocks, "block")

@@ -18,15 +18,20 @@ def percent(ratio: float) -> str:
 
 
 def shares(parts: Sequence[int]) -> list[str]:
-    """Percentages with one decimal that add up to exactly 100.0, by largest remainders."""
+    """Percentages with one decimal that add up to exactly 100.0.
+
+    The first one (the hits, which stand at the head of the report as well) is rounded as usual, the others by largest remainders.
+    """
     total = sum(parts)
     if not total:
         return ["0.0%"] * len(parts)
-    tenths = [part * 1000 // total for part in parts]
-    order = sorted(range(len(parts)), key=lambda index: (-(parts[index] * 1000 % total), index))
-    for index in order[: 1000 - sum(tenths)]:
+    first, rest = round(1000 * parts[0] / total), parts[1:]
+    left = sum(rest)
+    tenths = [part * (1000 - first) // left if left else 0 for part in rest]
+    order = sorted(range(len(rest)), key=lambda index: (-(rest[index] * (1000 - first) % max(left, 1)), index))
+    for index in order[: 1000 - first - sum(tenths)]:
         tenths[index] += 1
-    return [f"{value // 10}.{value % 10}%" for value in tenths]
+    return [f"{value // 10}.{value % 10}%" for value in (first, *tenths)]
 
 
 def size(count: float) -> str:
