@@ -76,6 +76,8 @@ class ChatTemplate:
 
     def _prepared(self, message: Message) -> dict[str, object]:
         """A message as templates expect it: content as one text, or as text parts where the template reads parts."""
+        if not isinstance(message, Mapping):  # a log may hold anything
+            raise KvtoolError(f"a message is an object with `role` and `content`, not {json.dumps(message)[:40]}")
         result: dict[str, object] = dict(message)
         content = message.get("content")
         if isinstance(content, list | tuple):

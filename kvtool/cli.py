@@ -12,7 +12,7 @@ from kvtool import __version__
 from kvtool.errors import KvtoolError, ProblemsError
 
 _EXIT_BUG = 3
-
+_DEBUG = "--debug"
 
 ColorMode = Literal["auto", "always", "never"]
 RulesName = Literal["vllm", "block-lru"]
@@ -57,15 +57,16 @@ def root(
     _show_version: Annotated[
         bool, typer.Option("-V", "--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
-    _debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    _debug: Annotated[bool, typer.Option(_DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Prefix-cache profiling and prompt optimization: what is my hit rate, what could it be, and which text loses it."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
-@app.command()
+@app.command(short_help="Hit rates, where the tokens went, TTFT, what to change.")
 def profile(
+    context: typer.Context,
     inputs: Annotated[
         list[str], typer.Argument(metavar="INPUT", help="workload.yaml, .jsonl logs, traces, .txt prompts, or -.")
     ],
@@ -190,11 +191,12 @@ def profile(
             quiet=quiet,
             color=color,
             width=width,
+            command_line=context.obj or (),
         )
     )
 
 
-@app.command("diff-prompts")
+@app.command("diff-prompts", short_help="Where two prompts part, and what it costs.")
 def diff_prompts(
     a: Annotated[str, typer.Argument(metavar="A", help="A prompt file, or - for standard input.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The prompt that comes after it.")],
@@ -234,18 +236,33 @@ def _is_terminal_stdin(inputs: Sequence[str]) -> bool:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; every error becomes a message on stderr and an exit code."""
-    debug = "--debug" in arguments
+    """Run one command line; every error becomes a message on stderr and an exit code. Ctrl-C is raised on."""
+    from kvtool.streams import discard_stdout, flush_stdout
+
+    given = [argument for argument in arguments if argument != _DEBUG]
     try:
-        result: Any = app(list(arguments), standalone_mode=False)
-    except (KeyboardInterrupt, BrokenPipeError):
-        raise
+        code = _invoke(given)
+        flush_stdout()
+    except BrokenPipeError:
+        discard_stdout()
+        return 0
+    except Exception as error:
+        if len(given) < len(arguments):
+            from traceback import print_exc
+
+            print_exc()
+        return _explain(error)
+    return code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    """The exit code of a command; typer's own `main` would swallow Ctrl-C and closed pipes."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("kvtool", list(arguments), obj=tuple(arguments)) as context:
+            result: Any = command.invoke(context)
     except typer.Exit as stop:
         return stop.exit_code
-    except Exception as error:
-        if debug:
-            raise
-        return _explain(error)
     return result if isinstance(result, int) else 0
 
 
@@ -253,6 +270,7 @@ def _explain(error: Exception) -> int:
     """Tell what went wrong, in a form that depends on whose mistake it was."""
     from kvtool.engine.errors import EngineError
     from kvtool.report.errors import print_bug, print_error, print_usage
+    from kvtool.streams import discard_stdout, output_error
 
     if isinstance(error, ProblemsError):
         for problem in error.errors:
@@ -260,6 +278,12 @@ def _explain(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, EngineError):
         error = KvtoolError(error.message, hint=error.hint)
+    if isinstance(error, OSError):
+        if error.filename is None:
+            discard_stdout()
+            error = output_error(error)
+        else:
+            error = KvtoolError(f"{error.filename}: {error.strerror}")
     if isinstance(error, KvtoolError):
         print_error(error)
         return error.exit_code

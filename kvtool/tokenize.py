@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MEMO_CHARACTERS = 100_000_000
+_PIECE_CHARACTERS = 16_000_000
+"""A longer stretch that cannot be cut would take gigabytes in the encoder."""
 _BATCH_CHARACTERS = 2_000_000
 """At most about this much text is in the encoder at a time: its results take some 200 bytes per token until they are copied."""
 
@@ -136,10 +138,14 @@ class Tokenizer:
             self._memo_characters = 0
             new = list(dict.fromkeys(pieces))
             size = sum(map(len, new))
-        self._memo_characters += size
         batch: list[str] = []
         waiting = 0
         for piece in new:
+            if len(piece) > _PIECE_CHARACTERS:
+                raise KvtoolError(
+                    f"{len(piece):,} characters without a place where tokenizer `{self.name}` must split",
+                    hint=f"at most {_PIECE_CHARACTERS:,} such characters can be tokenized; is this text at all?",
+                )
             batch.append(piece)
             waiting += len(piece)
             if waiting >= _BATCH_CHARACTERS:
@@ -152,6 +158,7 @@ class Tokenizer:
         encodings = self._backend.encode_batch_fast(clean, add_special_tokens=False)
         for piece, encoding in zip(batch, encodings, strict=True):
             self._memo[piece] = np.array(encoding.ids, np.int32)
+            self._memo_characters += len(piece)
 
     def _encode_offsets(self, piece: str) -> list[tuple[int, int]]:
         encoding = self._backend.encode(_SURROGATE.sub("\ufffd", piece), add_special_tokens=False)

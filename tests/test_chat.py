@@ -326,6 +326,12 @@ def test_unknown_role_is_refused(tekken: Tokenizer) -> None:
             ChatTemplate("t", kind, TOKENS).render([{"role": "critic", "content": "x"}])
 
 
+def test_a_message_that_is_no_object() -> None:
+    wrong: Any = ["hello"]
+    with pytest.raises(KvtoolError, match='not "hello"'):
+        ChatTemplate("t", CHATML, TOKENS).render(wrong)
+
+
 def test_date_of_a_template_is_the_same_every_day() -> None:
     template = ChatTemplate("t", "{{ strftime_now('%Y-%m-%d') }}", {})
     assert template.render([]) == "2025-01-01"

@@ -269,6 +269,13 @@ def test_memory_of_pieces_is_bounded(tekken: Tokenizer, monkeypatch: pytest.Monk
         assert sum(map(len, fresh._memo)) <= 1_000
 
 
+def test_a_huge_word_is_refused(tekken: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvtool.tokenize._PIECE_CHARACTERS", 20_000)
+    with pytest.raises(KvtoolError, match="20,001 characters without a place where tokenizer `tekken` must split"):
+        tekken.encode_ids("x" * 20_001)
+    assert len(tekken.encode_ids("x y" * 20_001)) > 0
+
+
 def test_folder_with_configuration(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "llama3.json", tmp_path / "tokenizer.json")
     config = {

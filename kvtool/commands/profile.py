@@ -65,6 +65,8 @@ class ProfileArguments:
     quiet: bool = False
     color: ColorChoice = "auto"
     width: int | None = None
+    command_line: Sequence[str] = ()
+    """What stood behind `kvtool`; the report bases the next command on it."""
 
 
 def run_profile(arguments: ProfileArguments) -> int:

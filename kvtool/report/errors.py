@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from kvtool.errors import KvtoolError, Place
+from kvtool.errors import EXIT_USAGE, KvtoolError, Place
 from kvtool.report.console import ascii_only, cell_width, make_console, put, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_USAGE_EXIT = 2
 
 
 def print_error(error: KvtoolError) -> None:
@@ -48,17 +47,22 @@ def print_usage(error: Exception) -> int | None:
     format_message = getattr(error, "format_message", None)
     if format_message is None:
         return None
-    print_error(KvtoolError(str(format_message()), hint=_help_of(error)))
-    return _USAGE_EXIT
-
-
-def _help_of(error: Exception) -> str:
     context = getattr(error, "ctx", None)
-    return f"{context.command_path if context is not None else 'kvtool'} --help"
+    hint = f"{context.command_path if context is not None else 'kvtool'} --help"
+    option = getattr(error, "option_name", None)
+    if isinstance(option, str) and hasattr(error, "possibilities"):
+        message = f"no such option: {option}"
+        close = get_close_matches(option, error.possibilities or (), n=1)
+        hint = f"did you mean `{close[0]}`? {hint}" if close else hint
+    else:
+        message = str(format_message()).replace("Value error, ", "")
+        message = message[:1].lower() + message[1:].removesuffix(".")
+    print_error(KvtoolError(message, hint=hint))
+    return EXIT_USAGE
 
 
 def print_bug(error: Exception) -> None:
     """Something that must not happen."""
-    kind = sanitize(f"{type(error).__name__}: {error}")
+    kind = sanitize(f"{type(error).__name__}: {error}", ascii_only=True)
     print(f"error: a bug in kvtool: {kind[:500]}", file=sys.stderr)
     print("  help: run again with --debug and report what it prints", file=sys.stderr)

@@ -1,0 +1,52 @@
+"""Whole processes, timed from outside: wall seconds and the kernel's own figure of peak memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Medians over the counted runs; `seconds` wall clock, `peak_mib` resident memory of the process."""
+
+    seconds: float
+    peak_mib: float
+    runs: int
+
+
+def time_process(
+    command: Sequence[str], *, runs: int = 3, warm_up: int = 1, env: dict[str, str] | None = None
+) -> Timed:
+    """Run a command `warm_up + runs` times with its output thrown away; exits where it fails."""
+    seconds: list[float] = []
+    peaks: list[float] = []
+    for index in range(warm_up + runs):
+        began = time.perf_counter()
+        null = os.open(os.devnull, os.O_RDWR)
+        actions = [(os.POSIX_SPAWN_DUP2, null, descriptor) for descriptor in (0, 1)]
+        process = os.posix_spawnp(command[0], list(command), {**os.environ, **(env or {})}, file_actions=actions)
+        os.close(null)
+        _, status, usage = os.wait4(process, 0)
+        if os.waitstatus_to_exitcode(status):
+            sys.exit(f"{' '.join(command)} failed")
+        if index >= warm_up:
+            seconds.append(time.perf_counter() - began)
+            peaks.append(usage.ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20))
+    return Timed(statistics.median(seconds), max(peaks), runs)
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:  # noqa: PTH123 - a pseudo file
+            model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), model)
+    except OSError:
+        pass
+    return f"{os.cpu_count()} cores, {model}, Python {platform.python_version()}"

@@ -1,0 +1,167 @@
+"""Names of volatile values."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.diagnose.classify import DETECTORS, OTHER, classify, classify_in
+from kvtool.diagnose.cosmetic import cosmetic, normalized
+
+CASES = {
+    "timestamp_iso": [
+        "2026-11-20T10:15:01Z",
+        "2026-11-20T10:15",
+        "2026-11-20T10:15:01.123456+01:00",
+        "20261120T101501Z",
+    ],
+    "timestamp_rfc2822": ["Fri, 20 Nov 2026 10:15:01 +0000", "20 Nov 2026 10:15:01 GMT"],
+    "timestamp_asctime": ["Fri Nov 20 10:15:01 2026", "Fri Nov 20 10:15:01 UTC 2026"],
+    "timestamp_log": ["20/Nov/2026:10:15:01 +0000"],
+    "timestamp": ["2026-11-20 10:15:01", "2026-11-20 10:15", "November 20, 2026 at 10:15 AM", "20/11/2026 09:00"],
+    "unix": ["1763632501", "1763632501123", "1763632501.25"],
+    "clock": ["10:15:01", "10:15", "9:05 PM", "12:30:45.123"],
+    "date": ["2026-11-20", "November 20, 2026", "Friday, November 20, 2026", "20 Nov 2026", "20/11/2026", "11/20/2026"]
+    + ["20.11.2026", "20261120", "Nov 20", "20th of November 2026", "November 2026"],
+    "weekday": ["Friday"],
+    "uuid": ["550e8400-e29b-41d4-a716-446655440000", "550E8400-E29B-41D4-A716-446655440000"],
+    "ulid": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+    "hex": [
+        "deadbeef1",
+        "7f85625",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "0x7ffd4c2a9b10",
+    ],
+    "digest": ["sha256:abcdef0123456789"],
+    "trace": ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"],
+    "jwt": ["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abc-def_123"],
+    "token": ["sk-proj-AbC123xyz789QQ"],
+    "id": ["req_01HXYZ", "chatcmpl-9aBc1", "session-42"],
+    "user": ["user-42", "tenant:7", "cus_9f3K"],
+    "email": ["a.b+c@example.co.uk"],
+    "url": ["https://a.example/c?d=1"],
+    "ip": ["192.168.0.1", "192.168.0.1:8080", "2001:db8::1", "fe80::1", "::1"],
+    "path": ["/home/me/src", "/tmp", "~/work/x.py", "./a/b", "src/kvtool/a.py", "C:\\Users\\me"],
+    "version": ["v1.2", "1.2.3", "1.2.3-rc1"],
+    "number": ["42", "1,234", "3.14", "-7", "12345678"],
+    "other": ["hello", "and/or", "gpt-four", "a::b", "deadbeef", "", "  ", "May", "1:2:3:4", "99:99", "std::vector"],
+}
+CODES = {
+    "KV101": ["timestamp_iso", "timestamp_rfc2822", "timestamp", "unix", "clock", "date", "weekday"],
+    "KV102": ["uuid", "ulid", "hex", "digest", "trace", "jwt", "token", "id"],
+    "KV104": ["email", "user"],
+    "KV105": ["number", "version"],
+    "KV106": ["path"],
+    "KV201": ["ip", "url", "other"],
+}
+
+
+@pytest.mark.parametrize(("key", "text"), [(key, text) for key, texts in CASES.items() for text in texts])
+def test_classify(key, text):
+    # seven hexadecimal digits are a short commit only by context: too short to be told from a word
+    expected = "other" if text == "7f85625" else key
+    assert classify(text).key == expected
+
+
+@pytest.mark.parametrize(("code", "key"), [(code, key) for code, keys in CODES.items() for key in keys])
+def test_codes(code, key):
+    kinds = {kind for kind, _ in DETECTORS} | {OTHER}
+    assert {kind.code for kind in kinds if kind.key == key} == {code}
+
+
+def test_quotes_and_space_around_a_value_do_not_matter():
+    assert classify(' "2026-11-20T10:15:01Z"\n').name == "timestamp (ISO 8601)"
+
+
+IN_TEXT = [
+    ("Now: 2026-11-20T10:15:01Z. You are", "15:0", "timestamp_iso", "2026-11-20T10:15:01Z"),
+    ("id=550e8400-e29b-41d4-a716-446655440000;", "e29b", "uuid", "550e8400-e29b-41d4-a716-446655440000"),
+    ("Today is November 20, 2026.", "November 2", "date", "November 20, 2026"),
+    ("seen at 10:15.", "5", "clock", "10:15"),
+    ("cwd /home/bob/x is", "bob", "path", "/home/bob/x"),
+    ("mail bob@acme.com,", "ob", "email", "bob@acme.com"),
+    ("Call step3 now", "3", "number", "3"),
+    ("a red car", "e", "other", "red"),
+    ("first line\nretry 3 of 5\n", "3", "number", "3"),
+    ("at 10:15, user bob", "5, user b", "other", "10:15, user bob"),
+]
+
+
+@pytest.mark.parametrize(("text", "differing", "key", "value"), IN_TEXT)
+def test_classify_in_widens_to_the_value(text, differing, key, value):
+    start = text.index(differing)
+    kind, left, right = classify_in(text, start, start + len(differing))
+    assert (kind.key, text[left:right]) == (key, value)
+
+
+@given(st.text(alphabet="0123456789abcdefT:-/.,@ \nZxyz_{", max_size=80), st.data())
+@settings(deadline=None, max_examples=200)
+def test_the_widened_range_holds_the_span_within_the_line(text, data):
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    _, left, right = classify_in(text, start, end)
+    assert left <= start <= end <= right <= len(text)
+    assert "\n" not in text[left:start] + text[end:right]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "1",
+        "/a",
+        "a.",
+        "aA1",
+        "a-",
+        ":",
+        "1.",
+        "1,000",
+        "f0",
+        "a@",
+        "eyJ.",
+        "user-1",
+        " ",
+        "http://",
+        "C:\\a ",
+        "\n",
+        "0-",
+        "Mon ",
+    ],
+)
+def test_hostile_text_of_a_megabyte_is_no_trouble(unit):
+    text = unit * (1_000_000 // len(unit))
+    started = time.process_time()
+    middle = len(text) // 2
+    classify_in(text, middle, middle + 2)
+    classify_in(text, 0, len(text) - 5)
+    assert classify(text) == OTHER
+    classify(text[:4095] + "!")
+    # a quadratic pattern takes minutes here; the bound only tells the two apart
+    assert time.process_time() - started < 5
+
+
+COSMETIC = [
+    ("a\nb", "a\r\nb", ["line_endings"]),
+    ("a", "\ufeffa", ["bom"]),
+    ("a\nb", "a \nb", ["trailing_space"]),
+    ("a", "a\n", ["final_newline"]),
+    ("caf\u00e9", "cafe\u0301", ["unicode_form"]),
+    ("ab", "a\u200bb", ["invisible"]),
+    ("a b", "a\u00a0b", ["space_kind"]),
+    ("a b", "a   b", ["whitespace"]),
+    ("a\nb", "\ufeffa\r\nb", ["bom", "line_endings"]),
+    ("a", "b", []),
+    ("a", "a", []),
+    ("a b", "ab", []),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "keys"), COSMETIC)
+def test_cosmetic_differences_are_named_by_the_mildest_cause(a, b, keys):
+    needed = cosmetic(a, b)
+    assert [one.kind.key for one in needed] == keys
+    assert not needed or normalized(a, needed) == normalized(b, needed)
+    assert {one.kind.code for one in needed} <= {"KV121"}
