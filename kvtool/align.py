@@ -41,6 +41,8 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
     """
     prefix = common_prefix(a, b)
     suffix = common_prefix(a[prefix:][::-1], b[prefix:][::-1])
+    if suffix < min_run:  # a line end, say: the last line is better left whole
+        suffix = 0
     stop_a, stop_b = len(a) - suffix, len(b) - suffix
     blocks = [Run(0, 0, prefix)]
     if prefix < stop_a and prefix < stop_b:

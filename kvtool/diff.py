@@ -16,6 +16,7 @@ from kvtool.text_diff import Range, Region, Texts, Unit, excerpts, move_to_end, 
 
 SCHEMA = "kvtool.diff/1"
 ONE_SIDED = Kind("one_sided", "lines in one prompt only", "KV107")
+SEAM = Kind("seam", "one text goes on here", "KV122")
 Encode = Callable[[Traced], Prompt]
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
 
@@ -255,9 +256,11 @@ def _difference(token: int, after: Run, block_size: int, texts: Texts | None, na
 
 def _kind(texts: Texts, region: Region) -> tuple[Kind, Range, Range]:
     """What differs first in a region, and the range of the whole value in either text."""
+    chunk = texts.chunks(region)[0]
+    if texts.a.startswith(texts.b) or texts.b.startswith(texts.a):
+        return SEAM, chunk.a, chunk.b
     if region.a[0] == region.a[1] or region.b[0] == region.b[1]:
         return ONE_SIDED, region.a, region.b
-    chunk = texts.chunks(region)[0]
     head = texts.lines_of(region)
     if unseen := cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)]):
         return unseen[0].kind, chunk.a, chunk.b

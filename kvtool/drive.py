@@ -5,16 +5,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from kvtool.engine.engine import Engine
 from kvtool.engine.request import Request
 from kvtool.jobs import Job
+from kvtool.workload.sessions import Interleaved
 from kvtool.workload.turn import Conversation, Output, Turn
+
+NO_ANSWER = Output("", np.empty(0, dtype=np.int32))
 
 LOOKAHEAD = 10_000
 """Conversations that are put in order of arrival together; a log may be out of order by as much."""
 
 Begin = Callable[[Turn], Job | None]
-"""Makes a job of a turn and enters it in the books; None: it is refused, and its conversation ends."""
+"""Makes a job of a turn and enters it in the books; None: it is refused, and its conversation goes on without an answer."""
 
 End = Callable[[Job], None]
 
@@ -28,10 +33,20 @@ def one_at_a_time(
         while (turn := conversation.next_turn(previous)) is not None:
             job = begin(turn)
             if job is None:
-                break
+                previous = NO_ANSWER
+                continue
             execute(job)
             end(job)
             previous = job.output()
+
+
+def _side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation]:
+    """Sessions that a workload interleaves for whoever runs one request at a time, as the separate ones they are."""
+    for conversation in conversations:
+        if isinstance(conversation, Interleaved):
+            yield from conversation.members
+        else:
+            yield conversation
 
 
 class Arrivals:
@@ -46,7 +61,7 @@ class Arrivals:
         concurrency: int | None,
         use_arrivals: bool,
     ) -> None:
-        self._conversations = conversations
+        self._conversations = _side_by_side(conversations)
         self._begin = begin
         self._end = end
         self._concurrency = concurrency
@@ -93,6 +108,7 @@ class Arrivals:
     def _submit(self, engine: Engine, conversation: Conversation, turn: Turn) -> None:
         job = self._begin(turn)
         if job is None:
+            self._go_on(conversation, NO_ANSWER, 0.0)
             return
         job.request.arrival = engine.clock.now()
         engine.add(job.request)
@@ -101,6 +117,9 @@ class Arrivals:
     def _finish(self, engine: Engine, request: Request, start: float) -> None:
         conversation, job = self._active.pop(request.order)
         self._end(job)
-        turn = conversation.next_turn(job.output())
+        self._go_on(conversation, job.output(), engine.clock.now() - start)
+
+    def _go_on(self, conversation: Conversation, answer: Output, now: float) -> None:
+        turn = conversation.next_turn(answer)
         if turn is not None:
-            self._queue(conversation, turn, engine.clock.now() - start)
+            self._queue(conversation, turn, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -30,6 +31,7 @@ class Progress:
     def __init__(self, console: Console | None, *, quiet: bool = False) -> None:
         self._console = console
         self._quiet = quiet or console is None
+        self._has_terminal = console is not None and console.file.isatty() and os.environ.get("TERM") != "dumb"
         self._started = time.monotonic()
         self._last_line = self._started
         self._stage = ""
@@ -61,8 +63,7 @@ class Progress:
         now = time.monotonic()
         if now - self._started < _PATIENCE:
             return
-        assert self._console is not None
-        if self._console.is_terminal:
+        if self._has_terminal and self._console is not None:
             self._draw(self._console)
         elif now - self._last_line >= _EVERY:
             self._last_line = now
@@ -77,7 +78,13 @@ class Progress:
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
             )
-            self._bars = Bars(*columns, console=console, transient=True)
+            live = Console(
+                file=console.file,
+                force_terminal=True,  # whether it is colored is another matter
+                color_system=None if console.no_color else "standard",
+                no_color=console.no_color,
+            )
+            self._bars = Bars(*columns, console=live, transient=True)
             self._task = self._bars.add_task(self._stage, total=self._total)
             self._bars.start()
         assert self._task is not None

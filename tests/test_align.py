@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_moved_lines_are_matched_once_and_in_order():
     rng = random.Random(5)
     lines = [[rng.randrange(1, 30_000) for _ in range(14)] + [NEWLINE] for _ in range(400)]
     moved = lines[200:] + lines[:200]
-    a, b = ids(sum(lines, [])), ids(sum(moved, []))
+    a, b = ids(list(chain.from_iterable(lines))), ids(list(chain.from_iterable(moved)))
     runs = align(a, b, newline=frozenset({NEWLINE}))
     check(a, b, runs, 4)
     assert sum(run.length for run in runs) == 200 * 15

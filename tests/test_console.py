@@ -179,7 +179,7 @@ def test_tables_drop_columns_then_shorten_prose_and_keep_numbers():
     narrower = table(COLUMNS, ROWS, 60)
     assert narrower[0].split() == ["Group", "reqs", "hit", "cold"]
     narrow = table(COLUMNS, ROWS, 36)
-    assert "support of the…  1,078,400  39.4%" in narrow[1]
+    assert narrow[1].split() == ["support", "of", "the…", "1,078,400", "39.4%"]
     assert all(len(line) <= 36 for line in narrow)
 
 

@@ -19,6 +19,7 @@ from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.report.console import ColorChoice, make_console
 from kvtool.report.numbers import size
+from kvtool.streams import discard_stdout
 from kvtool.tokenize import load_tokenizer
 from kvtool.workload.inputs import open_inputs
 from kvtool.workload.logs import LogOptions, LogSource, locate
@@ -91,7 +92,7 @@ def run_profile(arguments: ProfileArguments) -> int:
     )
     demands = Demands(
         min_hit_rate=arguments.min_hit_rate,
-        group_gates={name: gate.value for name, gate in source.gates.items()} if isinstance(source, YamlSource) else {},
+        group_gates=source.gates if isinstance(source, YamlSource) else {},
         measure_budget=arguments.measure_budget,
         advice=arguments.advice,
         per_request=arguments.per_request,
@@ -103,7 +104,11 @@ def run_profile(arguments: ProfileArguments) -> int:
     profile.config = setup.describe(name, renderer)
     profile.notes = setup.notes()
     profile.skipped_lines = source.skipped if isinstance(source, LogSource) else 0
-    _print(profile, arguments)
+    try:
+        _print(profile, arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough; the gates hold all the same
+        discard_stdout()
     if profile.partial:
         return 130
     return 1 if profile.failed_gates else 0

@@ -35,12 +35,17 @@ def make_console(
     """
     from rich.console import Console
 
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave a closed pipe to the command line: rich would end the process with code 1."""
+            raise  # noqa: PLE0704 - called while BrokenPipeError is being handled
+
     stream = file if file is not None else (sys.stderr if stderr else sys.stdout)
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and getattr(stream, "errors", None) in ("strict", "surrogateescape"):
         reconfigure(errors="backslashreplace")
     colored = wants_color(color, stream, os.environ)
-    return Console(
+    return PlainConsole(
         file=stream,
         width=width if width is not None else find_width(stream, os.environ),
         color_system="standard" if colored else None,

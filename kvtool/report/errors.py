@@ -18,6 +18,8 @@ def print_error(error: KvtoolError) -> None:
     console = make_console(stderr=True)
     plain = ascii_only(console)
     place = f"{sanitize(str(error.place), ascii_only=plain)}: " if error.place is not None else ""
+    if error.place is not None and error.place.line is None and f"`{error.place.path}`" in error.message:
+        place = ""  # the message is about the file itself
     put(console, f"error: {place}{sanitize(error.message, ascii_only=plain)}")
     if error.place is not None and error.place.excerpt is not None and error.place.line is not None:
         _excerpt(console, error.place, plain)
@@ -52,7 +54,7 @@ def print_usage(error: Exception) -> int | None:
     option = getattr(error, "option_name", None)
     if isinstance(option, str) and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
-        close = get_close_matches(option, error.possibilities or (), n=1)
+        close = get_close_matches(option, error.possibilities or (), n=1, cutoff=0.75)
         hint = f"did you mean `{close[0]}`? {hint}" if close else hint
     else:
         message = str(format_message()).replace("Value error, ", "")

@@ -208,7 +208,7 @@ CapacityField = Annotated[
     quantities.Capacity, PlainValidator(_parsed(quantities.parse_capacity), json_schema_input_type=str | int)
 ]
 ThresholdField = Annotated[
-    quantities.Threshold, PlainValidator(_parsed(quantities.parse_threshold), json_schema_input_type=str | float)
+    float, PlainValidator(_parsed(quantities.parse_threshold), json_schema_input_type=str | float)
 ]
 PickField = Annotated[Pick, PlainValidator(_as_pick, json_schema_input_type=str | dict[str, float])]
 ToolsField = Annotated[

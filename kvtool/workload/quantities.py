@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Operator = Literal[">=", ">", "<=", "<"]
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -26,8 +25,7 @@ _BYTES = {
 }
 _SIZE = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?b", re.IGNORECASE)
 _COUNT = re.compile(rf"({_NUMBER}) ?([km])? ?(blocks?|tokens?)?", re.IGNORECASE)
-_THRESHOLD = re.compile(rf"(>=|<=|>|<)? ?({_NUMBER}) ?(%)?")
-_OPERATORS: dict[str, Operator] = {">=": ">=", ">": ">", "<=": "<=", "<": "<"}
+_THRESHOLD = re.compile(rf"(?:>=)? ?({_NUMBER}) ?(%)?")
 _LONGEST = 40
 """Characters; nobody writes an amount longer than this, and a number of a million digits is slow to read."""
 
@@ -38,28 +36,6 @@ class Capacity:
 
     number: int
     unit: Literal["blocks", "tokens", "bytes"]
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """A bound on a ratio (0 to 1)."""
-
-    operator: Operator
-    value: float
-
-    def holds(self, ratio: float) -> bool:
-        match self.operator:
-            case ">=":
-                return ratio >= self.value
-            case ">":
-                return ratio > self.value
-            case "<=":
-                return ratio <= self.value
-            case "<":
-                return ratio < self.value
-
-    def __str__(self) -> str:
-        return f"{self.operator}{self.value * 100:g}%"
 
 
 def parse_duration(text: str) -> float:
@@ -118,18 +94,18 @@ def parse_capacity(text: str) -> Capacity:
     return Capacity(int(number), "tokens" if (found[3] or "").lower().startswith("token") else "blocks")
 
 
-def parse_threshold(text: str) -> Threshold:
-    """`>=80%`, `>0.8`; without an operator it is a lower bound."""
+def parse_threshold(text: str) -> float:
+    """The ratio (0 to 1) that something must at least reach: `>=80%`, `80%`, `0.8`."""
     text = _short(text)
     found = _THRESHOLD.fullmatch(text)
     if found is None:
         raise ValueError(f"`{text}` is not a threshold; write it like `>=80%`")
-    value = float(found[2]) / (100 if found[3] else 1)
+    value = float(found[1]) / (100 if found[2] else 1)
     if value > 1:
         raise ValueError(
-            f"a ratio is at most 100%; write `{text}%` for a percentage" if not found[3] else "a ratio is at most 100%"
+            f"a ratio is at most 100%; write `{text}%` for a percentage" if not found[2] else "a ratio is at most 100%"
         )
-    return Threshold(_OPERATORS[found[1] or ">="], value)
+    return value
 
 
 def _short(text: str) -> str:

@@ -12,7 +12,6 @@ from kvtool.errors import KvtoolError
 from kvtool.workload.group_loading import GroupLoader
 from kvtool.workload.groups import GroupSource
 from kvtool.workload.loading import Loading
-from kvtool.workload.quantities import Threshold
 from kvtool.workload.schema import EngineOptions, Workload
 from kvtool.workload.turn import Conversation
 from kvtool.workload.validate import did_you_mean, raise_problems, validate
@@ -49,8 +48,8 @@ class YamlSource:
         return _timed(self.spec)
 
     @property
-    def gates(self) -> dict[str, Threshold]:
-        """The hit rates that groups must reach."""
+    def gates(self) -> dict[str, float]:
+        """The hit rates that groups must reach, as ratios."""
         named = {group.name for group in self.groups}
         return {
             group.name: group.gate.hit_rate

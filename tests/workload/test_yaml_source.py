@@ -477,7 +477,7 @@ def test_limit_gates_engine_and_needs(tmp_path: Path) -> None:
             "engine: {tokenizer: t.json, model: org/name, block_size: 32}\n",
         ),
     )
-    assert (source.requests, len(texts(source)), str(source.gates["g"])) == (2, 2, ">=80%")
+    assert (source.requests, len(texts(source)), source.gates["g"]) == (2, 2, 0.8)
     assert (source.engine.tokenizer, source.engine.model) == (str(tmp_path / "t.json"), "org/name")
     assert (source.engine.block_size, source.engine.capacity) == (32, None)
     assert source.needs == {"tokenizer"}
