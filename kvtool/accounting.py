@@ -8,7 +8,7 @@ from typing import Literal
 
 from kvtool.block_lru import BlockLru
 from kvtool.diagnose.causes import CauseBook
-from kvtool.drive import Arrivals, one_at_a_time
+from kvtool.drive import Arrivals, first_turns, one_at_a_time, side_by_side
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
@@ -113,22 +113,25 @@ class Accountant:
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
         plan = self.plan
+        conversations = source.conversations()
         try:
             if plan.rules == "block-lru":
-                one_at_a_time(source.conversations(), self._begin, self._execute_lru, self._end_lru)
+                one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end_lru)
             elif plan.one_at_a_time:
-                one_at_a_time(source.conversations(), self._begin, self._execute, self._end)
+                one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute, self._end)
             else:
                 arrivals = Arrivals(
-                    source.conversations(),
+                    first_turns(side_by_side(conversations), plan.limit),
                     self._begin,
                     self._end_timed,
                     concurrency=plan.concurrency,
                     use_arrivals=plan.use_arrivals,
                 )
                 arrivals.run(self.engine)
-        except (KeyboardInterrupt, _LimitReached) as stop:
-            self.result.partial = isinstance(stop, KeyboardInterrupt)
+        except KeyboardInterrupt:
+            self.result.partial = True
+            for entry in self._entries.values():
+                self.result.ledger.drop(entry)
         result = self.result
         result.ledger.close()
         cache = self.engine.cache
@@ -139,8 +142,6 @@ class Accountant:
         return result
 
     def _begin(self, turn: Turn) -> Job | None:
-        if self.plan.limit is not None and self.maker.made >= self.plan.limit:
-            raise _LimitReached
         job = self.maker.make(turn)
         if job.unit not in (1, self.plan.engine.block_size):
             raise KvtoolError(
@@ -220,7 +221,3 @@ class Accountant:
             row = RequestRow(job.request.id, job.turn.group, job.request.num_prompt_tokens, hit)
             self.result.rows.append(row)
         self.progress.advance(1)
-
-
-class _LimitReached(Exception):  # noqa: N818 - a signal, not an error
-    pass

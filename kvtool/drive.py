@@ -24,6 +24,34 @@ Begin = Callable[[Turn], Job | None]
 End = Callable[[Job], None]
 
 
+class _Counted:
+    """A conversation that ends when a budget of turns, shared with others, is used up."""
+
+    def __init__(self, conversation: Conversation, budget: list[int]) -> None:
+        self._conversation = conversation
+        self._budget = budget
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        if self._budget[0] <= 0:
+            return None
+        turn = self._conversation.next_turn(previous)
+        if turn is not None:
+            self._budget[0] -= 1
+        return turn
+
+
+def first_turns(conversations: Iterator[Conversation], limit: int | None) -> Iterator[Conversation]:
+    """The conversations up to `limit` turns in all; None is no limit."""
+    if limit is None:
+        yield from conversations
+        return
+    budget = [limit]
+    for conversation in conversations:
+        if budget[0] <= 0:
+            return
+        yield _Counted(conversation, budget)
+
+
 def one_at_a_time(
     conversations: Iterator[Conversation], begin: Begin, execute: Callable[[Job], None], end: End
 ) -> None:
@@ -40,7 +68,7 @@ def one_at_a_time(
             previous = job.output()
 
 
-def _side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation]:
+def side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation]:
     """Sessions that a workload interleaves for whoever runs one request at a time, as the separate ones they are."""
     for conversation in conversations:
         if isinstance(conversation, Interleaved):
@@ -61,7 +89,7 @@ class Arrivals:
         concurrency: int | None,
         use_arrivals: bool,
     ) -> None:
-        self._conversations = _side_by_side(conversations)
+        self._conversations = conversations
         self._begin = begin
         self._end = end
         self._concurrency = concurrency

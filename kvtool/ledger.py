@@ -257,6 +257,10 @@ class Ledger:
         turn.hit_tokens += hit
         return fates
 
+    def drop(self, entry: Entry) -> None:
+        """Leave an interrupted request out of the books."""
+        self._owner_tokens[entry.owner] = 0
+
     def close(self) -> None:
         """Split what nobody had computed before into what later prompts reused and what they did not; then check the sums."""
         unit = max(self._units, default=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kvtool.drive import one_at_a_time
+from kvtool.drive import first_turns, one_at_a_time
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
@@ -34,6 +34,7 @@ class Measured:
     prompt_tokens: int = 0
     seconds: float = 0.0
     complete: bool = False
+    interrupted: bool = False
     reason: str = ""
 
 
@@ -84,18 +85,16 @@ class Measurement:
         began = time.monotonic()
         result = self.result
         try:
-            one_at_a_time(source.conversations(), self._begin, self._execute, self._end)
+            one_at_a_time(first_turns(source.conversations(), self._limit), self._begin, self._execute, self._end)
             result.complete = True
-        except (_BudgetSpent, KeyboardInterrupt) as stop:
-            result.reason = result.reason or (
-                "interrupted" if isinstance(stop, KeyboardInterrupt) else "the budget is spent"
-            )
+        except _BudgetSpent:
+            result.reason = result.reason or "the budget is spent"
+        except KeyboardInterrupt:
+            result.reason, result.interrupted = "interrupted", True
         result.seconds = time.monotonic() - began
         return result
 
     def _begin(self, turn: Turn) -> Job | None:
-        if self._limit is not None and self._maker.made >= self._limit:
-            raise _BudgetSpent
         if turn.hashed is not None:
             self.result.reason = "the trace has block hashes, no tokens"
             raise _BudgetSpent

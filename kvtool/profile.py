@@ -184,7 +184,10 @@ class Profiler:
         unlimited = None
         if together and plan.engine.num_blocks is not None:
             endless = replace(plan, engine=replace(plan.engine, num_blocks=None))
-            unlimited = self._account("unlimited cache", endless, keep_hits=True).hits
+            first = self._account("unlimited cache", endless, keep_hits=True)
+            if first.partial:
+                raise KeyboardInterrupt  # there is nothing to show yet
+            unlimited = first.hits
         result = self._account("accounting", plan, explain=True, unlimited_hits=unlimited)
         if not any(group.requests for group in result.ledger.totals()):
             reason = f"; {result.first_refusal}" if result.refused else ""
@@ -195,7 +198,9 @@ class Profiler:
         off = result.ttft_off
         if together and not result.partial:
             uncached = replace(plan, engine=replace(plan.engine, enable_prefix_caching=False))
-            off = self._account("without the cache", uncached).ttft_on
+            without = self._account("without the cache", uncached)
+            off = without.ttft_on
+            result.partial = without.partial
         groups = list(result.ledger.totals())
         findings = run_findings(groups, path=self.path, block_size=plan.engine.block_size)
         if self.demands.advice and not result.partial:
@@ -203,6 +208,7 @@ class Profiler:
         measured = None
         if self.demands.measure_budget > 0 and not result.partial:
             measured = self._measure()
+            result.partial = measured.interrupted
         profile = Profile(
             config={},
             groups=groups,
@@ -237,6 +243,7 @@ class Profiler:
             return []
         again = self._account("trying the fix", self.plan, transform=movers(chosen))
         if again.partial:
+            result.partial = True
             return []
         after = {group.name: group for group in again.ledger.totals()}
         before_all, after_all = _rate(groups.values()), _rate(after.values())

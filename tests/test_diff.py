@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import sys
 import threading
 
 import numpy as np
@@ -360,7 +361,7 @@ def test_move_to_end_keeps_lines_apart():
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kvtool.tokenize.load_tokenizer", lambda name, *, offline: Words())
+    monkeypatch.setattr("kvtool.tokenize.load_tokenizer", lambda *_, **__: Words())
 
     def run(a: object, b: object, **options: object) -> tuple[int, str]:
         for name, content in (("a.txt", a), ("b.txt", b)):
@@ -376,16 +377,27 @@ def test_the_report_as_a_whole(run):
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "kvtool diff-prompts a.txt b.txt · block 16 · words · 395 vs 395 tokens"
-    assert lines[2] == "  Reusable   16 tokens, 1 of 23 blocks         first difference: token 22"
-    assert lines[3] == "  Lost       339 tokens, 22 blocks; 335 of those tokens are the same text"
-    assert lines[9] == "  a.txt:3:6  block 1, offset 6                              timestamp (ISO 8601)"
+    assert lines[2] == "  Reusable   16 tokens, 1 of 25 blocks         first difference: token 24"
+    assert lines[3] == "  Lost       379 tokens, 24 blocks; 375 of those tokens are the same text"
+    assert lines[9] == "  a.txt:3:6  block 1, offset 8                              timestamp (ISO 8601)"
     assert lines[10:13] == [
         "    a | Now: 2026-11-20T10:15:01Z. You work for Acme.",
         "    b | Now: 2026-11-20T10:16:02Z. You work for Acme.",
         "      |                     ^  ^   4 tokens differ",
     ]
-    assert lines[14] == "  Move line 3 to the end: 336 tokens reusable, 21 blocks (+20)           KV101"
+    assert lines[14] == "  Move line 3 to the end: 368 tokens reusable, 23 blocks (+22)           KV101"
     assert lines[-1] == "Next: kvtool diff-prompts --tokens a.txt b.txt"
+
+
+def test_an_ascii_terminal_gets_ascii(run, monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    run("会社 1 " + BEFORE * 9, "会社 2 " + BEFORE * 9, tokens=True)
+    sys.stdout.flush()
+    out = raw.getvalue().decode("ascii")
+    assert r"a | \u4f1a\u793e 1 # Support agent" in out
+    assert " ... " in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_exit_code_only_where_asked_for(run):

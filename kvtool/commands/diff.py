@@ -7,14 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kvtool.errors import KvtoolError
-from kvtool.prompt import Prompt
 from kvtool.report.console import ColorChoice, make_console
 from kvtool.text import Origin, Traced
 
 if TYPE_CHECKING:
+    from kvtool.prompt import Prompt
     from kvtool.tokenize import Tokenizer
 
 STDIN = "-"
@@ -80,7 +78,7 @@ def run_diff(
 
 def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:
     """The text of one token; bytes of a character that several tokens share as escapes, special tokens by name."""
-    text = tokenizer.decode(np.array([token], dtype=np.int32))
+    text = tokenizer.decode([token])
     piece = tokenizer.token_text(token)
     if text and "\ufffd" not in text:
         return text

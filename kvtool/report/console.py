@@ -38,7 +38,7 @@ def make_console(
     class PlainConsole(Console):
         def on_broken_pipe(self) -> None:
             """Leave a closed pipe to the command line: rich would end the process with code 1."""
-            raise  # noqa: PLE0704 - called while BrokenPipeError is being handled
+            raise  # called while BrokenPipeError is being handled
 
     stream = file if file is not None else (sys.stderr if stderr else sys.stdout)
     reconfigure = getattr(stream, "reconfigure", None)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers
+
+from kvtool.chat import ChatTemplate
+from kvtool.render import Renderer
+from kvtool.tokenize import Tokenizer
+from kvtool.tokenizer_files import TokenizerFiles
+
+# HYPOTHESIS_PROFILE=nightly runs the state machines for 10,000 steps (50 x 200) and looks at fresh examples every time.
+_slow_machines = [HealthCheck.too_slow]
+settings.register_profile(
+    "ci",
+    deadline=None,
+    max_examples=30,
+    stateful_step_count=30,
+    derandomize=True,
+    suppress_health_check=_slow_machines,
+)
+settings.register_profile(
+    "nightly", deadline=None, max_examples=50, stateful_step_count=200, suppress_health_check=_slow_machines
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def byte_tokenizer() -> Tokenizer:
+    """One token for each byte, so that tokens can be counted by hand; nothing is put before or after a text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Backend(models.BPE(vocab={letter: index for index, letter in enumerate(alphabet)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    data = backend.to_str()
+    return Tokenizer(TokenizerFiles("bytes", data.encode(), json.loads(data), "bytes", {}, None))
+
+
+@pytest.fixture(scope="session")
+def byte_renderer(byte_tokenizer: Tokenizer) -> Renderer:
+    """Messages are written one after the other, each with its role before it: `user:hello\\n`."""
+    source = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
+    return Renderer(lambda: byte_tokenizer, lambda tokenizer: ChatTemplate("plain", source, tokenizer.special_tokens))
