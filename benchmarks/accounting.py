@@ -1,6 +1,6 @@
 """Accounting speed: 2,000 prompts of 4,096 tokens, half of each shared, blocks of 16, a pool of 20,000 blocks, one core.
 
-Prints requests per second of the scheduler step by step and of the sequential short cut, with 1 and with 128 output tokens, and as a
+Prints requests per second of the scheduler step by step and of the sequential short cut, with 1 and with 128 output tokens, as a
 ratio to the work that no manager can leave out: hashing every block of every prompt.
 
     python benchmarks/accounting.py

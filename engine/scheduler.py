@@ -69,20 +69,25 @@ class Scheduler:
         config = self.config
         if request.num_prompt_tokens < 1:
             raise EngineError(f"request {request.id} has an empty prompt")
+        if request.max_tokens < 1:
+            raise EngineError(f"request {request.id} asks for no output token")
         if request.num_prompt_tokens >= config.max_model_len:
             raise EngineError(
                 f"request {request.id} has {request.num_prompt_tokens} prompt tokens; the model takes "
                 f"{config.max_model_len - 1} and at least one more of output",
                 hint="raise --max-model-len",
             )
-        if not config.enable_chunked_prefill and request.num_prompt_tokens > config.max_num_batched_tokens:
+        most = min(request.num_prompt_tokens + request.max_tokens - 1, config.max_model_len)
+        # In a limited pool a request can be preempted, and then its answer so far is computed again with its prompt.
+        at_once = most if config.num_blocks is not None else request.num_prompt_tokens
+        if not config.enable_chunked_prefill and at_once > config.max_num_batched_tokens:
+            what = "prompt tokens" if at_once == request.num_prompt_tokens else "tokens of prompt and answer"
             raise EngineError(
-                f"request {request.id} has {request.num_prompt_tokens} prompt tokens, more than a step's "
+                f"request {request.id} has {at_once} {what}, more than a step's "
                 f"{config.max_num_batched_tokens}, and chunked prefill is off",
                 hint="raise --max-num-batched-tokens",
             )
         if config.num_blocks is not None:
-            most = min(request.num_prompt_tokens + request.max_tokens - 1, config.max_model_len)
             if -(-most // config.block_size) > config.num_blocks - 1:
                 raise EngineError(
                     f"request {request.id} needs {-(-most // config.block_size)} blocks for {most} tokens; the whole "

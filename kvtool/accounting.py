@@ -18,6 +18,7 @@ from kvtool.engine.latency import LatencyModel
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError
+from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger import Entry, Ledger
 from kvtool.progress import Progress
@@ -157,19 +158,20 @@ class Accountant:
                 return None
         if job.prompt is not None and job.prompt.text is not None:
             self.result.has_text = True
-        entry = self.result.ledger.submit(
-            turn.group,
-            job.ids,
-            job.computed_output(),
-            salt=turn.salt,
-            unit=job.unit,
-            num_tokens=job.request.num_prompt_tokens,
-            turn=turn.index,
-            has_text=job.prompt is not None and job.prompt.text is not None,
-        )
-        if entry.gap is not None and job.prompt is not None:
-            self.result.causes.add(turn.group, job.prompt, entry.gap)
-        self._entries[id(job)] = entry
+        with Uninterrupted():
+            entry = self.result.ledger.submit(
+                turn.group,
+                job.ids,
+                job.computed_output(),
+                salt=turn.salt,
+                unit=job.unit,
+                num_tokens=job.request.num_prompt_tokens,
+                turn=turn.index,
+                has_text=job.prompt is not None and job.prompt.text is not None,
+            )
+            if entry.gap is not None and job.prompt is not None:
+                self.result.causes.add(turn.group, job.prompt, entry.gap)
+            self._entries[id(job)] = entry
         return job
 
     def _execute(self, job: Job) -> None:
@@ -214,10 +216,11 @@ class Accountant:
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)
         unlimited = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
-        self.result.ledger.settle(self._entries.pop(id(job)), hit, unlimited_hit=unlimited)
-        if self.keep_hits:
-            self.result.hits[key] = hit
-        if self.per_request:
-            row = RequestRow(job.request.id, job.turn.group, job.request.num_prompt_tokens, hit)
-            self.result.rows.append(row)
+        with Uninterrupted():
+            self.result.ledger.settle(self._entries.pop(id(job)), hit, unlimited_hit=unlimited)
+            if self.keep_hits:
+                self.result.hits[key] = hit
+            if self.per_request:
+                row = RequestRow(job.request.id, job.turn.group, job.request.num_prompt_tokens, hit)
+                self.result.rows.append(row)
         self.progress.advance(1)

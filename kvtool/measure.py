@@ -17,6 +17,7 @@ from kvtool.engine.model import Llama
 from kvtool.engine.model_config import ModelConfig
 from kvtool.engine.model_runner import ModelRunner
 from kvtool.engine.request import Request
+from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.progress import Progress
 from kvtool.workload.turn import Source, Turn
@@ -49,8 +50,16 @@ class Measurement:
     """
 
     def __init__(
-        self, config: EngineConfig, maker: JobMaker, *, budget: float, limit: int | None, progress: Progress
+        self,
+        config: EngineConfig,
+        maker: JobMaker,
+        *,
+        budget: float,
+        deadline: float,
+        limit: int | None,
+        progress: Progress,
     ) -> None:
+        """`deadline` is when, by the monotonic clock, the budget of `budget` seconds is over; making the model counts."""
         self._maker = maker
         self._limit = limit
         self._progress = progress
@@ -61,7 +70,7 @@ class Measurement:
         self._on = self._engine(model, config)
         self._off = self._engine(model, replace(config, enable_prefix_caching=False))
         self._rate = self._warm_up()
-        self._deadline = time.monotonic() + budget
+        self._deadline = deadline
 
     @staticmethod
     def _engine(model: Llama, config: EngineConfig) -> Engine:
@@ -75,7 +84,7 @@ class Measurement:
         engine = Engine(config, ModelRunner(runner.model, config.block_size), WallClock())
         ids = np.random.default_rng(0).integers(0, self._vocabulary, _WARM_UP_TOKENS, dtype=np.int32)
         seconds = 1.0
-        for _ in range(2):
+        for _ in range(3):
             request = Request("warm-up", len(ids), prompt_ids=ids, output_ids=[0])
             seconds = self._time(engine, request)
         return len(ids) / max(seconds, 1e-6)
@@ -122,10 +131,11 @@ class Measurement:
         off = self._time(self._off, cold)
         on = self._time(self._on, request)
         self._rate = 0.5 * self._rate + 0.5 * request.num_prompt_tokens / max(off, 1e-6)
-        self.result.on.append(on)
-        self.result.off.append(off)
-        self.result.hit_tokens += max(request.num_cached_tokens, 0)
-        self.result.prompt_tokens += request.num_prompt_tokens
+        with Uninterrupted():
+            self.result.on.append(on)
+            self.result.off.append(off)
+            self.result.hit_tokens += max(request.num_cached_tokens, 0)
+            self.result.prompt_tokens += request.num_prompt_tokens
 
     @staticmethod
     def _time(engine: Engine, request: Request) -> float:

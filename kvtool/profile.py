@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -190,6 +191,8 @@ class Profiler:
             unlimited = first.hits
         result = self._account("accounting", plan, explain=True, unlimited_hits=unlimited)
         if not any(group.requests for group in result.ledger.totals()):
+            if result.partial:
+                raise KeyboardInterrupt  # there is nothing to show yet
             reason = f"; {result.first_refusal}" if result.refused else ""
             raise KvtoolError(
                 f"{self.path}: no request could be profiled{reason}",
@@ -264,12 +267,18 @@ class Profiler:
         return cause.origin.path, line, column
 
     def _measure(self) -> Measured:
+        deadline = time.monotonic() + self.demands.measure_budget
         from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
 
         self.progress.stage("measuring")
         maker = JobMaker(self.renderer, seed=self.plan.seed)
         measurement = Measurement(
-            self.plan.engine, maker, budget=self.demands.measure_budget, limit=self.plan.limit, progress=self.progress
+            self.plan.engine,
+            maker,
+            budget=self.demands.measure_budget,
+            deadline=deadline,
+            limit=self.plan.limit,
+            progress=self.progress,
         )
         return measurement.run(self.source)
 
