@@ -95,10 +95,10 @@ class Replay:
         return self
 
     def _run_sequential(self) -> None:
-        actions = {action["before"]: action for action in self.case["actions"]}
         for spec in self.case["requests"]:
-            if spec["id"] in actions:
-                self._act(actions[spec["id"]])
+            for action in self.case["actions"]:
+                if action["before"] == spec["id"]:
+                    self._act(action)
             self._submit(spec)
             while len(self.scheduler):
                 self._engine_step()
@@ -211,7 +211,9 @@ class Replay:
             "stored_blocks": self.cache.num_stored,
             "preemptions": self.scheduler.num_preemptions,
             "engine_steps": self.scheduler.num_steps,
-            "peak_used_blocks": max((self.config.num_blocks or 0) - 1 - entry["free_blocks"] for entry in self.trace),
+            "peak_used_blocks": max(
+                ((self.config.num_blocks or 0) - 1 - entry["free_blocks"] for entry in self.trace), default=0
+            ),  # as vLLM sees it: between steps
             "cached_blocks_end": sum(block_hash is not None for block_hash in self.cache.hashes),
             "distinct_cached_hashes_end": len(self.cache.cached),
         }
@@ -231,11 +233,11 @@ def load_case(path: Path) -> Case:
     try:
         case = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise EngineError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise EngineError(f"{path}: not JSON ({error})") from error
+        raise EngineError(error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise EngineError(f"not JSON ({error})") from error
     if not isinstance(case, dict) or not {"params", "requests", "actions", "expected"} <= case.keys():
-        raise EngineError(f"{path}: not a recorded workload (params, requests, actions and expected are needed)")
+        raise EngineError("not a recorded workload (params, requests, actions and expected are needed)")
     return case
 
 
@@ -248,9 +250,11 @@ def main(arguments: list[str]) -> int:
     for name in arguments:
         try:
             difference = next(Replay(load_case(Path(name))).run().differences(), None)
-        except (EngineError, KeyError, TypeError, IndexError) as error:
-            reason = error.message if isinstance(error, EngineError) else f"{name}: malformed case ({error!r})"
-            print(f"error: {reason}", file=sys.stderr)
+        except EngineError as error:
+            print(f"error: {name}: {error.message}", file=sys.stderr)
+            return 2
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            print(f"error: {name}: malformed case ({error!r})", file=sys.stderr)
             return 2
         agreed += difference is None
         print(f"agree   {name}" if difference is None else f"differ  {name}: {difference}")

@@ -162,7 +162,7 @@ class Accountant:
             entry = self.result.ledger.submit(
                 turn.group,
                 job.ids,
-                job.computed_output(),
+                job.ids[:0] if self.plan.rules == "block-lru" else job.computed_output(),  # that one keeps prompts only
                 salt=turn.salt,
                 unit=job.unit,
                 num_tokens=job.request.num_prompt_tokens,
@@ -198,7 +198,7 @@ class Accountant:
     def _execute_lru(self, job: Job) -> None:
         request = job.request
         if job.unit != 1:
-            hits = self._lru.request([int(block) for block in job.ids])
+            hits = self._lru.request(request.prompt_hashes or [])
             request.num_cached_tokens = min(hits * job.unit, request.num_prompt_tokens)
         else:
             extend_hashes(request, self.plan.engine.block_size)
@@ -216,6 +216,8 @@ class Accountant:
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)
         unlimited = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
+        if self.plan.engine.num_blocks is None:
+            unlimited = hit
         with Uninterrupted():
             self.result.ledger.settle(self._entries.pop(id(job)), hit, unlimited_hit=unlimited)
             if self.keep_hits:

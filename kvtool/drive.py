@@ -78,7 +78,10 @@ def side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation
 
 
 class Arrivals:
-    """Feeds an engine with conversations as they arrive, at most `concurrency` of them at once."""
+    """Feeds an engine with conversations as they arrive, at most `concurrency` requests at once.
+
+    Without arrival times a conversation that has begun goes on before another one begins, so no more than `concurrency` are open.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,8 @@ class Arrivals:
         self._end = end
         self._concurrency = concurrency
         self._use_arrivals = use_arrivals
-        self._due: list[tuple[float, int, Conversation, Turn]] = []
+        self._due: list[tuple[float, bool, int, Conversation, Turn]] = []
+        """When, whether it begins a conversation, and a number that puts equals in order."""
         self._active: dict[int, tuple[Conversation, Job]] = {}
         self._taken = 0
 
@@ -103,10 +107,9 @@ class Arrivals:
         start = engine.clock.now()
         self._look_ahead()
         while engine.busy or self._due:
-            now = engine.clock.now() - start
-            while self._due and self._due[0][0] <= now and self._may_start():
-                _, _, conversation, turn = heapq.heappop(self._due)
-                self._submit(engine, conversation, turn)
+            while self._due and start + self._due[0][0] <= engine.clock.now() and self._may_start():
+                due, _, _, conversation, turn = heapq.heappop(self._due)
+                self._submit(engine, conversation, turn, start + due)
                 self._look_ahead()
             if engine.busy:
                 for request in engine.step():
@@ -126,19 +129,22 @@ class Arrivals:
                 return
             turn = conversation.next_turn(None)
             if turn is not None:
-                self._queue(conversation, turn, 0.0)
+                self._queue(conversation, turn, 0.0, begins=True)
 
-    def _queue(self, conversation: Conversation, turn: Turn, earliest: float) -> None:
-        arrival = turn.arrival if self._use_arrivals and turn.arrival is not None else 0.0
-        heapq.heappush(self._due, (max(arrival, earliest), self._taken, conversation, turn))
+    def _queue(self, conversation: Conversation, turn: Turn, earliest: float, *, begins: bool) -> None:
+        when = 0.0
+        if self._use_arrivals:
+            when = earliest if turn.arrival is None else max(turn.arrival, earliest)
+        heapq.heappush(self._due, (when, begins, self._taken, conversation, turn))
         self._taken += 1
 
-    def _submit(self, engine: Engine, conversation: Conversation, turn: Turn) -> None:
+    def _submit(self, engine: Engine, conversation: Conversation, turn: Turn, due: float) -> None:
         job = self._begin(turn)
         if job is None:
             self._go_on(conversation, NO_ANSWER, 0.0)
             return
-        job.request.arrival = engine.clock.now()
+        # It came while a step was running; where clients wait for their turn to send, it is sent now.
+        job.request.arrival = due if self._use_arrivals and self._concurrency is None else engine.clock.now()
         engine.add(job.request)
         self._active[job.request.order] = (conversation, job)
 
@@ -150,4 +156,4 @@ class Arrivals:
     def _go_on(self, conversation: Conversation, answer: Output, now: float) -> None:
         turn = conversation.next_turn(answer)
         if turn is not None:
-            self._queue(conversation, turn, now)
+            self._queue(conversation, turn, now, begins=False)

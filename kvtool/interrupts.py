@@ -23,7 +23,7 @@ class Uninterrupted:
         if self._held:
             signal.signal(signal.SIGINT, self._note)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _note(self, _number: int, frame: FrameType | None) -> None:
         self._caught = frame
 
     def __exit__(

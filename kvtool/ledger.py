@@ -138,12 +138,13 @@ class Ledger:
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self.find_gaps = find_gaps
         self.groups: dict[str, GroupTotals] = {}
-        self._everything = PrefixTree()
-        self._tenants: dict[str, PrefixTree] = {}
+        self._trees: dict[int, PrefixTree] = {}
+        """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number."""
+        self._tenants: dict[tuple[int, str], PrefixTree] | None = None
+        """The same for each salt; None while nobody has one."""
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
         self._blocked: dict[int, list[tuple[int, int]]] = {}
-        self._units: set[int] = set()
 
     def group(self, name: str) -> GroupTotals:
         """The totals of a group, made where it is new."""
@@ -169,29 +170,25 @@ class Ledger:
         owner = len(self._owner_group)
         self._owner_group.append(totals)
         self._owner_tokens.append(count)
-        self._units.add(unit)
         sequence = np.concatenate([ids, output]) if len(output) else ids
-        match = self._everything.match(ids)
+        if salt and self._tenants is None:  # all before were of one tenant
+            self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}
+        if unit not in self._trees:
+            self._trees[unit] = PrefixTree()
+        tree = self._trees[unit]
+        match = tree.match(ids)
         known = min(match.length * unit, count)
-        gap = self._find_gap(totals, ids, match, owner, has_text) if unit == 1 and self.find_gaps else None
-        self._everything.insert(sequence, owner, match)
+        gap = self._find_gap(tree, totals, ids, match, owner, has_text) if unit == 1 and self.find_gaps else None
+        tree.insert(sequence, owner, match)
         own = known
-        if salt or self._tenants:
-            own = self._match_tenant(salt or "", ids, sequence, unit, count)
+        if self._tenants is not None:
+            own = min(_grow(self._tenants.setdefault((unit, salt or ""), PrefixTree()), ids, sequence) * unit, count)
         rungs = self._rungs(count, own, known, unit)
         totals.shared_prefixes[known] += 1
         if len(totals.shared_prefixes) > 4096:
             totals.shared_prefixes = Counter(dict(totals.shared_prefixes.most_common(1024)))
-        totals.last_prompt = ids
+        totals.last_prompt = ids if unit == 1 else None
         return Entry(owner, totals, count, rungs, rungs[0][1], gap, turn)
-
-    def _match_tenant(self, salt: str, ids: Ids, sequence: Ids, unit: int, count: int) -> int:
-        tree = self._tenants.get(salt)
-        if tree is None:
-            tree = self._tenants[salt] = PrefixTree()
-        match = tree.match(ids)
-        tree.insert(sequence, 0, match)
-        return min(match.length * unit, count)
 
     def _rungs(self, count: int, own: int, known: int, unit: int) -> list[tuple[str, int]]:
         """Tokens that hit on the rungs of an unlimited cache, each with the fate of what it adds."""
@@ -206,7 +203,9 @@ class Ledger:
             ("partial_block", known),
         ]
 
-    def _find_gap(self, totals: GroupTotals, ids: Ids, match: Match, owner: int, has_text: bool) -> Gap | None:
+    def _find_gap(
+        self, tree: PrefixTree, totals: GroupTotals, ids: Ids, match: Match, owner: int, has_text: bool
+    ) -> Gap | None:
         """Align what is left of a prompt with what followed in its closest predecessor."""
         rest = ids[match.length :]
         if not MIN_RUN <= len(rest) <= _MOST_ALIGNED:
@@ -215,7 +214,7 @@ class Ledger:
         if last is not None and common_prefix(last, ids) >= match.length:
             before = last[match.length :]
         else:
-            before = self._everything.continuation(match, 2 * len(rest) + 4096)
+            before = tree.continuation(match, 2 * len(rest) + 4096)
         if len(before) < MIN_RUN:
             return None
         runs = align(
@@ -236,7 +235,10 @@ class Ledger:
         fates: dict[str, int] = {"hit": hit}
         at = hit
         lost = "evicted" if self.caching else "caching_off"
-        ladder = [(lost, entry.rungs[0][1] if unlimited_hit is None else unlimited_hit), *entry.rungs]
+        if unlimited_hit is None or not self.caching:
+            unlimited_hit = entry.reachable
+        # In the other run requests may have come in another order: no more than what this one's order allows.
+        ladder = [(lost, min(unlimited_hit, entry.reachable)), *entry.rungs]
         for name, tokens in ladder:
             if tokens > at:
                 fates[name] = fates.get(name, 0) + tokens - at
@@ -263,8 +265,7 @@ class Ledger:
 
     def close(self) -> None:
         """Split what nobody had computed before into what later prompts reused and what they did not; then check the sums."""
-        unit = max(self._units, default=1)
-        for node in self._everything.nodes():
+        for unit, node in ((unit, node) for unit, tree in self._trees.items() for node in tree.nodes()):
             group = self._owner_group[node.owner]
             start, stop = node.start * unit, min(node.stop * unit, self._owner_tokens[node.owner])
             if start >= stop:
@@ -287,3 +288,10 @@ class Ledger:
     def totals(self) -> Iterator[GroupTotals]:
         """The groups in the order of their first request."""
         return iter(self.groups.values())
+
+
+def _grow(tree: PrefixTree, ids: Ids, sequence: Ids) -> int:
+    """Add a sequence to a tenant's tree; returns how much of its prompt was there."""
+    match = tree.match(ids)
+    tree.insert(sequence, 0, match)
+    return match.length

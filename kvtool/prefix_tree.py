@@ -96,6 +96,21 @@ class PrefixTree:
         child.start += length
         return upper
 
+    def copy(self) -> PrefixTree:
+        """A tree that grows apart from this one; the tokens are shared."""
+        other = PrefixTree()
+        stack = [(self.root, other.root)]
+        while stack:
+            mine, theirs = stack.pop()
+            for first, child in mine.children.items():
+                twin = Node(child.ids, child.start, child.owner)
+                twin.reused = child.reused
+                theirs.children[first] = twin
+                if mine.recent is child:
+                    theirs.recent = twin
+                stack.append((child, twin))
+        return other
+
     def continuation(self, match: Match, most: int) -> Ids:
         """What followed, in the latest content, at the place where a prompt left the tree: up to `most` tokens."""
         pieces: list[Ids] = []

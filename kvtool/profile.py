@@ -13,6 +13,7 @@ from kvtool.accounting import Accountant, PassResult, Plan, RequestRow
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.findings import Finding, Rerun, is_candidate, run_findings, volatile_finding
 from kvtool.errors import KvtoolError
+from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import JobMaker
 from kvtool.ledger import GroupTotals
 from kvtool.progress import Progress
@@ -210,8 +211,11 @@ class Profiler:
             findings = self._advise(result) + findings
         measured = None
         if self.demands.measure_budget > 0 and not result.partial:
-            measured = self._measure()
-            result.partial = measured.interrupted
+            try:
+                measured = self._measure()
+                result.partial = measured.interrupted
+            except KeyboardInterrupt:  # while the model was made
+                result.partial = True
         profile = Profile(
             config={},
             groups=groups,
@@ -268,7 +272,8 @@ class Profiler:
 
     def _measure(self) -> Measured:
         deadline = time.monotonic() + self.demands.measure_budget
-        from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
+        with Uninterrupted():
+            from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
 
         self.progress.stage("measuring")
         maker = JobMaker(self.renderer, seed=self.plan.seed)

@@ -56,4 +56,4 @@ def discard_stdout() -> None:
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
     except (OSError, ValueError):
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123

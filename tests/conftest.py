@@ -13,18 +13,18 @@ from kvtool.render import Renderer
 from kvtool.tokenize import Tokenizer
 from kvtool.tokenizer_files import TokenizerFiles
 
-# HYPOTHESIS_PROFILE=nightly runs the state machines for 10,000 steps (50 x 200) and looks at fresh examples every time.
+# HYPOTHESIS_PROFILE=nightly runs each state machine for up to 20,000 steps (400 x 50) and looks at fresh examples every time.
 _slow_machines = [HealthCheck.too_slow]
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=30,
-    stateful_step_count=30,
+    max_examples=60,
+    stateful_step_count=40,
     derandomize=True,
     suppress_health_check=_slow_machines,
 )
 settings.register_profile(
-    "nightly", deadline=None, max_examples=50, stateful_step_count=200, suppress_health_check=_slow_machines
+    "nightly", deadline=None, max_examples=400, stateful_step_count=50, suppress_health_check=_slow_machines
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

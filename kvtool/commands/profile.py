@@ -123,7 +123,8 @@ def _print(profile: Profile, arguments: ProfileArguments) -> None:
     from kvtool.report.profile import print_profile
 
     console = make_console(color=arguments.color, width=arguments.width)
-    print_profile(console, profile, show_text=arguments.show_text != "none")
+    command = arguments.command_line or ("profile", *arguments.inputs)
+    print_profile(console, profile, show_text=arguments.show_text != "none", command=command)
 
 
 def _check(arguments: ProfileArguments) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
 from kvtool.ledger import Gap
@@ -13,7 +13,6 @@ from kvtool.text import Origin, Traced, line_around
 
 _MOST_VALUES = 100_000
 _EXCERPT = 160
-_MESSAGE_PART = re.compile(r"messages\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,8 @@ class Slot:
     line_in_text: int = 0
     kind: str = OTHER.key
     logged: bool = False
-
-    @property
-    def message_index(self) -> int | None:
-        """Which message of a logged chat it is in; None for a plain prompt."""
-        found = _MESSAGE_PART.match(self.part)
-        return int(found[1]) if found else None
+    content_part: int | None = None
+    """Which part of a logged message's content it is in, where that is a list."""
 
 
 @dataclass(slots=True)
@@ -129,6 +124,12 @@ def _slot(text: Traced, origin: Origin | None, offset: int, low: int, kind: Kind
         return Slot(origin.path, origin.line, origin.column, variable=origin.variable, part=origin.part)
     if origin.pointer or not origin.verbatim:
         line = origin.text.count("\n", 0, offset)
-        return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=kind.key, logged=True)
+        part = content_part(origin)
+        return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=kind.key, logged=True, content_part=part)
     line, _ = origin.position(offset)
     return Slot(origin.path, line, 1, part=origin.part)
+
+
+def content_part(origin: Origin) -> int | None:
+    """The index that leads to a text in a message's list of parts."""
+    return next((at for name, at in pairwise(origin.pointer) if name == "content" and isinstance(at, int)), None)

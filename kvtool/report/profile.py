@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.ledger import FATES, GroupTotals
 from kvtool.profile import Gate, Profile, Quantiles
 from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize
 from kvtool.report.findings import print_findings
+from kvtool.report.next_command import shell_lines, shorten_middle, with_flag
 from kvtool.report.numbers import percent, plural, shares, size
 from kvtool.report.table import Column, table
 
@@ -18,11 +19,24 @@ if TYPE_CHECKING:
 _BARS_FROM = 60
 _MOST_GROUPS = 40
 _MOST_TURNS = 12
+_MOST_COMMAND_LINES = 4
 _LABEL = 13
+_FATE_NOTES = {
+    "evicted": "capacity",
+    "in_flight": "timing",
+    "isolated": "tenants",
+    "caching_off": "switched off",
+}
+"""What decides a fate, where it is not the text."""
 
 
-def print_profile(console: Console, profile: Profile, *, show_text: bool = True) -> None:
-    """Header, rates, times, fates, alignment, groups, turns, findings and the verdict, in lines no wider than the console."""
+def print_profile(
+    console: Console, profile: Profile, *, show_text: bool = True, command: Sequence[str] = ("profile",)
+) -> None:
+    """Header, rates, times, fates, alignment, groups, turns, findings and the verdict, in lines no wider than the console.
+
+    `command` is what stood behind `kvtool`: the next thing to do is told as a change of it.
+    """
     plain = ascii_only(console)
     _header(console, profile, plain)
     put(console)
@@ -44,7 +58,7 @@ def print_profile(console: Console, profile: Profile, *, show_text: bool = True)
         put(console)
         print_findings(console, profile.findings, plain=plain, show_text=show_text)
     put(console)
-    _verdict(console, profile, plain)
+    _verdict(console, profile, plain, command)
 
 
 def _say(console: Console, text: str, *, indent: int = 2, style: str | None = None) -> None:
@@ -76,7 +90,7 @@ def _header(console: Console, profile: Profile, plain: bool) -> None:
 def _rates(console: Console, profile: Profile, plain: bool) -> None:
     total = next((gate for gate in profile.gates if gate.group is None), None)
     meter = bar(profile.hit_rate, 30, plain, track=True) + "  " if console.width >= _BARS_FROM + 10 else ""
-    gate = f"gate >={percent(total.minimum)}  {_word(total)}" if total is not None else ""
+    gate = f"gate >={percent(total.minimum)}  {_word(total, profile)}" if total is not None else ""
     put(console, f"  {'Hit rate':<{_LABEL}}{percent(profile.hit_rate):>6}  {meter}{gate}".rstrip(), "bold")
     gap = profile.reachable_rate - profile.hit_rate
     more = f"{100 * gap:.1f} pts more than now" if gap > 0 else "no more than now"
@@ -92,8 +106,11 @@ def _rates(console: Console, profile: Profile, plain: bool) -> None:
             put(console, line)
 
 
-def _word(gate: Gate) -> str:
-    return "ok" if gate.passed else "FAIL"
+def _word(gate: Gate | None, profile: Profile) -> str:
+    """How a gate fared; an interrupted run judges nothing."""
+    if gate is None:
+        return ""
+    return "open" if profile.partial else "ok" if gate.passed else "FAIL"
 
 
 def _times(console: Console, profile: Profile, plain: bool) -> None:
@@ -129,44 +146,56 @@ def _times(console: Console, profile: Profile, plain: bool) -> None:
 
 
 def _fates(console: Console, profile: Profile, plain: bool) -> None:
-    names = list(profile.fates)
+    """Hits, then what was lost, the most first; bars are relative to the longest."""
+    lost = sorted((name for name in profile.fates if name != "hit"), key=lambda name: -profile.fates[name])
+    names = ["hit", *lost]
     tokens = [profile.fates[name] for name in names]
-    parts = shares(tokens)
+    notes = dict(_FATE_NOTES)
+    if any(finding.rerun is not None for finding in profile.findings):
+        notes["blocked"] = "fix below"
     label = max(cell_width(FATES[name]) for name in names)
     digits = max(len(f"{count:,}") for count in tokens)
-    room = console.width - 4 - label - digits - 7 - 6
+    size_of_bar = 0
+    if console.width >= _BARS_FROM + 10:
+        noted = max((len(notes.get(name, "")) + 2 for name in names if name in notes), default=0)
+        size_of_bar = max(min(console.width - 4 - label - 4 - digits - 8 - noted, 30), 0)
     most = max(tokens)
     heading = f"  Where prompt tokens went ({profile.prompt_tokens:,})"
     right = f"{'tokens':>{digits}}   share"
-    space = 4 + label + 2 + (min(room, 30) + 2 if console.width >= _BARS_FROM + 10 else 0) + digits + 8
-    put(console, heading + right.rjust(max(space - cell_width(heading), len(right) + 1)), "bold")
-    for name, count, part in zip(names, tokens, parts, strict=True):
-        meter = ""
-        if console.width >= _BARS_FROM + 10:
-            meter = bar(count / most if most else 0.0, min(room, 30), plain) + "  "
-        put(
-            console,
-            f"    {FATES[name]:<{label}}  {meter}{count:>{digits},}  {part:>6}",
-            "green" if name == "hit" else None,
-        )
+    before = 4 + label + 2 + (size_of_bar + 2 if size_of_bar else 0)
+    put(console, heading + right.rjust(max(before + digits + 8 - cell_width(heading), len(right) + 2)), "bold")
+    for name, count, part in zip(names, tokens, shares(tokens), strict=True):
+        meter = bar(count / most if most else 0.0, size_of_bar, plain) + "  " if size_of_bar else ""
+        line = f"    {FATES[name]:<{label}}  {meter}{count:>{digits},}  {part:>6}"
+        if name in notes and cell_width(line) + 2 + len(notes[name]) <= console.width:
+            line += f"  {notes[name]}"
+        put(console, line, "green" if name == "hit" else None)
+
+
+def _names(groups: Sequence[GroupTotals], console: Console, plain: bool) -> list[str]:
+    """Names of groups that leave room for the numbers: long ones keep their beginning and their end."""
+    room = max(console.width // 4, 12)
+    names = [sanitize(group.name, ascii_only=plain) for group in groups]
+    return [shorten_middle(name, room, ascii_only=plain) for name in names]
 
 
 def _alignment(console: Console, profile: Profile, plain: bool) -> None:
     columns = [
         Column("Block alignment", "<"),
         Column("shared prefix"),
-        Column("blocks"),
+        Column("blocks", keep=1),
         Column("left over"),
-        Column("lost in part blocks"),
+        Column("in part blocks"),
     ]
     rows = []
-    for group in profile.groups[:_MOST_GROUPS]:
+    groups = profile.groups[:_MOST_GROUPS]
+    for name, group in zip(_names(groups, console, plain), groups, strict=True):
         prefix = group.common_prefix()
         lost = group.fates["partial_block"] + group.fates["last_token"]
         share = percent(lost / group.prompt_tokens) if group.prompt_tokens else "0.0%"
         rows.append(
             (
-                sanitize(group.name, ascii_only=plain),
+                name,
                 f"{prefix:,} t",
                 f"{prefix // profile.block_size:,}",
                 f"{prefix % profile.block_size:,} t",
@@ -197,37 +226,49 @@ def _groups(console: Console, profile: Profile, plain: bool) -> None:
     columns = [
         Column("Group", "<"),
         Column("reqs"),
-        Column("tokens/req", keep=1),
+        Column("tokens/req", keep=3),
         Column("hit"),
         Column("reach"),
-        Column("lost/req", keep=3),
-        Column("gate", "<", keep=4),
-        Column("worst finding", "<", keep=2),
+        Column("lost/req", keep=4),
+        Column("blocked", keep=2),
+        Column("evicted", keep=1),
+        Column("cold", keep=1),
+        Column("gate", "<", keep=6),
+        Column("worst finding", "<", keep=5),
     ]
-    if not gates.keys() - {None}:
-        columns[6] = Column("", "<", keep=0)
+    groups = profile.groups[:_MOST_GROUPS]
     rows = [
-        _group_row(group, gates.get(group.name), worst.get(group.name, ""), plain)
-        for group in profile.groups[:_MOST_GROUPS]
+        (name, *_group_cells(group), _word(gates.get(group.name), profile), worst.get(group.name, ""))
+        for name, group in zip(_names(groups, console, plain), groups, strict=True)
     ]
-    for index, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
+    empty = [place for place in (9, 10) if not any(row[place] for row in rows)]
+    kept = [place for place in range(len(columns)) if place not in empty]
+    shown = table(
+        [columns[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        console.width,
+        ascii_only=plain,
+    )
+    for index, line in enumerate(shown):
         put(console, line, "bold" if not index else None)
     if len(profile.groups) > _MOST_GROUPS:
         put(console, f"  and {len(profile.groups) - _MOST_GROUPS:,} more groups: --json has them all", "dim")
 
 
-def _group_row(group: GroupTotals, gate: Gate | None, finding: str, plain: bool) -> tuple[str, ...]:
+def _group_cells(group: GroupTotals) -> list[str]:
+    """Requests, tokens per request, hit, reach, lost per request, and the shares of blocked, evicted and cold tokens."""
     lost = group.prompt_tokens - group.hit_tokens
-    return (
-        sanitize(group.name, ascii_only=plain),
+    fates, tokens, requests = group.fates, max(group.prompt_tokens, 1), max(group.requests, 1)
+    return [
         f"{group.requests:,}",
-        f"{group.prompt_tokens / group.requests:,.0f}" if group.requests else "0",
+        f"{group.prompt_tokens / requests:,.0f}",
         percent(group.hit_rate),
         percent(group.reachable_rate),
-        f"{lost / group.requests:,.0f} t" if group.requests else "0 t",
-        _word(gate) if gate is not None else "",
-        finding,
-    )
+        f"{lost / requests:,.0f} t",
+        percent(fates["blocked"] / tokens),
+        percent(fates["evicted"] / tokens),
+        percent((fates["first_use"] + fates["unique"]) / tokens),
+    ]
 
 
 def _turns(console: Console, profile: Profile, plain: bool) -> None:
@@ -264,11 +305,11 @@ def _turn_ranges(profile: Profile) -> Iterator[tuple[str, int, int, int]]:
         first = stop + 1
 
 
-def _verdict(console: Console, profile: Profile, plain: bool) -> None:
+def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[str]) -> None:
     if profile.partial:
         _say(
             console,
-            "PARTIAL: interrupted; the figures are those of the requests up to there, and there is no verdict",
+            "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict",
             indent=0,
             style="bold yellow",
         )
@@ -283,16 +324,34 @@ def _verdict(console: Console, profile: Profile, plain: bool) -> None:
         _say(console, f"FAIL {plural(len(failed), 'gate')} ({which})", indent=0, style="bold red")
     elif profile.gates:
         _say(console, f"PASS {plural(len(profile.gates), 'gate')}", indent=0, style="bold green")
-    _say(console, f"Next: {_next_command(profile, plain)}", indent=0, style="dim")
+    _next(console, profile, plain, command)
 
 
-def _next_command(profile: Profile, plain: bool) -> str:
-    name = sanitize(str(profile.config["input"]), ascii_only=plain)
-    for finding in profile.findings:
-        if finding.rerun is not None and finding.line:
-            return f"edit {sanitize(finding.path, ascii_only=plain)}:{finding.line}, then kvtool profile {name}"
-    if profile.fates.get("evicted"):
-        return f"kvtool profile {name} --capacity {2 * profile.filled_blocks} (twice the blocks)"
-    if not profile.gates:
-        return f"kvtool profile {name} --min-hit-rate {int(profile.hit_rate * 100) / 100:.2f} (fails a build that falls below)"
-    return f"kvtool profile {name} --json"
+def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str]) -> None:
+    """One thing to do now, as a command that can be copied: the one that was given, and a flag."""
+    edit = next((found for found in profile.findings if found.rerun is not None and found.in_source), None)
+    if edit is not None:
+        todo, extra = f"edit {sanitize(edit.path, ascii_only=plain)}:{edit.line}, then run this again", ""
+    else:
+        flag, value, why = _next_flag(profile)
+        command = with_flag(command, flag, value)
+        todo, extra = why, f"{flag} {value}" if value is not None else flag
+    lines = shell_lines(["kvtool", *command], console.width, plain)
+    if len(lines) <= _MOST_COMMAND_LINES:
+        _say(console, f"Next: {todo}:", indent=0, style="dim")
+        for line in lines:
+            put(console, line)
+    elif edit is not None:
+        _say(console, f"Next: {todo}", indent=0, style="dim")
+    else:
+        _say(console, f"Next: the same command with {extra}: {todo}", indent=0, style="dim")
+
+
+def _next_flag(profile: Profile) -> tuple[str, str | None, str]:
+    """A flag, its value, and what it is for."""
+    if profile.fates.get("evicted") and profile.config["capacity_blocks"]:
+        return "--capacity", str(2 * int(profile.config["capacity_blocks"])), "with twice the blocks"
+    floor = int(profile.hit_rate * 100) / 100
+    if not profile.gates and floor > 0:
+        return "--min-hit-rate", f"{floor:.2f}", "fail a build whose hit rate falls below today's"
+    return "--json", None, "every figure, for a program"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from kvtool.diagnose.causes import Cause, Slot
+from kvtool.diagnose.causes import Cause, Slot, content_part
 from kvtool.diagnose.classify import DETECTORS
 from kvtool.text import Traced, concat, line_around
 from kvtool.workload.turn import Message, Turn
@@ -14,6 +14,7 @@ from kvtool.workload.turn import Message, Turn
 LONG_LINE = 240
 """Characters beyond which only the sentence around the value is moved, not its whole line."""
 
+_LONGEST_LINE = 1 << 16
 _SENTENCE_END = re.compile(r"[.!?]\s+")
 
 
@@ -29,26 +30,22 @@ def movers(causes: Iterable[Cause]) -> Callable[[Turn], Turn]:
 
 
 def move_to_end(turn: Turn, slot: Slot) -> Turn:
-    """The turn with the slot's line at its end; the turn itself where the slot does not occur."""
+    """The turn with the slot's lines at its end; the turn itself where the slot does not occur."""
     if turn.text is not None:
         rest, moved = _take(turn.text, slot)
-        return replace(turn, text=concat([rest.rstrip("\n"), "\n", *moved])) if moved else turn
+        return replace(turn, text=_with_lines(rest, moved)) if moved else turn
     if not turn.messages:
         return turn
     messages = [dict(message) for message in turn.messages]
-    moved = []
-    for index, message in enumerate(messages):
-        if slot.logged and slot.message_index not in (None, index):
-            continue
-        moved += _take_from_message(message, slot)
+    moved = [line for message in messages for line in _take_from_message(message, slot)]
     if not moved:
         return turn
     target = next((message for message in reversed(messages) if message.get("role") in ("user", "tool")), messages[-1])
-    _append(target, concat(["\n", *moved]))
+    _append(target, moved)
     return replace(turn, messages=messages)
 
 
-def _take_from_message(message: Message, slot: Slot) -> list[str]:
+def _take_from_message(message: Message, slot: Slot) -> list[Traced]:
     content = message.get("content")
     if isinstance(content, str):
         message["content"], moved = _take(content, slot)
@@ -64,75 +61,100 @@ def _take_from_message(message: Message, slot: Slot) -> list[str]:
     return moved
 
 
-def _append(message: Message, text: Traced) -> None:
+def _append(message: Message, lines: list[Traced]) -> None:
     content = message.get("content")
-    if isinstance(content, list):
-        message["content"] = [*content, {"type": "text", "text": text}]
+    if not isinstance(content, list):
+        message["content"] = _with_lines(content if isinstance(content, str) else "", lines)
+    elif content and isinstance(content[-1], dict) and isinstance(content[-1].get("text"), str):
+        content[-1]["text"] = _with_lines(content[-1]["text"], lines)  # the parts are copies already
     else:
-        message["content"] = concat([content or "", text])
+        content.append({"type": "text", "text": _with_lines("", lines)})
 
 
-def _take(text: str, slot: Slot) -> tuple[Traced, list[str]]:
+def _with_lines(text: str, lines: list[Traced]) -> Traced:
+    """The text and then the lines; what stood at the end already is not set apart any further."""
+    gap = "\n" if text and not text.endswith("\n") else ""
+    return concat([text, gap, Traced("\n").join(lines)])
+
+
+def _take(text: str, slot: Slot) -> tuple[Traced, list[Traced]]:
     """The text without the slot's lines, and those lines."""
     traced = Traced(text)
     units: list[tuple[int, int]] = []
-    for index in _places(traced, slot):
-        unit = _unit(traced, index)
-        if not units or unit[0] >= units[-1][1]:
-            units.append(unit)
+    for start, stop in _places(traced, slot):
+        low, high = _unit(traced, start, stop)
+        if units and low < units[-1][1]:
+            units[-1] = units[-1][0], max(high, units[-1][1])
+        else:
+            units.append((low, high))
     kept: list[str] = []
-    moved: list[str] = []
+    moved: list[Traced] = []
     at = 0
-    for start, stop in units:
-        kept.append(traced[at:start])
-        moved.append(traced[start:stop].strip("\n"))
-        at = stop
+    for low, high in units:
+        kept.append(traced[at:low])
+        moved.append(traced[low:high].rstrip("\r\n"))
+        at = high
     return concat([*kept, traced[at:]]), moved
 
 
-def _places(text: Traced, slot: Slot) -> Iterator[int]:
-    """Where the slot's values begin."""
+def _places(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
+    """Where the slot's values begin and end."""
     if slot.logged:
         yield from _logged_places(text, slot)
         return
+    plain = str.__str__(text)
     at = 0
     for length, origin, offset in text.marks:
         if origin is not None and origin.path == slot.path:
             if slot.variable is not None:
                 if (origin.variable, origin.line, origin.column) == (slot.variable, slot.line, slot.column):
-                    yield at
+                    yield at, at + length
             elif origin.verbatim and origin.variable is None:
-                for index in range(length):
-                    if (index == 0 or text[at + index - 1] == "\n") and origin.position(offset + index)[0] == slot.line:
-                        yield at + index
-                        break
+                found = _line_of(plain, at, at + length, slot.line - origin.position(offset)[0])
+                if found is not None:
+                    yield found
         at += length
 
 
-def _logged_places(text: Traced, slot: Slot) -> Iterator[int]:
+def _line_of(text: str, start: int, stop: int, number: int) -> tuple[int, int] | None:
+    """Line `number` (0 is the one that `start` is on) of `text[start:stop]`, without its newline; None where there is none."""
+    for _ in range(number):
+        start = text.find("\n", start, stop) + 1
+        if not start:
+            return None
+    if number < 0 or start >= stop:
+        return None
+    end = text.find("\n", start, stop)
+    return start, stop if end < 0 else end
+
+
+def _logged_places(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
     """A value of the slot's kind on the slot's line; logs have no template that would say more."""
-    lines = str.split(text, "\n", slot.line_in_text + 1)
-    if slot.line_in_text >= len(lines):
+    source = next((origin for _, origin, _ in text.marks if origin is not None), None)
+    if source is None or (source.part, content_part(source)) != (slot.part, slot.content_part):
         return
-    start = sum(len(line) + 1 for line in lines[: slot.line_in_text])
-    line = lines[slot.line_in_text]
+    plain = str.__str__(text)
+    found = _line_of(plain, 0, len(plain), slot.line_in_text)
+    if found is None:
+        return
+    start, stop = found
     for kind, pattern in DETECTORS:
-        if kind.key == slot.kind and (found := pattern.search(line[: 1 << 16])):
-            yield start + found.start()
+        if kind.key == slot.kind and (value := pattern.search(plain[start : min(stop, start + _LONGEST_LINE)])):
+            yield start + value.start(), start + value.end()
             return
 
 
-def _unit(text: Traced, index: int) -> tuple[int, int]:
-    """What moves together: the line around a place or, where that is long, the sentence."""
-    start, stop = line_around(text, index)
-    if stop - start <= LONG_LINE:
-        return start, stop
-    line = str.__getitem__(text, slice(start, stop))
-    low, high = 0, len(line)
-    for found in _SENTENCE_END.finditer(line):
-        if found.end() <= index - start:
-            low = found.end()
-        else:
-            high = found.end()
+def _unit(text: Traced, start: int, stop: int) -> tuple[int, int]:
+    """What moves together: the lines around a value or, where they are long, the sentences."""
+    low, high = line_around(text, start)[0], line_around(text, max(stop - 1, start))[1]
+    if high - low <= LONG_LINE:
+        return low, high
+    plain = str.__getitem__(text, slice(low, high)).rstrip("\r\n")  # a part of a line leaves the line's end where it is
+    first, last = 0, len(plain)
+    for found in _SENTENCE_END.finditer(plain):
+        if low + found.end() <= start:
+            first = found.end()
+        elif low + found.end() >= stop:
+            last = found.end()
             break
-    return start + low, start + high
+    return (low, high) if (first, last) == (0, len(plain)) else (low + first, low + last)
