@@ -19,7 +19,7 @@ import torch
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model import Llama
+from kvtool.engine.model import Decoder
 from kvtool.engine.model_config import ModelConfig
 from kvtool.engine.model_runner import ModelRunner
 from kvtool.engine.request import Request
@@ -57,7 +57,7 @@ def ceilings(device: torch.device, smoke: bool) -> dict[str, float]:
     }
 
 
-def first_logits(model: Llama, prompts: list[np.ndarray], prefix_caching: bool) -> list[torch.Tensor]:
+def first_logits(model: Decoder, prompts: list[np.ndarray], prefix_caching: bool) -> list[torch.Tensor]:
     """The logits of each prompt's first token, the prompts one after the other through one cache."""
     seen: list[torch.Tensor] = []
     runner = ModelRunner(model, 16, on_logits=lambda _, logits: seen.append(logits.float().cpu()))
@@ -75,7 +75,7 @@ def correctness(device: torch.device, smoke: bool) -> dict[str, float]:
     shared = rng.integers(0, VOCABULARY, 64 if smoke else 1000, dtype=np.int32)
     prompts = [np.concatenate([shared, rng.integers(0, VOCABULARY, 40, dtype=np.int32)]) for _ in range(4)]
     config = ModelConfig.tiny(VOCABULARY)
-    here, there = (Llama.random(config, seed=0, device=where) for where in (device, "cpu"))
+    here, there = (Decoder.random(config, seed=0, device=where) for where in (device, "cpu"))
     cached, uncached = first_logits(here, prompts, True), first_logits(here, prompts, False)
     reference = first_logits(there, prompts, True)
     return {
@@ -89,7 +89,7 @@ def correctness(device: torch.device, smoke: bool) -> dict[str, float]:
 def ttft(device: torch.device, smoke: bool) -> dict[str, float]:
     """Seconds to the first token of a question behind a document, with the document new and with it cached."""
     rng = np.random.default_rng(1)
-    model = Llama.random(ModelConfig.tiny(VOCABULARY), seed=0, device=device)
+    model = Decoder.random(ModelConfig.tiny(VOCABULARY), seed=0, device=device)
     document = 256 if smoke else 6000
     engine = Engine(EngineConfig(), ModelRunner(model, 16), WallClock())
     cold: list[float] = []

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from kvtool.engine.free_queue import FreeQueue
-from kvtool.engine.hashing import BlockHash, extend_hashes
+from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
+from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
 from kvtool.engine.request import Request
 
 _UNLIMITED = 1 << 60
+_NO_HITS: list[int] = []
 
 
 class BlockManager:
     """Paged KV blocks with vLLM V1's automatic prefix caching.
 
-    A block keeps its hash after it was freed, until it is reused; `cached` maps a hash to the block that holds it, or, where
-    several copies exist, to all of them in the order of registration (a lookup returns the oldest).
+    A block keeps its hash after it was freed, until it is reused; `cached` maps a hash to the block that holds it. Where several
+    do, that is the one that was registered first, and `copies` has all of them in the order of registration.
+
+    A block that is not in the free queue has one holder and those that `sharers` counts, so most blocks need no count at all.
     """
 
     def __init__(self, config: EngineConfig, *, record_events: bool = False) -> None:
         self.config = config
         self.block_size = config.block_size
+        self.hasher = block_hasher(config.hash_algo, config.hash_seed)
         self.limited = config.num_blocks is not None
         num_blocks = config.num_blocks if config.num_blocks is not None else 1
         self.free_queue = FreeQueue(num_blocks)
-        self.refs = [0] * num_blocks
+        self.sharers: dict[int, int] = {}
         self.hashes: list[BlockHash | None] = [None] * num_blocks
-        self.cached: dict[BlockHash, int | dict[int, None]] = {}
+        self.cached: dict[BlockHash, int] = {}
+        self.copies: dict[BlockHash, dict[int, None]] = {}
         self.events: list[Event] | None = [] if record_events else None
         self.num_evictions = 0
         self.num_stored = 0
@@ -35,7 +40,15 @@ class BlockManager:
     @property
     def num_blocks(self) -> int:
         """Blocks in the pool, with the null block."""
-        return len(self.refs)
+        return len(self.hashes)
+
+    @property
+    def refs(self) -> list[int]:
+        """How many requests hold each block."""
+        refs = [1 + self.sharers.get(block, 0) for block in range(self.num_blocks)]
+        for block in (NULL_BLOCK, *self.free_queue):
+            refs[block] -= 1
+        return refs
 
     @property
     def num_free(self) -> int:
@@ -58,25 +71,20 @@ class BlockManager:
         """
         if not self.config.enable_prefix_caching or request.skip_reading_cache:
             return []
-        extend_hashes(request, self.block_size)
-        cached = self.cached
-        hits: list[int] = []
-        for block_hash in request.block_hashes[: (request.num_tokens - 1) // self.block_size]:
-            block = cached.get(block_hash)
-            if block is None:
-                break
-            hits.append(block if isinstance(block, int) else next(iter(block)))
-        return hits
+        extend_hashes(request, self.block_size, self.hasher)
+        wanted = request.block_hashes[: (request.num_tokens - 1) // self.block_size]
+        return list(iter(map(self.cached.get, wanted).__next__, None))  # up to the first that is not cached
 
     def blocks_needed(self, request: Request, num_tokens: int, hits: list[int]) -> int:
         """Free blocks it takes for the request to own blocks for `num_tokens` tokens, given these hits."""
-        refs = self.refs
+        return self._own_blocks(request, num_tokens, hits) + len(self.free_queue.among(hits))
+
+    def _own_blocks(self, request: Request, num_tokens: int, hits: list[int]) -> int:
         slots = min(num_tokens, self.config.max_model_len)
-        own = -(-slots // self.block_size) - len(request.block_ids) - len(hits)
-        return max(own, 0) + sum(not refs[block] for block in hits)
+        return max(-(-slots // self.block_size) - len(request.block_ids) - len(hits), 0)
 
     def allocate(
-        self, request: Request, num_new: int, hits: list[int], *, reserve: int = 0, whole: bool = False
+        self, request: Request, num_new: int, hits: list[int] = _NO_HITS, *, reserve: int = 0, whole: bool = False
     ) -> bool:
         """Give the request blocks for `num_new` tokens after those computed and hit; False (and no change) if too few are free.
 
@@ -84,118 +92,115 @@ class BlockManager:
         admission gate), without taking it.
         """
         block_size = self.block_size
-        base = request.num_computed_tokens + len(hits) * block_size
-        need = self.blocks_needed(request, base + num_new, hits)
-        if self.limited:
-            free = self.free_queue.size
-            if whole and self.blocks_needed(request, request.num_tokens, hits) + reserve > free:
-                return False
-            if need + reserve > free:
-                return False
-        reused = 0
-        refs, free_queue = self.refs, self.free_queue
-        for block in hits:
-            if not refs[block]:
-                free_queue.remove(block)
-                reused += 1
-            refs[block] += 1
-        table = request.block_ids
-        table += hits
-        self._take(table, need - reused)
-        used = self.num_used
-        if used > self.peak_used:
-            self.peak_used = used
-        if self.config.enable_prefix_caching:
-            request.num_registered_blocks += len(hits)
-            full = min(base + num_new, request.num_tokens) // block_size
-            if full > request.num_registered_blocks:
-                self._register(request, full)
+        computed = request.num_computed_tokens + len(hits) * block_size + num_new
+        if computed > len(request.block_ids) * block_size:  # most decode steps find room in the last block
+            waking = self.free_queue.among(hits)
+            own = self._own_blocks(request, computed, hits)
+            if self.limited:
+                free = self.free_queue.size - len(waking) - reserve
+                if own > free or (whole and self._own_blocks(request, request.num_tokens, hits) > free):
+                    return False
+            self._hold(request, hits, waking)
+            request.block_ids += self._take(own)
+            self.peak_used = max(self.peak_used, self.num_used)
+        if computed // block_size > request.num_registered_blocks:
+            self.register(request, min(computed, request.num_tokens))
         return True
 
-    def _take(self, table: list[int], count: int) -> None:
-        """Move `count` blocks from the head of the free queue to a block table, evicting what they hold."""
-        free_queue, refs, hashes = self.free_queue, self.refs, self.hashes
-        after, before = free_queue.next, free_queue.prev
-        if not self.limited:
-            while count and (block := after[0]) and hashes[block] is None:
-                free_queue.remove(block)
-                refs[block] = 1
-                table.append(block)
-                count -= 1
-            first = len(refs)
-            for _ in range(count):
-                free_queue.grow()
-            table += range(first, first + count)
-            refs += [1] * count
-            hashes += [None] * count
+    def _hold(self, request: Request, hits: list[int], waking: list[int]) -> None:
+        """Make the request one more holder of the hit blocks, of which `waking` have none yet."""
+        self.free_queue.remove(waking)
+        if len(waking) < len(hits):
+            sharers = self.sharers
+            alone = set(waking)
+            for block in hits:
+                if block not in alone:
+                    sharers[block] = sharers.get(block, 0) + 1
+        request.block_ids += hits
+        request.num_registered_blocks += len(hits)
+
+    def _take(self, count: int) -> list[int]:
+        """Take `count` blocks from the head of the free queue, evicting what they hold; an unlimited pool grows instead."""
+        free_queue, hashes = self.free_queue, self.hashes
+        if self.limited:
+            blocks = free_queue.take(count)
+            self._evict(blocks)
+            return blocks
+        blocks = []
+        while len(blocks) < count and (head := free_queue.peek()) and hashes[head] is None:
+            blocks += free_queue.take(1)
+        grown = free_queue.grow(count - len(blocks))
+        hashes += [None] * len(grown)
+        return [*blocks, *grown]
+
+    def _evict(self, blocks: list[int]) -> None:
+        """Forget what the blocks hold, if anything."""
+        hashes, cached, copies, events = self.hashes, self.cached, self.copies, self.events
+        for block in blocks:
+            block_hash = hashes[block]
+            if block_hash is None:
+                continue
+            hashes[block] = None
+            self.num_evictions += 1
+            if block_hash in copies:
+                self._evict_copy(block_hash, block)
+            else:
+                del cached[block_hash]
+            if events is not None:
+                events.append(BlockRemoved(block_hash))
+
+    def _evict_copy(self, block_hash: BlockHash, block: int) -> None:
+        copies = self.copies[block_hash]
+        del copies[block]
+        self.cached[block_hash] = next(iter(copies))
+        if len(copies) == 1:
+            del self.copies[block_hash]
+
+    def register(self, request: Request, num_tokens: int) -> None:
+        """Make the blocks that the first `num_tokens` tokens fill hittable.
+
+        Scheduled tokens are registered with their allocation, before they are computed; those that are known only later, then.
+        """
+        full = num_tokens // self.block_size
+        if not self.config.enable_prefix_caching or full <= request.num_registered_blocks:
             return
-        block = 0
-        for _ in range(count):
-            block = after[block]
-            refs[block] = 1
-            if hashes[block] is not None:
-                self._evict(block)
-            table.append(block)
-        if count:
-            head = after[block]
-            for taken in table[-count:]:
-                after[taken] = -1
-            after[0] = head
-            before[head] = 0
-            free_queue.size -= count
-
-    def _evict(self, block: int) -> None:
-        block_hash = self.hashes[block]
-        assert block_hash is not None
-        self.hashes[block] = None
-        self.num_evictions += 1
-        copies = self.cached[block_hash]
-        if isinstance(copies, int):
-            del self.cached[block_hash]
-        else:
-            del copies[block]
-            if len(copies) == 1:
-                self.cached[block_hash] = next(iter(copies))
-        if self.events is not None:
-            self.events.append(BlockRemoved(block_hash))
-
-    def _register(self, request: Request, full: int) -> None:
-        """Make the request's blocks up to `full` hittable; they are registered when scheduled, before they are computed."""
-        extend_hashes(request, self.block_size)
+        extend_hashes(request, self.block_size, self.hasher)
         first = request.num_registered_blocks
-        cached, hashes, table = self.cached, self.hashes, request.block_ids
+        cached, hashes = self.cached, self.hashes
         new = request.block_hashes[first:full]
-        for index, block_hash in enumerate(new, first):
-            block = table[index]
+        for block, block_hash in zip(request.block_ids[first:full], new, strict=True):
             hashes[block] = block_hash
-            held = cached.setdefault(block_hash, block)
-            if held is not block:
-                if isinstance(held, int):
-                    if held != block:
-                        cached[block_hash] = {held: None, block: None}
-                else:
-                    held[block] = None
+            oldest = cached.setdefault(block_hash, block)
+            if oldest != block:
+                self.copies.setdefault(block_hash, {oldest: None})[block] = None
         request.num_registered_blocks = full
         self.num_stored += full - first
         if self.events is not None:
             parent = request.block_hashes[first - 1] if first else None
-            self.events.append(BlockStored(tuple(new), parent))
+            tokens = None
+            if request.prompt_ids is not None:
+                tokens = request.token_ids(first * self.block_size, full * self.block_size)
+            self.events.append(BlockStored(tuple(new), parent, tokens, request.cache_salt, request.lora))
 
     def free(self, request: Request) -> None:
         """Give the request's blocks back, tail first, so that the tail of a prompt is evicted before its head."""
-        refs, hashes = self.refs, self.hashes
-        caching = self.config.enable_prefix_caching
-        front: list[int] = []
-        back: list[int] = []
-        for block in reversed(request.block_ids):
-            left = refs[block] - 1
-            refs[block] = left
-            if not left:
-                (back if caching and hashes[block] is not None else front).append(block)
-        if front:
-            self.free_queue.prepend(front)
-        if back:
-            self.free_queue.append(back)
+        sharers = self.sharers
+        full = request.num_registered_blocks
+        cached, rest = request.block_ids[:full], request.block_ids[full:]
+        if sharers:
+            left: list[int] = []
+            for block in cached:
+                others = sharers.get(block, 0)
+                if not others:
+                    left.append(block)
+                elif others == 1:
+                    del sharers[block]
+                else:
+                    sharers[block] = others - 1
+            cached = left
+        cached.reverse()
+        self.free_queue.append(cached)
+        self.free_queue.prepend(rest)
         request.block_ids.clear()
         request.num_registered_blocks = 0
 
@@ -205,6 +210,7 @@ class BlockManager:
             return False
         self.hashes = [None] * self.num_blocks
         self.cached.clear()
+        self.copies.clear()
         if self.events is not None:
             self.events.append(AllBlocksCleared())
         return True
@@ -217,13 +223,17 @@ class BlockManager:
     def check(self) -> None:
         """Assert every invariant of the pool."""
         self.free_queue.check()
-        free = set(self.free_queue)
-        assert self.refs[0] == 0
-        assert all((block in free) == (refs == 0) for block, refs in enumerate(self.refs) if block)
-        copies = {
-            (block_hash, block)
-            for block_hash, held in self.cached.items()
-            for block in ([held] if isinstance(held, int) else held)
+        assert not self.sharers.keys() & {NULL_BLOCK, *self.free_queue}
+        assert all(count > 0 for count in self.sharers.values())
+        holders: dict[BlockHash, set[int]] = {}
+        for block, block_hash in enumerate(self.hashes):
+            if block_hash is not None:
+                holders.setdefault(block_hash, set()).add(block)
+        assert self.cached.keys() == holders.keys()
+        assert {block_hash: set(blocks) for block_hash, blocks in self.copies.items()} == {
+            block_hash: blocks for block_hash, blocks in holders.items() if len(blocks) > 1
         }
-        assert copies == {(block_hash, block) for block, block_hash in enumerate(self.hashes) if block_hash is not None}
-        assert all(isinstance(held, int) or len(held) > 1 for held in self.cached.values())
+        assert all(
+            block == next(iter(self.copies.get(block_hash, [block]))) for block_hash, block in self.cached.items()
+        )
+        assert all(self.hashes[block] == block_hash for block_hash, block in self.cached.items())

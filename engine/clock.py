@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Protocol
 
-from kvtool.engine.latency import LatencyModel
 from kvtool.engine.step import Step
 
 
@@ -36,10 +36,18 @@ class WallClock:
         time.sleep(max(moment - self.now(), 0.0))
 
 
+class StepTimes(Protocol):
+    """A latency model, as far as a clock needs it."""
+
+    def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
+        """Seconds of a step that has, for each request, the tokens computed before and those computed now."""
+        ...
+
+
 class VirtualClock:
     """Time as a latency model tells it; begins at 0."""
 
-    def __init__(self, model: LatencyModel) -> None:
+    def __init__(self, model: StepTimes) -> None:
         self.model = model
         self._now = 0.0
 

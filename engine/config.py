@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from kvtool.engine.errors import EngineError
+
+HashAlgorithm = Literal["native", "sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
+"""kvtool's own chain, or one that gives the hashes of a vLLM server with the same `--prefix-caching-hash-algo`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,11 @@ class EngineConfig:
     watermark: float = 0.0
     scheduler_reserve_full_isl: bool = True
     policy: Literal["fcfs", "priority"] = "fcfs"
+    hash_algo: HashAlgorithm = "native"
+    hash_seed: str | None = None
+    """The server's PYTHONHASHSEED, from which vLLM derives the parent of first blocks; None: not set. Native hashes ignore it."""
+    async_scheduling: bool = False
+    """Two batches in flight, as vLLM has it by default: a step is scheduled before the tokens of the one before are known."""
 
     def __post_init__(self) -> None:
         if self.block_size < 1:
@@ -43,3 +51,7 @@ class EngineConfig:
             raise EngineError(f"watermark must be in [0, 1), not {self.watermark}")
         if self.policy not in ("fcfs", "priority"):
             raise EngineError(f"unknown policy `{self.policy}`", hint="fcfs or priority")
+        if self.hash_algo not in get_args(HashAlgorithm):
+            raise EngineError(
+                f"unknown hash algorithm `{self.hash_algo}`", hint=f"one of {', '.join(get_args(HashAlgorithm))}"
+            )

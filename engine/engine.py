@@ -7,7 +7,7 @@ from kvtool.engine.clock import Clock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
-from kvtool.engine.step import Runner
+from kvtool.engine.step import Runner, Step
 
 
 class Engine:
@@ -19,6 +19,7 @@ class Engine:
         self.scheduler = Scheduler(config, self.cache)
         self.runner = runner
         self.clock = clock
+        self._in_flight: tuple[Step, list[int | None]] | None = None
 
     @property
     def busy(self) -> bool:
@@ -29,12 +30,22 @@ class Engine:
         self.scheduler.add(request)
 
     def step(self) -> list[Request]:
-        """One step; returns the requests that it finished. Notes in each request when its first token came."""
+        """One step; returns the requests that it finished. Notes in each request when its first token came.
+
+        In asynchronous scheduling a step's tokens are taken to the scheduler after it has scheduled the next one.
+        """
         step = self.scheduler.schedule()
+        if self.config.async_scheduling:
+            finished = self.scheduler.update(*self._in_flight) if self._in_flight is not None else []
+            self._in_flight = (step, self._run(step))
+            return finished
+        return self.scheduler.update(step, self._run(step))
+
+    def _run(self, step: Step) -> list[int | None]:
         tokens = self.runner.run(step)
         self.clock.step_done(step)
         now = self.clock.now()
         for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
             if token is not None and request.first_token_at is None:
                 request.first_token_at = now
-        return self.scheduler.update(step, tokens)
+        return tokens

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kvtool.engine.hashing import BlockHash
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.engine.hashing import BlockHash, Lora
 
 
 @dataclass(frozen=True, slots=True)
 class BlockStored:
-    """Blocks became full and can be hit from now on; `parent_block_hash` is that of the block before the first one."""
+    """Blocks became full and can be hit from now on; `parent_block_hash` is that of the block before the first one.
+
+    The hashes say what was stored, so the rest takes no part in comparisons: the tokens of the blocks, int32[blocks * block_size]
+    (None for a trace of hashes), and what else the hashes are made of.
+    """
 
     block_hashes: tuple[BlockHash, ...]
     parent_block_hash: BlockHash | None
+    token_ids: npt.NDArray[np.int32] | None = field(default=None, compare=False)
+    cache_salt: str | None = field(default=None, compare=False)
+    lora: Lora | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
-"""The queue of free blocks: an intrusive doubly linked list over block ids, O(1) everywhere."""
+"""The queue of free blocks, in runs: what is freed together is queued, found and taken again by slices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from kvtool.engine.errors import EngineError
 
 NULL_BLOCK = 0
+_SLACK = 1024
 
 
 class FreeQueue:
@@ -14,81 +15,116 @@ class FreeQueue:
 
     ::
 
-        0 (sentinel) <-> head <-> ... <-> tail <-> 0
+        _front reversed, then _line[_head:] without its holes
 
-    Block 0 is vLLM's null block: it is never free, so its slots in `next` and `prev` serve as the sentinel. A block that is not
-    in the queue has `next` -1.
+    `_front` is a stack of the blocks that were put before the head. `_line` is a log: taking moves `_head`, a block that is removed
+    from the middle leaves a hole (block 0, vLLM's null block, which is never free), and `_place` has the index of a block's latest
+    entry. A block is in the line where that entry is at or behind `_head` and still names it. Everything is O(1) for a block,
+    amortized; the line is tidied up when it is several times as long as the pool.
     """
 
-    __slots__ = ("next", "prev", "size")
+    __slots__ = ("_front", "_head", "_line", "_place", "size")
 
     def __init__(self, num_blocks: int) -> None:
         """A queue of 1 … num_blocks - 1, in that order."""
         if num_blocks < 1:
             raise EngineError(f"a pool has at least the null block, not {num_blocks} blocks")
-        self.next: list[int] = [*range(1, num_blocks), 0]
-        self.prev: list[int] = [num_blocks - 1, *range(num_blocks - 1)]
+        self._front: list[int] = []
+        self._line = list(range(1, num_blocks))
+        self._head = 0
+        self._place = list(range(-1, num_blocks - 1))
         self.size = num_blocks - 1
 
     def __len__(self) -> int:
         return self.size
 
     def __iter__(self) -> Iterator[int]:
-        block = self.next[NULL_BLOCK]
-        while block != NULL_BLOCK:
-            yield block
-            block = self.next[block]
+        yield from reversed(self._front)
+        yield from filter(None, self._line[self._head :])
 
-    def grow(self) -> int:
-        """Make room for one more block id, which is not queued, and return it."""
-        self.next.append(-1)
-        self.prev.append(-1)
-        return len(self.next) - 1
+    def grow(self, count: int) -> range:
+        """Make room for more block ids, which are not queued, and return them."""
+        first = len(self._place)
+        self._place += [-1] * count
+        return range(first, first + count)
 
-    def pop(self) -> int:
-        """Take the head."""
-        block = self.next[NULL_BLOCK]
-        assert block != NULL_BLOCK, "pop from an empty free queue"
-        self.remove(block)
-        return block
+    def peek(self) -> int:
+        """The head; the null block where the queue is empty."""
+        if self._front:
+            return self._front[-1]
+        line = self._line
+        while self._head < len(line) and line[self._head] == NULL_BLOCK:
+            self._head += 1
+        return line[self._head] if self._head < len(line) else NULL_BLOCK
 
-    def remove(self, block: int) -> None:
-        """Unlink a queued block from wherever it stands."""
-        after, before = self.next[block], self.prev[block]
-        self.next[before] = after
-        self.prev[after] = before
-        self.next[block] = -1
-        self.size -= 1
+    def take(self, count: int) -> list[int]:
+        """Take `count` blocks from the head."""
+        assert count <= self.size, "take from an empty free queue"
+        front = self._front
+        taken: list[int] = []
+        if front and count:
+            taken = front[: -count - 1 : -1]
+            del front[-count:]
+        while (missing := count - len(taken)) > 0:
+            stop = self._head + missing
+            taken += filter(None, self._line[self._head : stop])
+            self._head = stop
+        self.size -= count
+        return taken
 
-    def append(self, blocks: Iterable[int]) -> None:
-        """Link blocks behind the tail, in the given order."""
-        after, before = self.next, self.prev
-        tail = before[NULL_BLOCK]
-        for block in blocks:
-            after[tail] = block
-            before[block] = tail
-            tail = block
-            self.size += 1
-        after[tail] = NULL_BLOCK
-        before[NULL_BLOCK] = tail
+    def among(self, blocks: list[int]) -> list[int]:
+        """Those of the blocks that are in the line, as every free block with cached content is."""
+        if not blocks or self._freed_together(blocks):
+            return blocks
+        line, place, head = self._line, self._place, self._head
+        return [block for block in blocks if (at := place[block]) >= head and line[at] == block]
 
-    def prepend(self, blocks: Iterable[int]) -> None:
-        """Link blocks before the head; the first given becomes the new head."""
-        after, before = self.next, self.prev
-        head = after[NULL_BLOCK]
-        last = NULL_BLOCK
-        for block in blocks:
-            after[last] = block
-            before[block] = last
-            last = block
-            self.size += 1
-        after[last] = head
-        before[head] = last
+    def _freed_together(self, blocks: list[int]) -> bool:
+        """Whether the blocks stand in the line side by side, tail first: a prefix that one request gave back."""
+        first = self._place[blocks[-1]]
+        return first >= self._head and self._line[first : first + len(blocks)] == blocks[::-1]
+
+    def remove(self, blocks: list[int]) -> None:
+        """Take blocks out of the line from wherever they stand."""
+        if not blocks:
+            return
+        line, place = self._line, self._place
+        if self._freed_together(blocks):
+            first = place[blocks[-1]]
+            line[first : first + len(blocks)] = [NULL_BLOCK] * len(blocks)
+        else:
+            for block in blocks:
+                line[place[block]] = NULL_BLOCK
+        self.size -= len(blocks)
+
+    def append(self, blocks: list[int]) -> None:
+        """Put blocks behind the tail, in the given order."""
+        line, place = self._line, self._place
+        if len(line) > 8 * len(place) + _SLACK:
+            self._tidy()
+            line, place = self._line, self._place
+        for at, block in enumerate(blocks, len(line)):
+            place[block] = at
+        line += blocks
+        self.size += len(blocks)
+
+    def prepend(self, blocks: list[int]) -> None:
+        """Put blocks before the head; the last given becomes the new head. They can only be taken, not removed."""
+        self._front += blocks
+        self.size += len(blocks)
+
+    def _tidy(self) -> None:
+        self._line = list(filter(None, self._line[self._head :]))
+        self._head = 0
+        self._place = [-1] * len(self._place)
+        for at, block in enumerate(self._line):
+            self._place[block] = at
 
     def check(self) -> None:
-        """Assert that the links agree in both directions and that nothing is lost."""
-        seen = list(self)
-        assert len(seen) == self.size == len(set(seen))
-        assert all(self.next[self.prev[block]] == block for block in seen)
-        assert all(self.prev[self.next[block]] == block for block in seen)
-        assert sum(after >= 0 for after in self.next) == self.size + 1
+        """Assert that every queued block is queued once, and known to stand where it stands."""
+        queued = list(self)
+        assert len(queued) == self.size == len(set(queued))
+        assert all(0 < block < len(self._place) for block in queued)
+        in_line = [block for block in self._line[self._head :] if block]
+        assert self.among(in_line) == in_line
+        assert not any(self.among([block]) for block in self._front)

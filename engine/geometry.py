@@ -1,10 +1,11 @@
-"""The shapes of models that users serve: enough to count their parameters, their FLOPs and the bytes of their KV cache."""
+"""The shape of a model: enough to count its parameters, its FLOPs and the bytes of its KV cache."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.model_config import ModelConfig
+from kvtool.engine.presets import PRESETS, find_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,47 +22,60 @@ class Geometry:
     vocab_size: int
     tied_embeddings: bool
     source: str
-    """Repository whose config.json has these figures."""
+    """Repository or file that has these figures."""
+    vector_parameters: int = 0
+    """Norms and biases of the whole model."""
+    max_position_embeddings: int | None = None
+    """Tokens of the longest sequence that the model was made for."""
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> Geometry:
+        q_size, kv_size = (
+            heads * config.head_dim for heads in (config.num_attention_heads, config.num_key_value_heads)
+        )
+        layer_vectors = (
+            2 * config.hidden_size
+            + config.qk_norm * 2 * config.head_dim
+            + config.qkv_bias * (q_size + 2 * kv_size)
+            + config.output_bias * config.hidden_size
+            + config.mlp_bias * (2 * config.intermediate_size + config.hidden_size)
+        )
+        return cls(
+            name=config.name,
+            num_layers=config.num_hidden_layers,
+            hidden_size=config.hidden_size,
+            num_heads=config.num_attention_heads,
+            num_kv_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
+            intermediate_size=config.intermediate_size,
+            vocab_size=config.vocab_size,
+            tied_embeddings=config.tie_word_embeddings,
+            source=config.source,
+            vector_parameters=config.num_hidden_layers * layer_vectors + config.hidden_size,
+            max_position_embeddings=config.max_position_embeddings,
+        )
 
     @property
     def layer_parameters(self) -> int:
-        """Weights of the matrices of one layer (norms and biases left out: under 0.1 %)."""
+        """Weights of the matrices of one layer."""
         attention = self.hidden_size * self.head_dim * (2 * self.num_heads + 2 * self.num_kv_heads)
         return attention + 3 * self.hidden_size * self.intermediate_size
 
     @property
     def parameters(self) -> int:
-        """All weights, embeddings included."""
+        """All weights, embeddings included; those that input and output share are counted once."""
         embeddings = self.vocab_size * self.hidden_size * (1 if self.tied_embeddings else 2)
-        return self.num_layers * self.layer_parameters + embeddings
+        return self.num_layers * self.layer_parameters + embeddings + self.vector_parameters
 
     def kv_bytes_per_token(self, dtype_bytes: int = 2) -> int:
         """Keys and values of one token in all layers."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * dtype_bytes
 
 
-GEOMETRIES = {
-    geometry.name: geometry
-    for geometry in (
-        Geometry("llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, True, "meta-llama/Llama-3.2-1B"),
-        Geometry("llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, True, "meta-llama/Llama-3.2-3B"),
-        Geometry("llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, False, "meta-llama/Llama-3.1-8B"),
-        Geometry("llama-3.3-70b", 80, 8192, 64, 8, 128, 28672, 128256, False, "meta-llama/Llama-3.3-70B-Instruct"),
-        Geometry("mistral-7b", 32, 4096, 32, 8, 128, 14336, 32768, False, "mistralai/Mistral-7B-v0.3"),
-        Geometry("qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, False, "Qwen/Qwen2.5-7B"),
-        Geometry("qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936, False, "Qwen/Qwen3-8B"),
-    )
-}
+GEOMETRIES = {name: Geometry.of(config) for name, config in PRESETS.items()}
 DEFAULT_GEOMETRY = "llama-3.1-8b"
 
 
 def find_geometry(name: str) -> Geometry:
-    """A preset by its name, or by the HF id of its repository or of an instruction-tuned sibling, case ignored."""
-    wanted = name.rsplit("/", 1)[-1].lower()
-    for ending in ("-instruct", "-chat", "-it", "-hf"):
-        wanted = wanted.removesuffix(ending)
-    for geometry in GEOMETRIES.values():
-        source = geometry.source.rsplit("/", 1)[-1].lower().removesuffix("-instruct")
-        if wanted in (geometry.name, source):
-            return geometry
-    raise EngineError(f"unknown model `{name}`", hint=f"one of {', '.join(GEOMETRIES)}")
+    """The geometry of a preset, folder or config.json, named as for `find_model`."""
+    return Geometry.of(find_model(name))

@@ -2,23 +2,82 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NewType
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NewType, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 if TYPE_CHECKING:
+    from kvtool.engine.config import HashAlgorithm
     from kvtool.engine.request import Request
 
 BlockHash = NewType("BlockHash", bytes)
-"""128 bits of xxh3 over the parent's hash and the block's tokens (int32, little endian)."""
+"""The native one: 128 bits of xxh3 over the parent's hash and the block's tokens (int32, little endian)."""
 
 _ROOT = b"kvtool"
 
 
-def root_hash(cache_salt: str | None) -> BlockHash:
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """The adapter that a request runs with; its keys and values are nobody else's. `id` is only reported, never hashed."""
+
+    name: str
+    path: str
+    id: int = 1
+
+
+class BlockHasher(Protocol):
+    """A way to hash blocks."""
+
+    def chain(
+        self,
+        tokens: npt.NDArray[np.int32],
+        block_size: int,
+        parent: BlockHash | None,
+        cache_salt: str | None,
+        lora: Lora | None,
+    ) -> list[BlockHash]:
+        """The hashes of consecutive full blocks; `parent` is that of the block before, None where they begin a prompt."""
+        ...
+
+
+def root_hash(cache_salt: str | None, lora: Lora | None = None) -> BlockHash:
     """The parent of a prompt's first block. An empty salt is no salt, as in vLLM."""
-    return BlockHash(xxhash.xxh3_128_digest(_ROOT + cache_salt.encode(errors="surrogatepass") if cache_salt else _ROOT))
+    root = xxhash.xxh3_128_digest(_ROOT + cache_salt.encode(errors="surrogatepass") if cache_salt else _ROOT)
+    if lora is not None:
+        root = xxhash.xxh3_128_digest(root + ascii((lora.name, lora.path)).encode())
+    return BlockHash(root)
+
+
+class NativeHasher:
+    """The fastest way, and nobody else's."""
+
+    def chain(
+        self,
+        tokens: npt.NDArray[np.int32],
+        block_size: int,
+        parent: BlockHash | None,
+        cache_salt: str | None,
+        lora: Lora | None,
+    ) -> list[BlockHash]:
+        digest = xxhash.xxh3_128_digest
+        last: bytes = root_hash(cache_salt, lora) if parent is None else parent
+        blocks: list[bytes] = np.ascontiguousarray(tokens, dtype="<i4").view(f"V{4 * block_size}").tolist()
+        return cast("list[BlockHash]", [last := digest(last + block) for block in blocks])
+
+
+NATIVE = NativeHasher()
+
+
+def block_hasher(algorithm: HashAlgorithm, seed: str | None = None) -> BlockHasher:
+    """The hasher of `EngineConfig.hash_algo` and `hash_seed`."""
+    if algorithm == "native":
+        return NATIVE
+    from kvtool.engine.vllm_hashing import VllmHasher
+
+    return VllmHasher(algorithm, seed)
 
 
 def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
@@ -32,23 +91,17 @@ def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
     return hashes
 
 
-def extend_hashes(request: Request, block_size: int) -> None:
+def extend_hashes(request: Request, block_size: int, hasher: BlockHasher = NATIVE) -> None:
     """Append to `request.block_hashes` those of the blocks that have become full."""
     hashes = request.block_hashes
     have, full = len(hashes), request.num_tokens // block_size
     if full <= have:
         return
-    digest = xxhash.xxh3_128_digest
-    parent: bytes = hashes[-1] if hashes else root_hash(request.cache_salt)
     if request.prompt_ids is None:
         known = (request.prompt_hashes or [])[: request.num_prompt_tokens // block_size]
         hashes.extend(known[have:])
         for index in range(len(hashes), full):  # blocks of unknown output: nobody can ask for them again
-            hashes.append(BlockHash(digest(f"{request.id}\0{request.order}\0{index}".encode())))
+            hashes.append(BlockHash(xxhash.xxh3_128_digest(f"{request.id}\0{request.order}\0{index}".encode())))
         return
     tokens = request.token_ids(have * block_size, full * block_size)
-    data = np.ascontiguousarray(tokens, dtype="<i4").tobytes()
-    width = 4 * block_size
-    for at in range(0, len(data), width):
-        parent = digest(parent + data[at : at + width])
-        hashes.append(BlockHash(parent))
+    hashes += hasher.chain(tokens, block_size, hashes[-1] if hashes else None, request.cache_salt, request.lora)

@@ -1,19 +1,24 @@
-"""The memory behind the blocks: each layer's paged keys and values."""
+"""The memory behind the blocks: each layer's paged keys and values, in the type in which they are kept."""
 
 from __future__ import annotations
 
 import torch
 
+from kvtool.engine.errors import EngineError
+from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 from kvtool.engine.model_config import ModelConfig
+from kvtool.kernels.kv_quantization import Scale
 
 _INITIAL_TOKENS = 16_384
+_E4M3_CAPABILITY = (8, 9)  # CUDA devices before it have no e4m3; Triton refuses to compile for them
 
 
 class KVStore:
     """K and V of every layer, each [num_blocks, Hkv, P, D], indexed by physical block id (0 is the null block).
 
-    Memory is taken as block ids come into use: it doubles, keeping what is stored, up to `limit` blocks (None: without end). Slots
-    that nobody wrote hold garbage; attention does not read them.
+    They are kept in `dtype`, the model's, unless `cache_dtype` names another. int8 has scales f32[num_blocks, Hkv, P] besides; the
+    scale of any other type is 1.0. Memory is taken as block ids come into use: it doubles, keeping what is stored, up to `limit`
+    blocks (None: without end). Slots that nobody wrote hold garbage; attention does not read them.
     """
 
     def __init__(
@@ -24,14 +29,32 @@ class KVStore:
         *,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        cache_dtype: str = AUTO,
     ) -> None:
         self.limit = limit
         initial = max(2, _INITIAL_TOKENS // block_size)
         self.num_blocks = initial if limit is None else min(limit, initial)
-        shape = (self.num_blocks, config.num_key_value_heads, block_size, config.head_dim)
+        scaled = False
+        if cache_dtype != AUTO:
+            kept = find_kv_dtype(cache_dtype)
+            dtype, scaled = storage_dtype(kept, device), kept.scale_bytes > 0
+        scales_shape = (self.num_blocks, config.num_key_value_heads, block_size)
+        shape = (*scales_shape, config.head_dim)
         layers = range(config.num_hidden_layers)
+
+        def scale() -> Scale:
+            return torch.empty(scales_shape, device=device, dtype=torch.float32) if scaled else 1.0
+
         self.k = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
         self.v = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
+        self.k_scale = [scale() for _ in layers]
+        self.v_scale = [scale() for _ in layers]
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Of all layers, with the scales."""
+        parts = (*self.k, *self.v, *self.k_scale, *self.v_scale)
+        return sum(part[0].numel() * part.element_size() for part in parts if isinstance(part, torch.Tensor))
 
     def reserve(self, num_blocks: int) -> None:
         """Make block ids below `num_blocks` usable; to call ahead of a timed run keeps copies out of its times."""
@@ -42,8 +65,38 @@ class KVStore:
         while size < num_blocks:
             size *= 2
         size = size if self.limit is None else min(size, self.limit)
-        for caches in (self.k, self.v):
-            for layer, old in enumerate(caches):  # one at a time: old and new memory overlap for one tensor only
-                caches[layer] = old.new_empty((size, *old.shape[1:]))
-                caches[layer][: self.num_blocks] = old
+        for layer in range(len(self.k)):  # one at a time: old and new memory overlap for one tensor only
+            self.k[layer] = _grown(self.k[layer], size)
+            self.v[layer] = _grown(self.v[layer], size)
+            for scales in (self.k_scale, self.v_scale):
+                scale = scales[layer]
+                scales[layer] = _grown(scale, size) if isinstance(scale, torch.Tensor) else scale
         self.num_blocks = size
+
+
+def _grown(old: torch.Tensor, num_blocks: int) -> torch.Tensor:
+    new = old.new_empty((num_blocks, *old.shape[1:]))
+    new[: len(old)] = old
+    return new
+
+
+def storage_dtype(dtype: KVDtype, device: torch.device | str) -> torch.dtype:
+    """The torch type; EngineError where the device cannot store it or cast to and from it."""
+    device = torch.device(device)
+    found = getattr(torch, dtype.torch_name, None)
+    if not isinstance(found, torch.dtype):
+        raise EngineError(f"this torch has no {dtype.name}", hint="choose another --kv-cache-dtype")
+    if device.type == "cuda" and dtype.name == "fp8_e4m3":
+        capability = torch.cuda.get_device_capability(device)
+        if torch.version.hip is None and capability < _E4M3_CAPABILITY:
+            raise EngineError(
+                f"this GPU has no fp8_e4m3: its compute capability is {capability[0]}.{capability[1]}, 8.9 is needed",
+                hint="fp8_e5m2 and int8 take as little memory",
+            )
+    try:
+        torch.ones(2, device=device).to(found).to(torch.float32)
+    except (RuntimeError, TypeError) as error:
+        raise EngineError(
+            f"{device.type} cannot keep keys and values in {dtype.name}", hint="choose another --kv-cache-dtype"
+        ) from error
+    return found

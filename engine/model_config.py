@@ -1,14 +1,32 @@
-"""The geometry of a Llama model, under the names of Hugging Face's config.json."""
+"""What a decoder is made of, under the names of Hugging Face's config.json."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from kvtool.engine.errors import EngineError
+from kvtool.engine.json_object import JsonObject
+from kvtool.engine.rope_config import DefaultRope, Rope, read_rope
+
+ARCHITECTURES = {
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+}
+"""The supported families: `model_type` and `architectures` in their config.json."""
+
+CONFIG_FILE = "config.json"
+_FULL_ATTENTION_HINT = (
+    "kvtool attends to all tokens; within the window, a config.json that turns it off computes the same"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
+    """A decoder with grouped-query attention and a gated MLP (SiLU), RMS norms before each, and rotary embeddings."""
+
     vocab_size: int
     hidden_size: int
     intermediate_size: int
@@ -17,8 +35,20 @@ class ModelConfig:
     num_key_value_heads: int
     head_dim: int
     rms_norm_eps: float = 1e-5
-    rope_theta: float = 10_000.0
+    rope: Rope = field(default_factory=DefaultRope)
     tie_word_embeddings: bool = False
+    qkv_bias: bool = False
+    output_bias: bool = False
+    """Of the projection that follows attention."""
+    mlp_bias: bool = False
+    qk_norm: bool = False
+    """Queries and keys of each head are normed before they are rotated."""
+    max_position_embeddings: int | None = None
+    dtype: str | None = None
+    """Of the published weights, as config.json spells it."""
+    name: str = field(default="model", compare=False)
+    source: str = field(default="", compare=False)
+    """The repository or file that has these figures."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -34,10 +64,15 @@ class ModelConfig:
                 raise EngineError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.num_attention_heads % self.num_key_value_heads:
             raise EngineError(
-                f"{self.num_attention_heads} attention heads cannot share {self.num_key_value_heads} K/V heads evenly"
+                f"{self.num_attention_heads} attention heads cannot share {self.num_key_value_heads} K/V heads evenly "
+                "(num_attention_heads, num_key_value_heads)"
             )
         if self.head_dim % 2:
             raise EngineError(f"head_dim must be even for rotary embeddings, not {self.head_dim}")
+        if not self.rms_norm_eps >= 0.0:
+            raise EngineError(f"rms_norm_eps must not be negative: {self.rms_norm_eps:g}")
+        if self.max_position_embeddings is not None and self.max_position_embeddings < 1:
+            raise EngineError(f"max_position_embeddings must be at least 1, not {self.max_position_embeddings}")
 
     @classmethod
     def tiny(cls, vocab_size: int) -> ModelConfig:
@@ -51,4 +86,113 @@ class ModelConfig:
             num_key_value_heads=4,
             head_dim=32,
             tie_word_embeddings=True,
+            name="tiny",
         )
+
+    @classmethod
+    def from_hf(cls, path: str | Path) -> ModelConfig:
+        """Read a config.json, or that of a folder; EngineError names the file and the key that cannot be."""
+        path = Path(path).expanduser()
+        file = path / CONFIG_FILE if path.is_dir() else path
+        try:
+            return _read(JsonObject.read(file), file)
+        except EngineError as error:
+            raise EngineError(f"{file}: {error.message}", hint=error.hint) from error
+
+
+def _read(config: JsonObject, file: Path) -> ModelConfig:
+    family = _family(config)
+    _refuse_what_changes_the_model(config)
+    _refuse_sliding_window(config, family)
+    attention_bias = family in ("llama", "qwen3") and config.flag_or("attention_bias", False)
+    return ModelConfig(
+        vocab_size=config.integer("vocab_size"),
+        hidden_size=config.integer("hidden_size"),
+        intermediate_size=config.integer("intermediate_size"),
+        num_hidden_layers=config.integer("num_hidden_layers"),
+        num_attention_heads=config.integer("num_attention_heads"),
+        num_key_value_heads=_kv_heads(config, family),
+        head_dim=_head_dim(config, family),
+        rms_norm_eps=config.number_or("rms_norm_eps", 1e-6),
+        rope=read_rope(config),
+        tie_word_embeddings=config.flag_or("tie_word_embeddings", False),
+        qkv_bias=attention_bias or family == "qwen2",
+        output_bias=attention_bias,
+        mlp_bias=family == "llama" and config.flag_or("mlp_bias", False),
+        qk_norm=family == "qwen3",
+        max_position_embeddings=config.integer("max_position_embeddings")
+        if "max_position_embeddings" in config
+        else None,
+        dtype=config.text_or("dtype", config.text_or("torch_dtype", "")).removeprefix("torch.") or None,
+        name=file.absolute().parent.name,
+        source=str(file),
+    )
+
+
+def _family(config: JsonObject) -> str:
+    """The key in ARCHITECTURES: by `architectures`, or where there are none by `model_type`."""
+    named = config.texts("architectures")
+    model_type = config.text_or("model_type", "")
+    for family, architecture in ARCHITECTURES.items():
+        if architecture in named or (not named and family == model_type):
+            return family
+    if not named and not model_type:
+        raise EngineError(f"{config.named('architectures')} is missing", hint=_supported())
+    found = ", ".join(named) or model_type
+    raise EngineError(f"the architecture {found[:80]!a} is not supported", hint=_supported())
+
+
+def _supported() -> str:
+    return f"kvtool runs {', '.join(ARCHITECTURES.values())}"
+
+
+def _kv_heads(config: JsonObject, family: str) -> int:
+    """Llama files may be older than grouped queries; the others always say, and their defaults in transformers are odd."""
+    if family == "llama" or config.is_null("num_key_value_heads"):
+        return config.integer_or("num_key_value_heads", config.integer("num_attention_heads"))
+    return config.integer("num_key_value_heads")
+
+
+def _head_dim(config: JsonObject, family: str) -> int:
+    """Given, or the hidden size divided by the heads; Qwen3 always gives it."""
+    if "head_dim" in config or family == "qwen3":
+        return config.integer("head_dim")
+    hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    if heads < 1 or hidden % heads:
+        raise EngineError(
+            f"`hidden_size` {hidden} is not a multiple of `num_attention_heads` {heads}, and `head_dim` is missing"
+        )
+    return hidden // heads
+
+
+def _refuse_what_changes_the_model(config: JsonObject) -> None:
+    if (activation := config.text_or("hidden_act", "silu")) != "silu":
+        raise EngineError(f"`hidden_act` {activation[:40]!a} is not supported", hint="kvtool's decoder has silu")
+    if (quantization := config.child("quantization_config")) is not None:
+        method = quantization.text_or("quant_method", "unknown")
+        raise EngineError(
+            f"the weights are quantized ({method[:40]!a}), which is not supported",
+            hint="use the model's float32, bfloat16 or float16 weights",
+        )
+
+
+def _refuse_sliding_window(config: JsonObject, family: str) -> None:
+    """Where a layer would see a window only. Llama has none, whatever its file says; defaults are those of transformers."""
+    windowed = not config.is_null("sliding_window")
+    if family == "mistral" and windowed:
+        window = config.integer_or("sliding_window", 4096)
+        raise EngineError(
+            f"`sliding_window` {window} limits attention, which is not supported", hint=_FULL_ATTENTION_HINT
+        )
+    if family in ("qwen2", "qwen3"):
+        if kinds := config.texts("layer_types"):
+            used = any(kind != "full_attention" for kind in kinds)
+        else:
+            first_windowed = config.integer_or("max_window_layers", 28)
+            used = config.flag_or("use_sliding_window", False) and first_windowed < config.integer("num_hidden_layers")
+            used = used and windowed
+        if used:
+            raise EngineError(
+                "`use_sliding_window` or `layer_types` limits attention to a window, which is not supported",
+                hint=_FULL_ATTENTION_HINT,
+            )

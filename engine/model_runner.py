@@ -8,8 +8,9 @@ import torch
 
 from kvtool.engine.batch import Batch
 from kvtool.engine.errors import EngineError
+from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model import Llama
+from kvtool.engine.model import Decoder
 from kvtool.engine.request import Request
 from kvtool.engine.step import Step
 
@@ -24,11 +25,19 @@ class ModelRunner:
     """
 
     def __init__(
-        self, model: Llama, block_size: int, num_blocks: int | None = None, *, on_logits: OnLogits | None = None
+        self,
+        model: Decoder,
+        block_size: int,
+        num_blocks: int | None = None,
+        *,
+        kv_cache_dtype: str = AUTO,
+        on_logits: OnLogits | None = None,
     ) -> None:
         self.model = model
         self.block_size = block_size
-        self.kv = KVStore(model.config, block_size, num_blocks, device=model.device, dtype=model.dtype)
+        self.kv = KVStore(
+            model.config, block_size, num_blocks, device=model.device, dtype=model.dtype, cache_dtype=kv_cache_dtype
+        )
         self.on_logits = on_logits
 
     @torch.inference_mode()

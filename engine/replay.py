@@ -1,8 +1,11 @@
-"""Replay recorded vLLM workloads and compare block for block: ``python -m kvtool.engine.replay CASE.json...``.
+"""Replay what vLLM was recorded doing and compare it block for block: ``python -m kvtool.engine.replay CASE.json...``.
 
 A case file says what was submitted when, and what vLLM's own scheduler did with it: cached tokens, physical block ids, evictions
 and events in order, and the free queue at the end. Blocks are named by content ("r3:5" is what block 5 of request r3 holds; the
 earliest request with that chain gives the name), so the comparison does not depend on a hash function.
+
+Where a case has it, what vLLM's asynchronous scheduler made of the same requests is compared too: totals, hits, admissions,
+preemptions and evictions with their steps (that is all that was recorded). Files of hash and sizing vectors are compared as well.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +24,19 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.errors import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.hashing import BlockHash, extend_hashes
+from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.step import Step
 
 Case = dict[str, Any]
+
+ASYNCHRONOUS = "expected_async_scheduling"
+
+DRAINING_STEPS = 2
+"""vLLM's asynchronous loop goes on after the last request: one step to tell the workers that it has ended, and both of the last
+two steps, which schedule nothing, pass through the queue of batches in flight."""
 
 
 @dataclass(slots=True)
@@ -60,10 +70,11 @@ def _request(spec: dict[str, Any], arrival: float) -> Request:
 class Replay:
     """One case, run to its end."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, asynchronous: bool = False) -> None:
         self.case = case
+        self.asynchronous = asynchronous
         params = case["params"]
-        self.config = _config(params)
+        self.config = replace(_config(params), async_scheduling=asynchronous)
         self.cache = BlockManager(self.config, record_events=True)
         self.scheduler = Scheduler(self.config, self.cache)
         self.step = 0
@@ -74,6 +85,7 @@ class Replay:
         self.preemptions: list[list[Any]] = []
         self.actions: list[list[Any]] = []
         self.trace: list[dict[str, Any]] = []
+        self.in_flight: tuple[Step, list[int | None]] | None = None
         self.labels: dict[BlockHash, str] = self._label_contents()
 
     def _label_contents(self) -> dict[BlockHash, str]:
@@ -82,7 +94,7 @@ class Replay:
             whole = _request(spec, 0.0)
             for token in spec["output_ids"]:
                 whole.append_output(token)
-            extend_hashes(whole, self.config.block_size)
+            extend_hashes(whole, self.config.block_size, self.cache.hasher)
             for index, block_hash in enumerate(whole.block_hashes):
                 labels.setdefault(block_hash, f"{spec['id']}:{index}")
         return labels
@@ -136,7 +148,15 @@ class Replay:
         self._trace(step)
         for request, _, _ in step.scheduled:
             self.seen[request.id].block_ids = tuple(request.block_ids)
-        tokens = DryRunner().run(step)
+        if not self.asynchronous:
+            self._update(step, DryRunner().run(step))
+        else:
+            if self.in_flight is not None:
+                self._update(*self.in_flight)
+            self.in_flight = step, DryRunner().run(step)
+        self.step += 1
+
+    def _update(self, step: Step, tokens: list[int | None]) -> None:
         for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
             if token is not None and not request.outputs:
                 self.seen[request.id].first_token_step = self.step
@@ -145,7 +165,6 @@ class Replay:
             self.seen[request.id].finish_step = self.step
             self.finish_order.append(request.id)
         self._take_events()
-        self.step += 1
 
     def _trace(self, step: Step) -> None:
         self.trace.append(
@@ -171,7 +190,7 @@ class Replay:
 
     def differences(self) -> Iterator[str]:
         """Every difference from what vLLM did, the most telling first."""
-        expected = self.case["expected"]
+        expected = self.case[ASYNCHRONOUS if self.asynchronous else "expected"]
         for want in expected["requests"]:
             seen = self.seen.get(want["id"])
             if seen is None:
@@ -189,33 +208,40 @@ class Replay:
             for name, value in got.items():
                 if name in want and want[name] != value:
                     yield f"request {want['id']}: {name} is {value}, vLLM has {want[name]}"
-        yield from _sequence("kv_events", self.events, expected["kv_events"])
+        if not self.asynchronous:
+            yield from _sequence("kv_events", self.events, expected["kv_events"])
         evictions = [[step, label] for kind, step, *rest in self.events if kind == "R" for label in rest]
         yield from _sequence("evictions", evictions, expected["evictions"])
+        yield from _sequence("preemptions", self.preemptions, expected["preemptions"])
+        if not self.asynchronous:
+            yield from self._synchronous_differences(expected)
+        for name, value in self._totals().items():
+            if expected["totals"].get(name, value) != value:
+                yield f"totals: {name} is {value}, vLLM has {expected['totals'][name]}"
+
+    def _synchronous_differences(self, expected: dict[str, Any]) -> Iterator[str]:
         free = [
             [block, None if (block_hash := self.cache.hashes[block]) is None else self.labels[block_hash]]
             for block in self.cache.free_queue
         ]
         yield from _sequence("final_free_queue", free, expected["final_free_queue"])
         yield from _sequence("finish_order", self.finish_order, expected["finish_order"])
-        yield from _sequence("preemptions", self.preemptions, expected["preemptions"])
         if expected.get("trace") is not None:
             yield from _sequence("trace", self.trace, expected["trace"])
-        for name, value in self._totals().items():
-            if expected["totals"].get(name, value) != value:
-                yield f"totals: {name} is {value}, vLLM has {expected['totals'][name]}"
 
     def _totals(self) -> dict[str, int]:
         return {
+            **asdict(self.scheduler.stats),
             "evictions": self.cache.num_evictions,
             "stored_blocks": self.cache.num_stored,
             "preemptions": self.scheduler.num_preemptions,
-            "engine_steps": self.scheduler.num_steps,
+            "engine_steps": self.scheduler.num_steps + (DRAINING_STEPS if self.asynchronous else 0),
             "peak_used_blocks": max(
                 ((self.config.num_blocks or 0) - 1 - entry["free_blocks"] for entry in self.trace), default=0
             ),  # as vLLM sees it: between steps
             "cached_blocks_end": sum(block_hash is not None for block_hash in self.cache.hashes),
             "distinct_cached_hashes_end": len(self.cache.cached),
+            "all_blocks_cleared": sum(event[0] == "C" for event in self.events),
         }
 
 
@@ -228,17 +254,38 @@ def _sequence(name: str, got: list[Any], want: list[Any]) -> Iterator[str]:
         yield f"{name} has {len(got)} entries, vLLM has {len(want)}"
 
 
-def load_case(path: Path) -> Case:
-    """Read a case file; EngineError where it is none."""
+def _load(path: Path) -> Case:
+    """Read a JSON object; EngineError where the file holds none."""
     try:
         case = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise EngineError(error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise EngineError(f"not JSON ({error})") from error
-    if not isinstance(case, dict) or not {"params", "requests", "actions", "expected"} <= case.keys():
+    return case if isinstance(case, dict) else {}
+
+
+def _check_workload(case: Case) -> Case:
+    if not {"params", "requests", "actions", "expected"} <= case.keys():
         raise EngineError("not a recorded workload (params, requests, actions and expected are needed)")
     return case
+
+
+def load_case(path: Path) -> Case:
+    """Read a recorded workload; EngineError where the file holds none."""
+    return _check_workload(_load(path))
+
+
+def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
+    """What is compared in a file: whether it is asynchronous scheduling, and the first difference, None where all agrees."""
+    case = _load(path)
+    if (differences := DIFFERENCES.get(case.get("kind", ""))) is not None:
+        yield False, next(differences(case), None)
+        return
+    _check_workload(case)
+    yield False, next(Replay(case).run().differences(), None)
+    if ASYNCHRONOUS in case:
+        yield True, next(Replay(case, asynchronous=True).run().differences(), None)
 
 
 def main(arguments: list[str]) -> int:
@@ -246,20 +293,26 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m kvtool.engine.replay CASE.json...", file=sys.stderr)
         return 0 if arguments else 2
-    agreed = 0
+    results: dict[bool, list[bool]] = {False: [], True: []}
     for name in arguments:
         try:
-            difference = next(Replay(load_case(Path(name))).run().differences(), None)
+            compared = list(compare(Path(name)))
         except EngineError as error:
             print(f"error: {name}: {error.message}", file=sys.stderr)
             return 2
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             print(f"error: {name}: malformed case ({error!r})", file=sys.stderr)
             return 2
-        agreed += difference is None
-        print(f"agree   {name}" if difference is None else f"differ  {name}: {difference}")
-    print(f"{agreed} of {len(arguments)} agree")
-    return 0 if agreed == len(arguments) else 1
+        for asynchronous, difference in compared:
+            results[asynchronous].append(difference is None)
+            verdict = "agree " if difference is None else "differ"
+            line = f"async   {verdict}  {name}" if asynchronous else f"{verdict}  {name}"
+            print(line if difference is None else f"{line}: {difference}")
+    summary = f"{sum(results[False])} of {len(results[False])} agree"
+    if results[True]:
+        summary += f", {sum(results[True])} of {len(results[True])} with asynchronous scheduling"
+    print(summary)
+    return 0 if all(results[False] + results[True]) else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.hashing import BlockHash
+from kvtool.engine.hashing import BlockHash, Lora
 
 Ids = npt.NDArray[np.int32]
 
@@ -36,6 +36,7 @@ class Request:
     output_ids: list[int] | None = None
     max_tokens: int = 1
     cache_salt: str | None = None
+    lora: Lora | None = None
     skip_reading_cache: bool = False
     priority: int = 0
     arrival: float = 0.0
@@ -43,6 +44,10 @@ class Request:
     status: Status = field(default=Status.WAITING, init=False)
     num_tokens: int = field(init=False)
     num_computed_tokens: int = field(default=0, init=False)
+    num_awaited_outputs: int = field(default=0, init=False)
+    """Output tokens that steps in flight will sample; 0 in synchronous scheduling."""
+    outputs_from_step: int = field(default=0, init=False)
+    """Outputs of earlier steps are dropped: a reset has put the request back while they were in flight."""
     outputs: list[int] = field(default_factory=list, init=False)
     block_ids: list[int] = field(default_factory=list, init=False)
     block_hashes: list[BlockHash] = field(default_factory=list, init=False)

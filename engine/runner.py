@@ -9,9 +9,11 @@ class DryRunner:
     """Answers every request with its forced tokens, or with token 0."""
 
     def run(self, step: Step) -> list[int | None]:
-        return [
-            (token if (token := request.next_forced()) is not None else 0)
-            if start + count == request.num_tokens
-            else None
-            for request, start, count in step.scheduled
-        ]
+        tokens: list[int | None] = []
+        for request, start, count in step.scheduled:
+            if start + count != request.num_tokens:
+                tokens.append(None)
+            else:
+                forced = request.output_ids
+                tokens.append(0 if forced is None else forced[len(request.outputs)])
+        return tokens

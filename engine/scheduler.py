@@ -10,6 +10,7 @@ from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.errors import EngineError
 from kvtool.engine.request import Request, Status
+from kvtool.engine.stats import PrefixCacheStats
 from kvtool.engine.step import Scheduled, Step
 
 
@@ -41,9 +42,29 @@ class WaitingQueue:
     def pop(self) -> Request:
         return heapq.heappop(self._heap)[-1] if self._by_priority else self._queue.popleft()
 
+    def remove(self, request: Request) -> None:
+        if self._by_priority:
+            self._heap = [entry for entry in self._heap if entry[-1] is not request]
+            heapq.heapify(self._heap)
+        else:
+            self._queue.remove(request)
+
 
 class Scheduler:
-    """vLLM V1's scheduler, synchronous: `schedule` a step, let a runner execute it, `update` with the tokens it sampled."""
+    """vLLM V1's scheduler: `schedule` a step, let a runner execute it, `update` with the tokens it sampled.
+
+    With `async_scheduling`, vLLM's default, the caller schedules step t + 1 before it updates with the tokens of step t
+    (`Engine.step` does). Then
+
+    - a request that samples in step t is scheduled for one more token in t + 1 though that token's predecessor is not known yet,
+      unless the answer is then as long as it may be;
+    - a block that generated tokens fill can be hit only once those tokens are known, that is after t + 1 was scheduled;
+    - a request that finishes in step t keeps its blocks and its place among the running while t + 1 is scheduled;
+    - a request that is preempted in t + 1 still gets its token of step t, while it waits (it may even finish there). Only a reset
+      of the prefix cache that preempts drops such tokens, as the request may be running again in the same step.
+
+    So under memory pressure other requests are preempted and other blocks evicted than in synchronous scheduling.
+    """
 
     def __init__(self, config: EngineConfig, cache: BlockManager) -> None:
         self.config = config
@@ -53,6 +74,7 @@ class Scheduler:
         self.num_submitted = 0
         self.num_steps = 0
         self.num_preemptions = 0
+        self.stats = PrefixCacheStats()
 
     def __len__(self) -> int:
         return len(self.running) + len(self.waiting)
@@ -87,55 +109,68 @@ class Scheduler:
                 f"{config.max_num_batched_tokens}, and chunked prefill is off",
                 hint="raise --max-num-batched-tokens",
             )
-        if config.num_blocks is not None:
-            if -(-most // config.block_size) > config.num_blocks - 1:
-                raise EngineError(
-                    f"request {request.id} needs {-(-most // config.block_size)} blocks for {most} tokens; the whole "
-                    f"cache has {config.num_blocks - 1}",
-                    hint="raise --capacity",
-                )
+        needed = -(-most // config.block_size)
+        if config.num_blocks is not None and needed > config.num_blocks - 1:
+            raise EngineError(
+                f"request {request.id} needs {needed} blocks for {most} tokens; the whole cache has {config.num_blocks - 1}",
+                hint="raise --capacity",
+            )
 
     def schedule(self) -> Step:
         """Decide the next step and give its requests their blocks."""
         budget = self.config.max_num_batched_tokens
-        scheduled: dict[int, Scheduled] = {}
+        threshold = self.config.long_prefill_token_threshold
+        cap = threshold if threshold > 0 and len(self) > 1 else self.config.max_model_len
+        scheduled: list[Scheduled] = []
         preempted: list[Request] = []
-        budget = self._schedule_running(budget, scheduled, preempted)
-        if not preempted:
-            self._admit(budget, scheduled)
-        step = Step(self.num_steps, tuple(scheduled.values()), tuple(preempted))
+        if self.running:
+            budget = self._schedule_running(budget, cap, scheduled, preempted)
+        if not preempted and len(self.waiting):
+            self._admit(budget, cap, scheduled)
+        step = Step(self.num_steps, tuple(scheduled), tuple(preempted))
         self.num_steps += 1
-        for request, start, count in step.scheduled:
+        if self.config.async_scheduling:
+            for request, start, count in scheduled:
+                if start + count == request.num_tokens + request.num_awaited_outputs:
+                    request.num_awaited_outputs += 1
+        for request, start, count in scheduled:
             request.num_computed_tokens = start + count
         return step
 
-    def _cap(self, num_tokens: int) -> int:
-        threshold = self.config.long_prefill_token_threshold
-        return min(num_tokens, threshold) if threshold > 0 and len(self) > 1 else num_tokens
-
-    def _schedule_running(self, budget: int, scheduled: dict[int, Scheduled], preempted: list[Request]) -> int:
+    def _schedule_running(self, budget: int, cap: int, scheduled: list[Scheduled], preempted: list[Request]) -> int:
+        running, allocate, max_model_len = self.running, self.cache.allocate, self.config.max_model_len
         index = 0
-        while index < len(self.running) and budget > 0:
-            request = self.running[index]
+        while index < len(running) and budget > 0:
+            request = running[index]
             computed = request.num_computed_tokens
-            count = min(self._cap(request.num_tokens - computed), budget, self.config.max_model_len - computed - 1)
-            if count <= 0:
+            awaited = request.num_awaited_outputs
+            count = request.num_tokens + awaited - computed
+            if count > 1:
+                count = min(count, cap, budget, max_model_len - computed - 1)
+            if (
+                count <= 0
+                or computed + count >= max_model_len
+                or (awaited and len(request.outputs) + awaited >= request.max_tokens)
+            ):
                 index += 1
                 continue
-            while not (fits := self.cache.allocate(request, count, [])):
+            while not (fits := allocate(request, count)):
                 victim = self._victim()
-                position = self.running.index(victim)
-                del self.running[position]
-                if (refund := scheduled.pop(victim.order, None)) is not None:
-                    budget += refund.num_tokens
+                position = running.index(victim)
+                del running[position]
                 if position < index:
                     index -= 1
+                    for place, item in enumerate(scheduled):
+                        if item.request is victim:
+                            budget += item.num_tokens
+                            del scheduled[place]
+                            break
                 self._preempt(victim)
                 preempted.append(victim)
                 if victim is request:
                     break
             if fits:
-                scheduled[request.order] = Scheduled(request, computed, count)
+                scheduled.append(Scheduled(request, computed, count))
                 budget -= count
                 index += 1
             elif self.config.policy == "fcfs":
@@ -151,18 +186,19 @@ class Scheduler:
         """By recomputation: the blocks go back with their hashes, and a resume usually hits them."""
         self.cache.free(request)
         request.num_computed_tokens = 0
+        request.num_awaited_outputs = 0
         request.num_preemptions += 1
         request.status = Status.PREEMPTED
         self.num_preemptions += 1
         self.waiting.add(request, front=True)
 
-    def _admit(self, budget: int, scheduled: dict[int, Scheduled]) -> None:
+    def _admit(self, budget: int, cap: int, scheduled: list[Scheduled]) -> None:
         config = self.config
-        while self.waiting and budget > 0 and len(self.running) < config.max_num_seqs:
+        while len(self.waiting) and budget > 0 and len(self.running) < config.max_num_seqs:
             request = self.waiting.peek()
             hits = self.cache.match(request)
             hit_tokens = len(hits) * config.block_size
-            count = self._cap(request.num_tokens - hit_tokens)
+            count = min(request.num_tokens - hit_tokens, cap)
             if not config.enable_chunked_prefill and count > budget:
                 break
             count = min(count, budget)
@@ -173,19 +209,27 @@ class Scheduler:
             if request.num_cached_tokens < 0:
                 request.num_cached_tokens = hit_tokens
             request.admissions.append((self.num_steps, hit_tokens))
+            if config.enable_prefix_caching:
+                self.stats.admitted(request, hit_tokens)
             request.status = Status.RUNNING
             self.running.append(request)
-            scheduled[request.order] = Scheduled(request, hit_tokens, count)
+            scheduled.append(Scheduled(request, hit_tokens, count))
             budget -= count
 
     def update(self, step: Step, tokens: list[int | None]) -> list[Request]:
         """Append the sampled tokens, in scheduling order; returns the finished requests, whose blocks are free again."""
         finished: list[Request] = []
+        max_model_len = self.config.max_model_len
         for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
-            if token is None:
+            if token is None or step.index < request.outputs_from_step:
                 continue
             request.append_output(token)
-            if request.finished_generating or request.num_tokens >= self.config.max_model_len:
+            if request.num_awaited_outputs:
+                request.num_awaited_outputs -= 1
+                self.cache.register(request, request.num_computed_tokens - request.num_awaited_outputs)
+            if request.finished_generating or request.num_tokens >= max_model_len:
+                if request.status is Status.PREEMPTED:
+                    self.waiting.remove(request)
                 request.status = Status.FINISHED
                 self.cache.free(request)
                 finished.append(request)
@@ -197,7 +241,9 @@ class Scheduler:
         """Forget the prefix cache; False where requests hold blocks (with `reset_running` they are preempted first)."""
         if reset_running:
             while self.running:
-                self._preempt(self.running.pop())
+                request = self.running.pop()
+                request.outputs_from_step = self.num_steps
+                self._preempt(request)
         return self.cache.reset()
 
     def check(self) -> None:

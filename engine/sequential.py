@@ -21,6 +21,8 @@ def account(scheduler: Scheduler, request: Request) -> None:
     hits = cache.match(request)
     request.num_cached_tokens = len(hits) * cache.block_size
     request.admissions.append((scheduler.num_steps, request.num_cached_tokens))
+    if scheduler.config.enable_prefix_caching:
+        scheduler.stats.admitted(request, request.num_cached_tokens)
     fits = cache.allocate(request, request.num_tokens - request.num_cached_tokens, hits)
     assert fits, "check_fits() admitted a request that does not fit an idle cache"
     request.num_computed_tokens = request.num_tokens

@@ -21,9 +21,12 @@ class Scheduled(NamedTuple):
         return self.start + self.num_tokens == self.request.num_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Step:
-    """The scheduled requests in scheduling order, and those that were preempted to make room."""
+    """The scheduled requests in scheduling order, and those that were preempted to make room.
+
+    Not to be changed; frozen it is not because that would cost as much as all else that a decode step of one request does.
+    """
 
     index: int
     scheduled: tuple[Scheduled, ...]

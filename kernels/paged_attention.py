@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from kvtool.kernels.kv_quantization import Scale, dequantized, storage_view
+
 _QUERY_TILE = 256  # rows of queries per call where a mask is needed: bounds the mask and skips most of what it hides
 
 
@@ -16,6 +18,8 @@ def paged_attention(
     query_start: torch.Tensor,
     seq_lens: torch.Tensor,
     scale: float | None = None,
+    k_scale: Scale = 1.0,
+    v_scale: Scale = 1.0,
 ) -> torch.Tensor:
     """Attention output [T, Hq, D] of queries q [T, Hq, D]; `scale` is 1/sqrt(D) unless given.
 
@@ -23,12 +27,12 @@ def paged_attention(
     tokens up to its own. Their keys and values are in blocks block_table[i] of k_cache, v_cache [num_blocks, Hkv, P, D].
     Query head h reads K/V head h // (Hq / Hkv). Slots past a sequence's end are never read into the result, whatever they hold.
     query_start: int32[n + 1]; seq_lens: int32[n]; block_table: int32[n, max_blocks].
+    Caches of another type than q are read as q's; quantized ones with the scales that `store_kv` had.
     """
     heads, dim = q.shape[1:]
     kv_heads, page = k_cache.shape[1:3]
     group = heads // kv_heads
-    # One row is one head's block, so that a gather leaves each head's tokens contiguous.
-    k_rows, v_rows = (cache.flatten(0, 1).flatten(1) for cache in (k_cache, v_cache))
+    keys, values = _Rows(k_cache, k_scale, q.dtype), _Rows(v_cache, v_scale, q.dtype)
     head_row = torch.arange(kv_heads, device=q.device)[:, None]
     out = q.new_empty(q.shape)
     bounds = query_start.tolist()
@@ -38,8 +42,7 @@ def paged_attention(
             continue
         blocks = block_table[index, : -(-length // page)].long()
         rows = (blocks * kv_heads + head_row).flatten()  # [Hkv * blocks]
-        k = k_rows.index_select(0, rows).view(kv_heads, -1, dim)[:, :length]  # [Hkv, length, D]
-        v = v_rows.index_select(0, rows).view(kv_heads, -1, dim)[:, :length]
+        k, v = keys.read(rows, length), values.read(rows, length)  # [Hkv, length, D]
         queries = q[first:last].reshape(-1, kv_heads, group, dim)  # [n, Hkv, group, D]
         if last - first == 1:  # the group's heads are the rows of one matrix product
             attended = scaled_dot_product_attention(queries, k[None], v[None], scale=scale)
@@ -47,6 +50,25 @@ def paged_attention(
             attended = _causal(queries.permute(1, 2, 0, 3), k, v, scale).permute(2, 0, 1, 3)
         out[first:last] = attended.flatten(1, 2)
     return out
+
+
+class _Rows:
+    """A cache as rows, each one head's block, so that a gather leaves each head's tokens contiguous."""
+
+    def __init__(self, cache: torch.Tensor, scale: Scale, dtype: torch.dtype) -> None:
+        self._kv_heads, _, self._dim = cache.shape[1:]
+        self._rows = storage_view(cache).flatten(0, 1).flatten(1)  # [num_blocks * Hkv, P * D]
+        self._scale = scale.flatten(0, 1) if isinstance(scale, torch.Tensor) else scale  # [num_blocks * Hkv, P]
+        self._stored, self._dtype = cache.dtype, dtype
+
+    def read(self, rows: torch.Tensor, length: int) -> torch.Tensor:
+        """[Hkv, length, D] of the rows [Hkv * blocks]."""
+        shape = (self._kv_heads, -1, self._dim)
+        stored = self._rows.index_select(0, rows).view(self._stored).view(shape)[:, :length]
+        scale = self._scale
+        if isinstance(scale, torch.Tensor):
+            scale = scale.index_select(0, rows).view(self._kv_heads, -1, 1)[:, :length]
+        return dequantized(stored, scale, self._dtype)
 
 
 def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> torch.Tensor:

@@ -13,7 +13,7 @@ from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.errors import EngineError
-from kvtool.engine.model import Llama
+from kvtool.engine.model import Decoder
 from kvtool.engine.model_config import ModelConfig
 from kvtool.engine.model_runner import ModelRunner
 from kvtool.engine.request import Request
@@ -66,14 +66,14 @@ class Measurement:
         self._budget = budget
         self.result = Measured()
         self._vocabulary = maker.renderer.tokenizer.vocab_size
-        model = Llama.random(ModelConfig.tiny(self._vocabulary), seed=0)
+        model = Decoder.random(ModelConfig.tiny(self._vocabulary), seed=0)
         self._on = self._engine(model, config)
         self._off = self._engine(model, replace(config, enable_prefix_caching=False))
         self._rate = self._warm_up()
         self._deadline = deadline
 
     @staticmethod
-    def _engine(model: Llama, config: EngineConfig) -> Engine:
+    def _engine(model: Decoder, config: EngineConfig) -> Engine:
         return Engine(config, ModelRunner(model, config.block_size, config.num_blocks), WallClock())
 
     def _warm_up(self) -> float:

@@ -26,6 +26,7 @@ SECOND = LatencyModel(
     Geometry("dot", 1, 1, 1, 1, 1, 1, 1, True, "nowhere"),
     Accelerator("instant", 1e30, 1e30, 1 << 30, "nowhere"),
     step_overhead=1.0,
+    layer_overhead=0.0,
 )
 
 

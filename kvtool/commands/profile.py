@@ -12,7 +12,8 @@ from kvtool.accounting import Plan, Rules
 from kvtool.chat import ChatTemplate
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
-from kvtool.engine.latency import DEFAULT_ACCELERATOR, LatencyModel, blocks_that_fit, find_accelerator
+from kvtool.engine.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
+from kvtool.engine.sizing import blocks_that_fit
 from kvtool.errors import KvtoolError
 from kvtool.profile import Demands, Profile, Profiler
 from kvtool.progress import Progress

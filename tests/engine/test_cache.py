@@ -99,7 +99,8 @@ def test_the_last_token_is_always_computed_so_a_whole_last_block_is_stored_twice
     assert hits == [1, 2]
     assert second.block_ids == [1, 2, 4]
     last = hashes(TWELVE)[2]
-    assert cache.cached[last] == {3: None, 4: None}
+    assert cache.cached[last] == 3
+    assert list(cache.copies[last]) == [3, 4]
     # One token more, and the third block may be hit: its oldest copy.
     third, hits = prefill(cache, [*TWELVE, 99])
     assert hits == [1, 2, 3]
@@ -112,6 +113,7 @@ def test_the_last_token_is_always_computed_so_a_whole_last_block_is_stored_twice
     assert filler.block_ids == [5, 6, 7, 8, 4]
     assert cache.take_events()[0] == BlockRemoved(last)
     assert cache.cached[last] == 3
+    assert not cache.copies
     more, _ = prefill(cache, [200, 201, 202, 203])
     assert more.block_ids == [3]
     assert cache.take_events()[0] == BlockRemoved(last)

@@ -12,33 +12,65 @@ def test_blocks_are_taken_from_the_head_and_the_null_block_never() -> None:
     queue = FreeQueue(5)
     assert list(queue) == [1, 2, 3, 4]
     assert len(queue) == 4
-    assert [queue.pop(), queue.pop()] == [1, 2]
+    assert queue.peek() == 1
+    assert queue.take(2) == [1, 2]
     queue.append([2])
     queue.prepend([1])
     assert list(queue) == [1, 3, 4, 2]
-    queue.remove(4)
+    queue.remove([4])
     assert list(queue) == [1, 3, 2]
+    assert queue.take(3) == [1, 3, 2]
+    assert queue.peek() == 0
     queue.check()
 
 
 def test_order_of_what_is_put_back() -> None:
     queue = FreeQueue(7)
-    taken = [queue.pop() for _ in range(6)]
-    assert taken == [1, 2, 3, 4, 5, 6]
+    assert queue.take(6) == [1, 2, 3, 4, 5, 6]
     assert list(queue) == []
     queue.append([4, 2])
-    queue.prepend([6, 1])  # the first given is the new head
+    queue.prepend([1, 6])  # the last given is the new head
     queue.append([])
     queue.prepend([])
     assert list(queue) == [6, 1, 4, 2]
+    assert queue.take(0) == []
+    assert queue.take(3) == [6, 1, 4]
+    queue.check()
+
+
+def test_a_prefix_leaves_at_once_and_scattered_blocks_one_by_one() -> None:
+    queue = FreeQueue(9)
+    queue.append(queue.take(3)[::-1])
+    assert list(queue) == [4, 5, 6, 7, 8, 3, 2, 1]
+    assert queue.among([1, 2]) == [1, 2]  # as they were freed: tail first
+    queue.remove([1, 2])
+    assert queue.among([1, 6, 2, 4]) == [6, 4]
+    queue.remove([6, 4])
+    assert list(queue) == [5, 7, 8, 3]
+    assert queue.peek() == 5
+    assert queue.take(2) == [5, 7]
+    queue.check()
+
+
+def test_the_line_does_not_grow_with_what_goes_through_it() -> None:
+    queue = FreeQueue(4)
+    longest = 0
+    for _ in range(3000):
+        queue.append(queue.take(1))
+        queue.remove([3] if queue.among([3]) else [1])
+        queue.append([block for block in (1, 2, 3) if block not in list(queue)])
+        longest = max(longest, len(queue._line))
+    assert sorted(queue) == [1, 2, 3]
+    assert longest < 1200
     queue.check()
 
 
 def test_a_pool_of_the_null_block_alone_is_empty_and_grows() -> None:
     queue = FreeQueue(1)
     assert list(queue) == []
-    assert [queue.grow(), queue.grow()] == [1, 2]
+    assert list(queue.grow(2)) == [1, 2]
     assert list(queue) == []
+    assert queue.among([1, 2]) == []
     queue.check()
     queue.append([2, 1])
     assert list(queue) == [2, 1]
@@ -52,7 +84,14 @@ def test_no_pool_without_the_null_block() -> None:
 
 def test_check_sees_a_lost_block() -> None:
     queue = FreeQueue(4)
-    queue.next[1] = 3  # 2 is skipped in one direction only
+    queue._line[1] = 0
+    with pytest.raises(AssertionError):
+        queue.check()
+
+
+def test_check_sees_a_block_that_is_queued_twice() -> None:
+    queue = FreeQueue(4)
+    queue.prepend([2])
     with pytest.raises(AssertionError):
         queue.check()
 
@@ -60,25 +99,36 @@ def test_check_sees_a_lost_block() -> None:
 @given(st.integers(1, 8), st.data())
 def test_it_behaves_like_a_list(num_blocks: int, data: st.DataObject) -> None:
     queue = FreeQueue(num_blocks)
-    model = list(range(1, num_blocks))
+    front: list[int] = []
+    line = list(range(1, num_blocks))
     away: list[int] = []
     for _ in range(data.draw(st.integers(0, 20))):
-        operation = data.draw(st.sampled_from(["pop", "remove", "append", "prepend", "grow"]))
+        operation = data.draw(st.sampled_from(["take", "remove", "append", "prepend", "grow"]))
         if operation == "grow":
-            away.append(queue.grow())
-        elif operation in ("pop", "remove") and model:
-            block = model[0] if operation == "pop" else data.draw(st.sampled_from(model))
-            if operation == "pop":
-                assert queue.pop() == block
-            else:
-                queue.remove(block)
-            model.remove(block)
-            away.append(block)
-        elif operation in ("append", "prepend"):
+            away += queue.grow(data.draw(st.integers(0, 2)))
+        elif operation == "take":
+            count = data.draw(st.integers(0, len(front) + len(line)))
+            both = front + line
+            assert queue.take(count) == both[:count]
+            away += both[:count]
+            front, line = front[count:], line[max(count - len(front), 0) :]
+        elif operation == "remove":
+            gone = data.draw(st.permutations(line))[: data.draw(st.integers(0, len(line)))]
+            queue.remove(gone)
+            line = [block for block in line if block not in gone]
+            away += gone
+        else:
             back = data.draw(st.permutations(away))[: data.draw(st.integers(0, len(away)))]
             away = [block for block in away if block not in back]
-            model = model + back if operation == "append" else back + model
-            getattr(queue, operation)(back)
-        assert list(queue) == model
-        assert len(queue) == len(model)
+            if operation == "append":
+                queue.append(back)
+                line += back
+            else:
+                queue.prepend(back)
+                front = back[::-1] + front
+        assert list(queue) == front + line
+        assert len(queue) == len(front + line)
+        assert queue.peek() == (front + line + [0])[0]
+        mixed = data.draw(st.permutations(line + away + front))
+        assert queue.among(mixed) == [block for block in mixed if block in line]
         queue.check()

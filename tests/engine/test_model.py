@@ -17,10 +17,12 @@ from kvtool.engine import kv_store
 from kvtool.engine.batch import Batch
 from kvtool.engine.errors import EngineError
 from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model import Llama, random_state
+from kvtool.engine.model import Decoder
 from kvtool.engine.model_config import ModelConfig
 from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.random_weights import RandomWeights
 from kvtool.engine.request import Request
+from kvtool.engine.rope_config import DefaultRope
 from kvtool.engine.step import Scheduled, Step
 
 BLOCK = 4
@@ -33,13 +35,13 @@ CONFIG = ModelConfig(
     num_key_value_heads=2,
     head_dim=16,  # 6 x 16 is not the hidden size
     rms_norm_eps=1e-6,
-    rope_theta=5_000.0,
+    rope=DefaultRope(5_000.0),
 )
 TIED = dataclasses.replace(CONFIG, tie_word_embeddings=True)
 
 
 def checkpoint(config: ModelConfig) -> dict[str, torch.Tensor]:
-    state = random_state(config, seed=1)
+    state = dict(RandomWeights(config, seed=1))
     random = torch.Generator().manual_seed(2)
     for name, weight in state.items():
         if weight.ndim == 1:  # norms of ones would hide a norm that is applied in the wrong place
@@ -58,7 +60,7 @@ def load_hf(config: ModelConfig) -> LlamaForCausalLM:
             num_key_value_heads=config.num_key_value_heads,
             head_dim=config.head_dim,
             rms_norm_eps=config.rms_norm_eps,
-            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope.theta},
             tie_word_embeddings=config.tie_word_embeddings,
         )
     )
@@ -74,8 +76,8 @@ def hf() -> LlamaForCausalLM:
 
 
 @pytest.fixture(scope="module")
-def model() -> Llama:
-    return Llama(CONFIG, checkpoint(CONFIG))
+def model() -> Decoder:
+    return Decoder(CONFIG, checkpoint(CONFIG))
 
 
 def hf_logits(hf: LlamaForCausalLM, tokens: list[int]) -> torch.Tensor:
@@ -91,7 +93,7 @@ def prompt(length: int, seed: int = 0) -> list[int]:
 class Bench:
     """A runner, requests on scattered blocks, and the logits that each request got."""
 
-    def __init__(self, model: Llama, num_blocks: int | None = None) -> None:
+    def __init__(self, model: Decoder, num_blocks: int | None = None) -> None:
         self.runner = ModelRunner(model, BLOCK, num_blocks, on_logits=self._keep)
         self.free = np.random.default_rng(7).permutation(np.arange(1, 250)).tolist()
         self.logits: dict[Request, list[torch.Tensor]] = {}
@@ -143,11 +145,11 @@ def test_logits_of_every_position(config: ModelConfig) -> None:
     request.block_ids = [9, 3, 11, 5, 2, 8, 1, 7, 6, 4, 12, 10]
     batch = Batch.build(Step(0, (Scheduled(request, 0, len(tokens)),)), BLOCK)
     batch = dataclasses.replace(batch, logits_at=torch.arange(len(tokens)))
-    model = Llama(config, hf.state_dict())
+    model = Decoder(config, hf.state_dict())
     assert_same(model.forward(batch, KVStore(config, BLOCK)), hf_logits(hf, tokens))
 
 
-def test_prompts_side_by_side(model: Llama, hf: LlamaForCausalLM) -> None:
+def test_prompts_side_by_side(model: Decoder, hf: LlamaForCausalLM) -> None:
     bench = Bench(model)
     prompts = [prompt(length, seed=length) for length in (1, 4, 17, 33)]
     requests = [bench.request(tokens) for tokens in prompts]
@@ -158,7 +160,7 @@ def test_prompts_side_by_side(model: Llama, hf: LlamaForCausalLM) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(cuts=st.sets(st.integers(1, 49), max_size=6))
-def test_a_prompt_may_be_cut_anywhere(cuts: set[int], model: Llama, hf: LlamaForCausalLM) -> None:
+def test_a_prompt_may_be_cut_anywhere(cuts: set[int], model: Decoder, hf: LlamaForCausalLM) -> None:
     bench = Bench(model)
     tokens = prompt(50)
     request = bench.request(tokens)
@@ -170,7 +172,7 @@ def test_a_prompt_may_be_cut_anywhere(cuts: set[int], model: Llama, hf: LlamaFor
     assert_same(logits, hf_logits(hf, tokens)[-1])
 
 
-def test_a_long_chunk_after_a_long_prefix(model: Llama, hf: LlamaForCausalLM) -> None:
+def test_a_long_chunk_after_a_long_prefix(model: Decoder, hf: LlamaForCausalLM) -> None:
     """Longer than a tile of queries, with a prefix before it."""
     bench = Bench(model)
     tokens = prompt(730)
@@ -180,7 +182,7 @@ def test_a_long_chunk_after_a_long_prefix(model: Llama, hf: LlamaForCausalLM) ->
     assert_same(bench.logits[request][0], hf_logits(hf, tokens)[-1])
 
 
-def test_a_prefix_computed_by_another_request(model: Llama, hf: LlamaForCausalLM) -> None:
+def test_a_prefix_computed_by_another_request(model: Decoder, hf: LlamaForCausalLM) -> None:
     bench = Bench(model)
     first = prompt(30)
     owner = bench.request(first)
@@ -191,7 +193,7 @@ def test_a_prefix_computed_by_another_request(model: Llama, hf: LlamaForCausalLM
     assert_same(bench.logits[hit][0], hf_logits(hf, tokens)[-1])
 
 
-def test_a_prefix_computed_in_the_same_step(model: Llama, hf: LlamaForCausalLM) -> None:
+def test_a_prefix_computed_in_the_same_step(model: Decoder, hf: LlamaForCausalLM) -> None:
     """vLLM registers blocks when it schedules them, so the next request of the step already hits them."""
     bench = Bench(model)
     first = prompt(30)
@@ -203,7 +205,7 @@ def test_a_prefix_computed_in_the_same_step(model: Llama, hf: LlamaForCausalLM) 
     assert_same(bench.logits[hit][0], hf_logits(hf, tokens)[-1])
 
 
-def test_prefill_chunk_hit_and_decode_in_one_step(model: Llama, hf: LlamaForCausalLM) -> None:
+def test_prefill_chunk_hit_and_decode_in_one_step(model: Decoder, hf: LlamaForCausalLM) -> None:
     bench = Bench(model)
     running = bench.request(prompt(19, seed=1), room=3)
     chunked = bench.request(prompt(40, seed=2))
@@ -220,7 +222,7 @@ def test_prefill_chunk_hit_and_decode_in_one_step(model: Llama, hf: LlamaForCaus
     assert_same(bench.logits[chunked][0], hf_logits(hf, prompt(40, seed=2))[-1])
 
 
-def test_greedy_generation(model: Llama, hf: LlamaForCausalLM) -> None:
+def test_greedy_generation(model: Decoder, hf: LlamaForCausalLM) -> None:
     bench = Bench(model)
     prompts = [prompt(length, seed=length) for length in (6, 15)]
     requests = [bench.request(tokens, room=24) for tokens in prompts]
@@ -235,7 +237,7 @@ def test_greedy_generation(model: Llama, hf: LlamaForCausalLM) -> None:
         assert len(set(request.outputs)) > 4  # not one token over and over
 
 
-def test_forced_outputs(model: Llama, hf: LlamaForCausalLM) -> None:
+def test_forced_outputs(model: Decoder, hf: LlamaForCausalLM) -> None:
     """The forced tokens come back, later logits build on them, and only the first token and free ones get logits."""
     bench = Bench(model)
     forced = bench.request(prompt(10), room=4, forced=[90, 91, 92])
@@ -253,7 +255,7 @@ def test_forced_outputs(model: Llama, hf: LlamaForCausalLM) -> None:
 
 
 def test_the_pool_grows_and_keeps_what_it_holds(
-    model: Llama, hf: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
+    model: Decoder, hf: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kv_store, "_INITIAL_TOKENS", 8 * BLOCK)
     bench = Bench(model)
@@ -286,18 +288,18 @@ def test_growth_stops_at_the_limit(limit: int | None, sizes: list[int], monkeypa
 
 
 def test_an_empty_step() -> None:
-    assert ModelRunner(Llama.random(CONFIG), BLOCK).run(Step(0, ())) == []
+    assert ModelRunner(Decoder.random(CONFIG), BLOCK).run(Step(0, ())) == []
 
 
 @pytest.mark.parametrize("token", [-1, CONFIG.vocab_size])
-def test_a_token_outside_the_vocabulary(token: int, model: Llama) -> None:
+def test_a_token_outside_the_vocabulary(token: int, model: Decoder) -> None:
     bench = Bench(model)
     with pytest.raises(EngineError, match=f"token {token} is not in the model's vocabulary of 131"):
         bench.prefill(bench.request([1, token, 2]))
 
 
 def test_random_weights_depend_on_the_seed_only() -> None:
-    one, same, other = (random_state(TIED, seed) for seed in (3, 3, 4))
+    one, same, other = (RandomWeights(TIED, seed) for seed in (3, 3, 4))
     assert one.keys() == same.keys() == other.keys()
     for name, weight in one.items():
         assert torch.equal(weight, same[name])
@@ -319,7 +321,7 @@ def test_a_state_dict_must_fit(change: Callable[[dict[str, torch.Tensor]], objec
     state = checkpoint(CONFIG)
     change(state)
     with pytest.raises(EngineError, match=message):
-        Llama(CONFIG, state)
+        Decoder(CONFIG, state)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +338,7 @@ def test_an_impossible_geometry(change: dict[str, int], message: str) -> None:
 
 
 def test_the_embedded_default_runs() -> None:
-    bench = Bench(Llama.random(ModelConfig.tiny(500)))
+    bench = Bench(Decoder.random(ModelConfig.tiny(500)))
     [token] = bench.prefill(bench.request([1, 2, 499]))
     assert token is not None
     assert 0 <= token < 500

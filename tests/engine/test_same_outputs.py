@@ -8,19 +8,19 @@ import pytest
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model import Llama
+from kvtool.engine.model import Decoder
 from kvtool.engine.model_config import ModelConfig
 from kvtool.engine.model_runner import ModelRunner
 from kvtool.engine.request import Request
 
 
 @pytest.fixture(scope="module")
-def model() -> Llama:
-    return Llama.random(ModelConfig.tiny(1000))
+def model() -> Decoder:
+    return Decoder.random(ModelConfig.tiny(1000))
 
 
 def generate(
-    model: Llama,
+    model: Decoder,
     *,
     num_blocks: int | None = None,
     max_num_batched_tokens: int = 8192,
@@ -49,7 +49,7 @@ def generate(
 
 
 @pytest.fixture(scope="module")
-def uncached(model: Llama) -> list[list[int]]:
+def uncached(model: Decoder) -> list[list[int]]:
     requests = generate(model, enable_prefix_caching=False)
     assert not any(request.num_cached_tokens for request in requests)
     return [request.outputs for request in requests]
@@ -58,7 +58,7 @@ def uncached(model: Llama) -> list[list[int]]:
 @pytest.mark.parametrize("max_num_batched_tokens", [8192, 13])
 @pytest.mark.parametrize("num_blocks", [None, 26])
 def test_outputs_are_those_of_an_engine_without_cache(
-    model: Llama, uncached: list[list[int]], num_blocks: int | None, max_num_batched_tokens: int
+    model: Decoder, uncached: list[list[int]], num_blocks: int | None, max_num_batched_tokens: int
 ) -> None:
     requests = generate(model, num_blocks=num_blocks, max_num_batched_tokens=max_num_batched_tokens)
     assert [request.outputs for request in requests] == uncached

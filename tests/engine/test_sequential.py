@@ -96,9 +96,9 @@ def test_accounting_at_once_leaves_what_stepping_leaves(config: EngineConfig, wo
         assert list(a.free_queue) == list(b.free_queue)
         assert a.hashes == b.hashes
         assert a.cached == b.cached
-        assert [list(held) for held in a.cached.values() if isinstance(held, dict)] == [
-            list(held) for held in b.cached.values() if isinstance(held, dict)
-        ]
+        assert {content: list(held) for content, held in a.copies.items()} == {
+            content: list(held) for content, held in b.copies.items()
+        }
         assert (a.num_evictions, a.num_stored, a.peak_used) == (b.num_evictions, b.num_stored, b.peak_used)
 
 

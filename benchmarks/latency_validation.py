@@ -1,0 +1,229 @@
+"""The latency model against real vLLM: 300 ShareGPT requests at 10 per second, Llama-3.1-8B in bf16, on two accelerators.
+
+The same requests go through kvtool's engine with the recorded server's parameters; time passes as the latency model tells. Printed
+are time to first token, time per output token and makespan (first arrival to last token), predicted against measured.
+
+None of the model's constants is fitted on either run: they come from times of single kernels (see `LatencyModel`). The baseline is
+the plain data sheet, `max(FLOPs / peak FLOP/s, bytes / peak B/s)` of a whole step.
+
+The recorded runs are LLMServingSim's (MIT licence). They do not say how many prefix hits and preemptions vLLM had; the figures to
+compare with are that project's own simulator's, which is calibrated kernel by kernel on these accelerators.
+
+    python benchmarks/latency_validation.py [FOLDER]    # default: ../shared/data/llmservingsim_sharegpt
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.engine.accelerators import Accelerator, find_accelerator
+from kvtool.engine.clock import StepTimes, VirtualClock
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine import Engine
+from kvtool.engine.geometry import Geometry, find_geometry
+from kvtool.engine.latency import LatencyModel
+from kvtool.engine.request import Request
+from kvtool.engine.runner import DryRunner
+from kvtool.engine.step import Step
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "llmservingsim_sharegpt"
+WORKLOAD = "sharegpt-llama-3.1-8b-300-sps10.jsonl"
+GEOMETRY = find_geometry("llama-3.1-8b")
+
+Seconds = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded run: its folder, what it ran on, and what LLMServingSim's simulator counted in it."""
+
+    folder: str
+    accelerator: str
+    simulated_hits: int
+    simulated_preemptions: int
+
+
+RUNS = (
+    Recorded("RTX4090", "rtx-4090", 4_848, 194),
+    Recorded("RTXPRO6000", "rtx-pro-6000-se", 19_520, 0),
+)
+"""The second is a Server Edition: that project's description of the machine says so, with 1,597 GB/s."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """When each request arrived, got its first token and its last one; seconds since the first arrival."""
+
+    arrival: Seconds
+    first: Seconds
+    last: Seconds
+    outputs: npt.NDArray[np.int64]
+
+    def metrics(self) -> dict[str, float]:
+        """Milliseconds; the makespan in seconds."""
+        ttft = 1e3 * (self.first - self.arrival)
+        tpot = 1e3 * (self.last - self.first) / np.maximum(self.outputs - 1, 1)
+        found: dict[str, float] = {}
+        for name, values in (("TTFT", ttft), ("TPOT", tpot)):
+            found[f"{name} mean"] = float(values.mean())
+            found[f"{name} p50"], found[f"{name} p90"] = (float(each) for each in np.percentile(values, (50, 90)))
+        found["makespan"] = float(self.last.max() - self.arrival.min())
+        return found
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the engine predicts for a run."""
+
+    times: Times
+    hits: int
+    preemptions: int
+
+
+@dataclass(frozen=True)
+class DataSheet:
+    """The naive baseline."""
+
+    geometry: Geometry
+    accelerator: Accelerator
+
+    def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
+        geometry = self.geometry
+        flops = moved = 0.0
+        head = geometry.vocab_size * geometry.hidden_size
+        layers = geometry.num_layers * geometry.layer_parameters
+        for before, new in work:
+            flops += 2.0 * (layers * new + head)
+            flops += 4.0 * geometry.num_layers * geometry.num_heads * geometry.head_dim * new * (before + (new + 1) / 2)
+            moved += (before + new) * geometry.kv_bytes_per_token()
+        return max(flops / self.accelerator.flops, (moved + 2 * (layers + head)) / self.accelerator.bandwidth)
+
+
+class RecordingClock(VirtualClock):
+    """Notes when each request gets its tokens."""
+
+    def __init__(self, model: StepTimes) -> None:
+        super().__init__(model)
+        self.first: dict[str, float] = {}
+        self.last: dict[str, float] = {}
+
+    def step_done(self, step: Step) -> None:
+        super().step_done(step)
+        now = self.now()
+        for item in step.scheduled:
+            if item.samples:
+                self.first.setdefault(item.request.id, now)
+                self.last[item.request.id] = now
+
+
+def read_workload(folder: Path) -> list[Request]:
+    """The requests, with the seconds since the first one's arrival."""
+    rows = [json.loads(line) for line in (folder / WORKLOAD).read_text(encoding="utf-8").splitlines()]
+    return [
+        Request(
+            str(index),
+            len(row["input_tok_ids"]),
+            prompt_ids=np.array(row["input_tok_ids"], np.int32),
+            output_ids=row["output_tok_ids"],
+            arrival=(row["arrival_time_ns"] - rows[0]["arrival_time_ns"]) / 1e9,
+        )
+        for index, row in enumerate(rows)
+    ]
+
+
+def run_folder(folder: Path, recorded: Recorded) -> Path:
+    return folder / "vllm_measured" / recorded.folder / "Llama-3.1-8B"
+
+
+def read_measured(folder: Path, recorded: Recorded) -> Times:
+    """A request arrives where vLLM's engine queued it, as in the recording's own summary; its frontend took 15 to 30 ms before."""
+    lines = (run_folder(folder, recorded) / "requests.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = sorted((json.loads(line) for line in lines), key=lambda row: int(row["request_id"].rsplit("-", 1)[1]))
+    arrival, first, last = (
+        np.array([row[name] for row in rows]) for name in ("queued_ts", "first_token_ts", "last_token_ts")
+    )
+    start = arrival.min()
+    return Times(arrival - start, first - start, last - start, np.array([row["output_toks"] for row in rows]))
+
+
+def read_config(folder: Path, recorded: Recorded) -> EngineConfig:
+    """The recorded server's parameters. Where the number of blocks is not recorded, the cache was large enough for everything."""
+    meta = json.loads((run_folder(folder, recorded) / "meta.json").read_text(encoding="utf-8"))
+    cache = meta.get("kv_cache", {})
+    return EngineConfig(
+        block_size=cache.get("block_size", 16),
+        num_blocks=cache.get("num_gpu_blocks"),
+        max_num_seqs=meta["engine_kwargs"]["max_num_seqs"],
+        max_num_batched_tokens=meta["engine_kwargs"]["max_num_batched_tokens"],
+        async_scheduling=True,  # vLLM 0.19's default; recorded as such where it is recorded
+    )
+
+
+def replay(requests: list[Request], config: EngineConfig, model: StepTimes) -> Replay:
+    """Run the requests as they arrive."""
+    clock = RecordingClock(model)
+    engine = Engine(config, DryRunner(), clock)
+    coming = sorted(requests, key=lambda request: request.arrival)
+    submitted = 0
+    while submitted < len(coming) or engine.busy:
+        while submitted < len(coming) and coming[submitted].arrival <= clock.now():
+            engine.add(coming[submitted])
+            submitted += 1
+        if engine.busy:
+            engine.step()
+        else:
+            clock.wait_until(coming[submitted].arrival)
+    times = Times(
+        np.array([request.arrival for request in requests]),
+        np.array([clock.first[request.id] for request in requests]),
+        np.array([clock.last[request.id] for request in requests]),
+        np.array([len(request.outputs) for request in requests]),
+    )
+    hits = sum(request.num_cached_tokens for request in requests)
+    return Replay(times, hits, engine.scheduler.num_preemptions)
+
+
+def predict(folder: Path, recorded: Recorded, *, naive: bool = False) -> Replay:
+    accelerator = find_accelerator(recorded.accelerator)
+    model = DataSheet(GEOMETRY, accelerator) if naive else LatencyModel(GEOMETRY, accelerator)
+    return replay(read_workload(folder), read_config(folder, recorded), model)
+
+
+def main(folder: Path = DATA) -> None:
+    if not folder.is_dir():
+        sys.exit(f"{folder}: not there; it has the recorded runs")
+    constants = LatencyModel(GEOMETRY, find_accelerator(RUNS[0].accelerator))
+    print(
+        f"constants, fitted on neither run: compute {constants.compute_efficiency:.2f}, bandwidth "
+        f"{constants.bandwidth_efficiency:.2f}, {1e6 * constants.layer_overhead:.0f} µs a layer, "
+        f"{1e3 * constants.step_overhead:.1f} ms a step"
+    )
+    for recorded in RUNS:
+        began = time.perf_counter()
+        measured = read_measured(folder, recorded).metrics()
+        predicted, naive = (predict(folder, recorded, naive=naive) for naive in (False, True))
+        took = time.perf_counter() - began
+        print(f"\n{recorded.accelerator}: {find_accelerator(recorded.accelerator).source}")
+        print(f"  {'':10} {'vLLM':>10} {'predicted':>10} {'error':>8} {'data sheet':>11} {'error':>8}")
+        ours, theirs = predicted.times.metrics(), naive.times.metrics()
+        for name, value in measured.items():
+            unit = "s" if name == "makespan" else "ms"
+            print(
+                f"  {name:10} {value:10,.1f} {ours[name]:10,.1f} {ours[name] / value - 1:+8.1%} "
+                f"{theirs[name]:11,.1f} {theirs[name] / value - 1:+8.1%}  {unit}"
+            )
+        print(f"  prefix hits {predicted.hits:,} tokens; LLMServingSim's simulator: {recorded.simulated_hits:,}")
+        print(f"  preemptions {predicted.preemptions:,}; LLMServingSim's simulator: {recorded.simulated_preemptions:,}")
+        print(f"  ({took:.1f} s for both replays)")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:2]))

@@ -1,0 +1,115 @@
+"""A JSON object read key by key; what is missing or malformed is named by its key, for the reader to add the file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from kvtool.engine.errors import EngineError
+
+
+class JsonObject:
+    """`…_or` methods take null for missing; all raise EngineError for a value of another type."""
+
+    def __init__(self, values: Mapping[str, object], prefix: str = "") -> None:
+        self._values = values
+        self._prefix = prefix
+
+    @classmethod
+    def read(cls, path: Path) -> JsonObject:
+        """The object that a file holds."""
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise EngineError(f"cannot read it: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:  # not UTF-8 and not JSON are both ValueErrors
+            raise EngineError(f"not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise EngineError("not a JSON object")
+        return cls(value)
+
+    def __contains__(self, key: str) -> bool:
+        return self._values.get(key) is not None
+
+    def is_null(self, key: str) -> bool:
+        """Whether the key is there, with null: for the few where that is not the same as a missing key."""
+        return key in self._values and self._values[key] is None
+
+    def integer(self, key: str) -> int:
+        value = self._required(key)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong(key, "a whole number")
+        return value
+
+    def number(self, key: str) -> float:
+        value = self._required(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(key, "a number")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self._wrong(key, "a finite number")
+        return number
+
+    def integer_or(self, key: str, default: int) -> int:
+        return self.integer(key) if key in self else default
+
+    def number_or(self, key: str, default: float) -> float:
+        return self.number(key) if key in self else default
+
+    def flag_or(self, key: str, default: bool) -> bool:
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(key, "true or false")
+        return default if value is None else value
+
+    def text_or(self, key: str, default: str) -> str:
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(key, "a text")
+        return default if value is None else value
+
+    def texts(self, key: str) -> list[str]:
+        """A list of texts; empty where it is missing."""
+        value = self._values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(key, "a list of texts")
+        return value
+
+    def text_map(self, key: str) -> dict[str, str]:
+        """An object whose values are texts."""
+        value = self._required(key)
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise self._wrong(key, "an object of texts")
+        return value
+
+    def child(self, key: str) -> JsonObject | None:
+        """The object under a key, None where it is missing or empty."""
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, dict):
+            raise self._wrong(key, "an object")
+        return JsonObject(value, f"{self._prefix}{key}.") if value else None
+
+    def children(self) -> list[str]:
+        """The keys that have objects."""
+        return [key for key, value in self._values.items() if isinstance(value, dict)]
+
+    def named(self, key: str) -> str:
+        """How a message calls a key."""
+        return f"`{self._prefix}{key}`"
+
+    def _required(self, key: str) -> object:
+        value = self._values.get(key)
+        if value is None:
+            raise EngineError(f"{self.named(key)} is missing")
+        return value
+
+    def _wrong(self, key: str, kind: str) -> EngineError:
+        shown = json.dumps(self._values[key])  # escapes what a terminal would obey
+        return EngineError(f"{self.named(key)} must be {kind}, not {shown if len(shown) <= 60 else shown[:60] + '…'}")

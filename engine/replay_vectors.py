@@ -1,0 +1,83 @@
+"""Recorded values of vLLM that need no scheduler: block hashes (`hash_vectors`) and the sizes of KV caches (`sizing_vectors`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from kvtool.engine.errors import EngineError
+from kvtool.engine.hashing import Lora, extend_hashes
+from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.request import Request
+from kvtool.engine.sizing import Pool, bytes_per_block
+from kvtool.engine.vllm_hashing import VllmHasher, event_hash
+
+Vectors = dict[str, Any]
+
+LORA = Lora("sql-adapter", "/adapters/sql")
+"""The adapter of the vectors called `lora`; they do not say its name, so it was searched for until the hashes agreed."""
+
+STORED_AS = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float32": "fp32", "torch.uint8": "fp8_e4m3"}
+
+
+def hash_differences(vectors: Vectors) -> Iterator[str]:
+    """Every chain that comes out differently."""
+    prompt = np.asarray(vectors["token_ids"], dtype=np.int32)
+    for index, vector in enumerate(vectors["vectors"]):
+        seed, variant = _seed(vector["seed"]), vector["variant"]
+        hasher = VllmHasher(vector["algo"], seed)
+        request = Request(
+            "vector",
+            len(prompt),
+            prompt_ids=prompt,
+            cache_salt=variant.removeprefix("cache_salt=") if variant.startswith("cache_salt=") else None,
+            lora=LORA if variant == "lora" else None,
+        )
+        extend_hashes(request, vectors["block_size"], hasher)
+        got = {
+            "none_hash": hasher.none_hash.hex(),
+            "block_hashes": [block_hash.hex() for block_hash in request.block_hashes],
+            "event_int64": [event_hash(block_hash) for block_hash in request.block_hashes],
+        }
+        for name, value in got.items():
+            if vector[name] != value:
+                yield f"vectors[{index}] ({vector['algo']}, {variant}): {name} is {value}, vLLM has {vector[name]}"
+
+
+def _seed(text: str) -> str | None:
+    if text == "default (unset)":
+        return None
+    if (found := re.fullmatch("PYTHONHASHSEED=(.*)", text)) is None:
+        raise EngineError(f"unknown seed `{text}`")
+    return found[1]
+
+
+def sizing_differences(vectors: Vectors) -> Iterator[str]:
+    """Every cache that would have another size."""
+    for index, row in enumerate(vectors["rows"]):
+        dtype, block_size = find_kv_dtype(STORED_AS[row["dtype"]]), row["block_size"]
+        heads, head_size = row["kv_heads_per_rank"], row["head_size"]
+        pool = Pool.of(
+            row["available_bytes"], bytes_per_block(row["layers"], heads, head_size, block_size, dtype), block_size
+        )
+        got = {
+            "page_bytes_per_layer": bytes_per_block(1, heads, head_size, block_size, dtype),
+            "bytes_per_block": pool.bytes_per_block,
+            "num_gpu_blocks": pool.num_blocks,
+            "usable_blocks": pool.usable_blocks,
+            "logged_kv_tokens": pool.tokens,
+            "max_concurrency": round(pool.max_concurrency(row["max_model_len"]), 4),
+        }
+        for name, value in got.items():
+            if row[name] != value:
+                yield f"rows[{index}] ({row['name']}): {name} is {value}, vLLM has {row[name]}"
+
+
+DIFFERENCES: dict[str, Callable[[Vectors], Iterator[str]]] = {
+    "hash_vectors": hash_differences,
+    "sizing_vectors": sizing_differences,
+}
+"""How to compare the kinds of vectors, by the `kind` of their file."""

@@ -1,0 +1,234 @@
+"""How many KV blocks an accelerator holds beside a model, as vLLM counts them.
+
+    available = ceil(memory · utilization) - weights - activations - graphs
+    num_blocks = ⌊available / bytes of a block⌋
+
+all of them per accelerator: with tensor parallelism each has its part of the weights and of the K/V heads. `available_memory`,
+`bytes_per_block` and `Pool` are exact. What a forward pass and the CUDA graphs take, vLLM measures on the device; `size_cache`
+estimates it unless it is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from kvtool.engine.errors import EngineError
+from kvtool.engine.geometry import Geometry
+from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
+
+_GIB = 1 << 30
+_WEIGHT_BYTES = 2  # bf16 or fp16: servers load even fp32 checkpoints as one of them
+
+DEFAULT_UTILIZATION = 0.92
+"""vLLM's `gpu_memory_utilization`; 0.90 in versions before it counted the CUDA graphs."""
+
+GRAPH_BYTES = _GIB // 2
+"""Estimate of captured CUDA graphs. vLLM's users report 0.1 to 0.7 GiB per accelerator, more for more captured batch sizes."""
+
+DEVICE_BYTES = 160 << 20
+"""Estimate of what is taken outside of torch: the libraries' and the communication's own memory."""
+
+LOGIT_BYTES = 32
+"""Estimate of vLLM's sampling warm-up, for each logit: the logit itself, in float32 as well, sorted with 64-bit indices, and the
+probabilities with their sums and masks. Together with DEVICE_BYTES it gives 1.14 GiB for Llama-3.1-8B with 256 sequences, where
+the number of blocks of a vLLM 0.19 on an RTX 4090 leaves 1.15 GiB."""
+
+
+def bytes_per_block(num_layers: int, num_kv_heads: int, head_dim: int, block_size: int, dtype: KVDtype) -> int:
+    """Keys and values of `block_size` tokens in all layers, with the scales of a type that has them; heads of one accelerator."""
+    return num_layers * block_size * num_kv_heads * 2 * dtype.vector_bytes(head_dim)
+
+
+def available_memory(memory: int, utilization: float, weights: int, *, activations: int = 0, graphs: int = 0) -> int:
+    """Bytes that are left for the KV cache; negative where the rest does not even fit."""
+    return ceil(memory * utilization) - weights - activations - graphs
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The blocks that a number of bytes holds. `num_blocks` counts the null block, as vLLM does."""
+
+    bytes_per_block: int
+    block_size: int
+    num_blocks: int
+
+    @classmethod
+    def of(cls, available: int, bytes_per_block: int, block_size: int) -> Pool:
+        return cls(bytes_per_block, block_size, max(available, 0) // bytes_per_block)
+
+    @property
+    def usable_blocks(self) -> int:
+        """Without the null block."""
+        return max(self.num_blocks - 1, 0)
+
+    @property
+    def tokens(self) -> int:
+        """vLLM's "GPU KV cache size", which counts the null block too."""
+        return self.num_blocks * self.block_size
+
+    @property
+    def longest_request(self) -> int:
+        """Tokens of the longest request that fits."""
+        return self.usable_blocks * self.block_size
+
+    def blocks_for(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
+
+    def max_concurrency(self, max_model_len: int) -> float:
+        """vLLM's "maximum concurrency" of requests of `max_model_len` tokens that share nothing."""
+        return self.num_blocks / self.blocks_for(max_model_len)
+
+    def holds(self, max_model_len: int) -> bool:
+        """Whether one request of that length fits; where none does, vLLM does not start."""
+        return self.blocks_for(max_model_len) <= self.usable_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What becomes of the memory of one accelerator, in bytes."""
+
+    model: str
+    memory: int
+    usable: int
+    weights: int
+    activations: int
+    graphs: int
+    available: int
+    pool: Pool
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a KV cache at all."""
+        return self.pool.usable_blocks > 0
+
+    def check(self, max_model_len: int | None = None) -> None:
+        """EngineError where there is no KV cache, or where it does not hold one request of that length."""
+        if not self.fits:
+            taken = f"{_gib(self.weights)} of {self.model}'s weights and the {_gib(self.activations + self.graphs)}"
+            raise EngineError(
+                f"{_gib(self.memory)} ({_gib(self.usable)} of them usable) hold no KV cache beside the {taken} "
+                "estimated for activations and graphs",
+                hint="raise --gpu-memory or choose a smaller --model",
+            )
+        if max_model_len is not None and not self.pool.holds(max_model_len):
+            raise EngineError(
+                f"a KV cache of {_gib(self.available)} holds no request of {max_model_len:,} tokens",
+                hint=f"the longest that fits has {self.pool.longest_request:,}: lower --max-model-len, "
+                "raise --gpu-memory or choose a smaller --kv-cache-dtype",
+            )
+
+
+def _gib(count: int) -> str:
+    return f"{count / _GIB:.1f} GiB"
+
+
+def kv_heads_per_rank(geometry: Geometry, tensor_parallel: int) -> int:
+    """K/V heads on each of `tensor_parallel` accelerators: an even part of them, or a copy of one where they do not go round."""
+    if tensor_parallel < 1:
+        raise EngineError(f"tensor parallelism must be at least 1, not {tensor_parallel}")
+    heads, kv_heads = geometry.num_heads, geometry.num_kv_heads
+    if heads % tensor_parallel or (kv_heads % tensor_parallel and tensor_parallel % kv_heads):
+        raise EngineError(
+            f"{geometry.name} cannot be cut for {tensor_parallel} accelerators: it has {heads} attention heads and "
+            f"{kv_heads} K/V heads"
+        )
+    return max(kv_heads // tensor_parallel, 1)
+
+
+def block_bytes(geometry: Geometry, block_size: int, kv_cache_dtype: str = AUTO, tensor_parallel: int = 1) -> int:
+    """`bytes_per_block` of a model served in bf16 or fp16, on each accelerator."""
+    heads = kv_heads_per_rank(geometry, tensor_parallel)
+    return bytes_per_block(geometry.num_layers, heads, geometry.head_dim, block_size, find_kv_dtype(kv_cache_dtype))
+
+
+def weight_bytes(geometry: Geometry, tensor_parallel: int = 1) -> int:
+    """Weights on each accelerator: its part of the matrices, K/V projections that are copied included, and all norms and biases."""
+    copied = kv_heads_per_rank(geometry, tensor_parallel) * tensor_parallel - geometry.num_kv_heads
+    projections = 2 * geometry.num_layers * geometry.hidden_size * geometry.head_dim * copied
+    matrices = geometry.parameters - geometry.vector_parameters + projections
+    return (-(-matrices // tensor_parallel) + geometry.vector_parameters) * _WEIGHT_BYTES
+
+
+def estimated_activations(
+    geometry: Geometry,
+    tensor_parallel: int = 1,
+    *,
+    max_num_batched_tokens: int = 8192,
+    max_num_seqs: int = 256,
+) -> int:
+    """Peak of a forward pass of a full step, or of sampling for all its requests, whichever is larger; and what torch does not see.
+
+    In the pass, a layer's MLP takes most: its input, its residual, both halves of its gate and their product.
+    """
+    inner = -(-geometry.intermediate_size // tensor_parallel)
+    layer = max_num_batched_tokens * (2 * geometry.hidden_size + 3 * inner) * _WEIGHT_BYTES
+    sampling = min(max_num_seqs, max_num_batched_tokens) * geometry.vocab_size * LOGIT_BYTES
+    return max(layer, sampling) + DEVICE_BYTES
+
+
+def size_cache(
+    geometry: Geometry,
+    memory: int,
+    *,
+    utilization: float = DEFAULT_UTILIZATION,
+    block_size: int = 16,
+    kv_cache_dtype: str = AUTO,
+    tensor_parallel: int = 1,
+    max_num_batched_tokens: int = 8192,
+    max_num_seqs: int = 256,
+    activations: int | None = None,
+    graphs: int = GRAPH_BYTES,
+) -> Sizing:
+    """The KV cache of a model, served in bf16 or fp16, on an accelerator of `memory` bytes.
+
+    `activations` and `graphs` are estimates unless given.
+    """
+    if not 0.0 < utilization <= 1.0:
+        raise EngineError(f"memory utilization is in (0, 1], not {utilization}")
+    if block_size < 1:
+        raise EngineError(f"block size must be at least 1, not {block_size}")
+    per_block = block_bytes(geometry, block_size, kv_cache_dtype, tensor_parallel)
+    weights = weight_bytes(geometry, tensor_parallel)
+    if activations is None:
+        activations = estimated_activations(
+            geometry, tensor_parallel, max_num_batched_tokens=max_num_batched_tokens, max_num_seqs=max_num_seqs
+        )
+    available = available_memory(memory, utilization, weights, activations=activations, graphs=graphs)
+    return Sizing(
+        model=geometry.name,
+        memory=memory,
+        usable=ceil(memory * utilization),
+        weights=weights,
+        activations=activations,
+        graphs=graphs,
+        available=available,
+        pool=Pool.of(available, per_block, block_size),
+    )
+
+
+def blocks_that_fit(
+    geometry: Geometry,
+    memory: int,
+    block_size: int,
+    *,
+    utilization: float = DEFAULT_UTILIZATION,
+    kv_cache_dtype: str = AUTO,
+    tensor_parallel: int = 1,
+    max_model_len: int | None = None,
+    max_num_batched_tokens: int = 8192,
+    max_num_seqs: int = 256,
+) -> int:
+    """KV blocks beside a model, the null block included; EngineError where nothing, or not one full-length request, fits."""
+    sizing = size_cache(
+        geometry,
+        memory,
+        utilization=utilization,
+        block_size=block_size,
+        kv_cache_dtype=kv_cache_dtype,
+        tensor_parallel=tensor_parallel,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_num_seqs=max_num_seqs,
+    )
+    sizing.check(max_model_len)
+    return sizing.pool.num_blocks

@@ -1,0 +1,118 @@
+"""Making a decoder from a folder of weights, or from a geometry alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from kvtool.engine.checkpoint import Checkpoint
+from kvtool.engine.errors import EngineError
+from kvtool.engine.geometry import Geometry
+from kvtool.engine.model import Decoder
+from kvtool.engine.model_config import ModelConfig
+from kvtool.engine.parameters import check_names, check_shapes, parameter_shapes
+from kvtool.engine.presets import find_model, model_path
+from kvtool.engine.random_weights import RandomWeights
+
+LoadFormat = Literal["auto", "dummy"]
+DTYPES = {
+    "float32": torch.float32,
+    "float": torch.float32,
+    "fp32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "bf16": torch.bfloat16,
+    "float16": torch.float16,
+    "half": torch.float16,
+    "fp16": torch.float16,
+}
+_GIB = 1 << 30
+
+
+def load_model(
+    path: str | Path,
+    *,
+    dtype: str = "auto",
+    load_format: LoadFormat = "auto",
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+    available_memory: int | None = None,
+) -> Decoder:
+    """A decoder in memory, or EngineError before any is taken.
+
+    `path` is a folder in Hugging Face's layout. With `load_format="dummy"` its config.json is enough, or the name of a preset, and
+    the weights are random from `seed`. `dtype` is one of DTYPES, or `auto`: what the config says, else what the weights are stored
+    in. `available_memory` is in bytes; unless given, what the device has free.
+    """
+    device = _checked_device(device)
+    config = find_model(str(path))
+    if load_format == "dummy":
+        chosen = _dtype(dtype, config, None)
+        _check_memory(config, chosen, device, available_memory)
+        return Decoder(config, RandomWeights(config, seed, device=device, dtype=chosen), device=device, dtype=chosen)
+    folder = model_path(path)
+    if not folder.exists():
+        raise EngineError(
+            f"{config.name} is known by its geometry only; there is no folder {str(path)!a} with weights",
+            hint="--load-format dummy runs it with random weights",
+        )
+    checkpoint = Checkpoint(folder if folder.is_dir() else folder.parent)
+    chosen = _dtype(dtype, config, next(iter(checkpoint.dtypes.values()), None))
+    _check_memory(config, chosen, device, available_memory)
+    check_names(config, checkpoint, str(checkpoint.folder))
+    check_shapes(parameter_shapes(config), checkpoint.shapes, str(checkpoint.folder))
+    return Decoder(config, checkpoint, device=device, dtype=chosen)
+
+
+def _checked_device(name: torch.device | str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # a build without CUDA asserts
+        raise EngineError(f"there is no device {str(name)!a} here", hint="cpu, or cuda with a GPU") from error
+    return device
+
+
+def _dtype(name: str, config: ModelConfig, stored: torch.dtype | None) -> torch.dtype:
+    if name != "auto":
+        if name not in DTYPES:
+            raise EngineError(f"unknown dtype {name[:40]!a}", hint=f"auto, {', '.join(DTYPES)}")
+        return DTYPES[name]
+    if config.dtype is None:
+        return stored or torch.float32
+    if config.dtype not in DTYPES:
+        raise EngineError(
+            f"{config.source}: `dtype` {config.dtype[:40]!a} is not supported", hint=f"--dtype {', '.join(DTYPES)}"
+        )
+    return DTYPES[config.dtype]
+
+
+def _check_memory(config: ModelConfig, dtype: torch.dtype, device: torch.device, available: int | None) -> None:
+    """The weights alone must fit; the KV cache grows later, as blocks come into use."""
+    needed = Geometry.of(config).parameters * dtype.itemsize
+    free = free_memory(device) if available is None else available
+    if needed > free:
+        smaller = ", or --dtype bfloat16" if dtype.itemsize > 2 else ""
+        raise EngineError(
+            f"{config.name} takes {needed / _GIB:,.1f} GiB in {str(dtype).removeprefix('torch.')}, "
+            f"and {free / _GIB:,.1f} GiB of {device.type} memory are free",
+            hint=f"choose a smaller model{smaller}",
+        )
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can be taken on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+        lines = (line.split() for line in meminfo.splitlines())
+        free = next(1024 * int(words[1]) for words in lines if words[0] == "MemAvailable:")
+    except (OSError, StopIteration, ValueError, IndexError):  # no Linux: all there is
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:  # a container's limit is not in /proc/meminfo
+        return min(free, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no such limit
+        return free

@@ -1,0 +1,81 @@
+"""Output files that are either whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from kvtool.errors import KvtoolError
+
+
+class AtomicFile:
+    """A file that appears, whole, when it is closed; until then it is written under another name beside it.
+
+    As a context manager it leaves nothing where the block ends with an error, Ctrl-C included. What is no regular file (a pipe,
+    /dev/stdout) is written as it comes.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """KvtoolError where the file could not be made."""
+        self.path = Path(path)
+        self._temporary: Path | None = None
+        try:
+            self._target = Path(os.path.realpath(self.path))  # a link goes on pointing to the file
+            if self._target.is_symlink():
+                raise OSError(0, "its links go round in a circle")
+            if self.path.is_dir():
+                raise IsADirectoryError(0, "it is a directory")
+            if self.path.exists():
+                if not self.path.is_file():
+                    self._file: IO[bytes] = self.path.open("wb")
+                    return
+                if not os.access(self.path, os.W_OK):
+                    raise PermissionError(0, "it is write-protected")
+            self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(4)}.part")
+            self._file = self._temporary.open("xb", buffering=1 << 18)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> KvtoolError:
+        return KvtoolError(f"cannot write {self.path}: {error.strerror or error}")
+
+    def write(self, data: bytes) -> None:
+        """Append; KvtoolError, and no file, where the disk is full."""
+        try:
+            self._file.write(data)
+        except OSError as error:
+            self.discard()
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Put the file in its place."""
+        try:
+            self._file.close()
+            if self._temporary is not None:
+                self._temporary.replace(self._target)
+        except OSError as error:
+            self.discard()
+            raise self._failed(error) from error
+
+    def discard(self) -> None:
+        """Leave no file."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        if self._temporary is not None:
+            with contextlib.suppress(OSError):
+                self._temporary.unlink()
+
+    def __enter__(self) -> AtomicFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()

@@ -1,0 +1,193 @@
+"""vLLM's arithmetic of blocks, against numbers that vLLM itself gave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvtool.engine.errors import EngineError
+from kvtool.engine.geometry import Geometry, find_geometry
+from kvtool.engine.kv_dtype import KV_DTYPES, find_kv_dtype
+from kvtool.engine.sizing import (
+    Pool,
+    available_memory,
+    block_bytes,
+    blocks_that_fit,
+    bytes_per_block,
+    estimated_activations,
+    kv_heads_per_rank,
+    size_cache,
+    weight_bytes,
+)
+
+GIB = 1 << 30
+VECTORS = Path(__file__).resolve().parents[3] / "shared/oracle/vllm-0.33/sizing_vectors.json"
+DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float32": "fp32", "torch.uint8": "fp8_e4m3"}
+LLAMA = find_geometry("llama-3.1-8b")
+
+
+def vectors() -> list[dict[str, Any]]:
+    return json.loads(VECTORS.read_text())["rows"] if VECTORS.exists() else []
+
+
+@pytest.mark.skipif(not VECTORS.exists(), reason="the recorded vectors are not here")
+def test_every_recorded_row_is_there() -> None:
+    assert len(vectors()) == 8
+    assert {row["dtype"] for row in vectors()} == set(DTYPES)
+
+
+@pytest.mark.parametrize("row", vectors(), ids=lambda row: row["name"])
+def test_recorded_by_vllm(row: dict[str, Any]) -> None:
+    dtype = find_kv_dtype(DTYPES[row["dtype"]])
+    shape = (row["kv_heads_per_rank"], row["head_size"], row["block_size"], dtype)
+    assert bytes_per_block(1, *shape) == row["page_bytes_per_layer"]
+    assert bytes_per_block(row["layers"], *shape) == row["bytes_per_block"]
+    pool = Pool.of(row["available_bytes"], row["bytes_per_block"], row["block_size"])
+    assert pool.num_blocks == row["num_gpu_blocks"]
+    assert pool.usable_blocks == row["usable_blocks"]
+    assert pool.tokens == row["logged_kv_tokens"]
+    assert round(pool.max_concurrency(row["max_model_len"]), 4) == row["max_concurrency"]
+
+
+@pytest.mark.parametrize(
+    ("tensor_parallel", "dtype", "blocks"), [(1, "auto", 20_480), (1, "fp8", 40_960), (2, "bf16", 40_960)]
+)
+def test_forty_gib_beside_llama(tensor_parallel: int, dtype: str, blocks: int) -> None:
+    """The whole way from a model's geometry, with memory such that exactly 40 GiB are left."""
+    weights = weight_bytes(LLAMA, tensor_parallel)
+    sizing = size_cache(
+        LLAMA,
+        40 * GIB + weights + 3,
+        utilization=1.0,
+        tensor_parallel=tensor_parallel,
+        kv_cache_dtype=dtype,
+        activations=1,
+        graphs=2,
+    )
+    assert sizing.available == 40 * GIB
+    assert sizing.pool.num_blocks == blocks
+
+
+def test_memory_is_rounded_up_as_vllm_does() -> None:
+    assert available_memory(1001, 0.92, 100, activations=10, graphs=1) == 921 - 111
+    assert available_memory(1000, 0.92, 1000) == -80
+
+
+def test_estimates_are_near_a_measured_server() -> None:
+    """vLLM 0.19, which set nothing aside for graphs, on an RTX 4090: utilization 0.9, 2,048 tokens and 256 requests a step."""
+    sizing = size_cache(LLAMA, 25_250_627_584, utilization=0.9, max_num_batched_tokens=2048, max_num_seqs=256, graphs=0)
+    assert sizing.weights == 8_030_261_248 * 2
+    assert sizing.pool.num_blocks == pytest.approx(2588, rel=0.01)
+
+
+def test_activations_grow_with_what_a_step_may_hold() -> None:
+    small, tokens, requests = (
+        estimated_activations(LLAMA, max_num_batched_tokens=tokens, max_num_seqs=requests)
+        for tokens, requests in ((2048, 16), (65_536, 16), (2048, 512))
+    )
+    assert small < tokens
+    assert small < requests
+    assert estimated_activations(LLAMA, 8, max_num_batched_tokens=65_536) < tokens
+
+
+def test_bytes_of_a_models_block() -> None:
+    """Llama 3.1: 32 layers, 8 K/V heads of 128; int8 adds a scale of 4 bytes to each of the 128."""
+    assert block_bytes(LLAMA, 16) == 16 * 32 * 8 * 2 * 128 * 2
+    assert block_bytes(LLAMA, 16, "int8") == 16 * 32 * 8 * 2 * (128 + 4)
+    assert block_bytes(LLAMA, 32, "fp8", tensor_parallel=4) == 32 * 32 * 2 * 2 * 128
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ratio"), [("fp16", 1.0), ("fp8_e5m2", 2.0), ("int8", 128 * 2 / (128 + 4)), ("fp32", 0.5)]
+)
+def test_capacity_follows_the_dtype(dtype: str, ratio: float) -> None:
+    native, other = (size_cache(LLAMA, 80 * GIB, kv_cache_dtype=name) for name in ("auto", dtype))
+    assert native.available == other.available
+    assert other.pool.num_blocks == int(native.available / (native.pool.bytes_per_block / ratio))
+
+
+@given(
+    available=st.integers(-GIB, 100 * GIB),
+    block_size=st.sampled_from([1, 16, 128]),
+    heads=st.integers(1, 16),
+    dtype=st.sampled_from(sorted(KV_DTYPES)),
+    length=st.integers(1, 200_000),
+)
+def test_a_pool_holds_what_it_says(available: int, block_size: int, heads: int, dtype: str, length: int) -> None:
+    per_block = bytes_per_block(7, heads, 64, block_size, KV_DTYPES[dtype])
+    pool = Pool.of(available, per_block, block_size)
+    assert pool.num_blocks * per_block <= max(available, 0) < (pool.num_blocks + 1) * per_block
+    assert pool.holds(length) == (length <= pool.longest_request)
+    assert pool.longest_request == max(pool.tokens - block_size, 0)
+
+
+@pytest.mark.parametrize(
+    ("tensor_parallel", "heads"), [(1, 8), (2, 4), (8, 1), (16, 1), (32, 1)], ids=lambda value: str(value)
+)
+def test_kv_heads_of_a_rank(tensor_parallel: int, heads: int) -> None:
+    assert kv_heads_per_rank(LLAMA, tensor_parallel) == heads
+
+
+@pytest.mark.parametrize("tensor_parallel", [3, 64])
+def test_a_model_that_cannot_be_cut(tensor_parallel: int) -> None:
+    with pytest.raises(EngineError, match="32 attention heads and 8 K/V heads"):
+        kv_heads_per_rank(LLAMA, tensor_parallel)
+    with pytest.raises(EngineError, match="at least 1, not 0"):
+        size_cache(LLAMA, 80 * GIB, tensor_parallel=0)
+
+
+def test_weights_of_ranks_add_up() -> None:
+    """All matrices are somewhere; norms, and K/V projections beyond the number of heads, are everywhere."""
+    one, two, sixteen = (weight_bytes(LLAMA, tensor_parallel) for tensor_parallel in (1, 2, 16))
+    assert one == LLAMA.parameters * 2
+    norms = LLAMA.vector_parameters * 2
+    assert two * 2 - one == norms
+    copied = 32 * 2 * 4096 * 128 * 8 * 2
+    assert 16 * sixteen - one == 15 * norms + copied
+
+
+def test_no_room_for_the_weights() -> None:
+    with pytest.raises(EngineError, match=r"16.0 GiB \(14.7 GiB of them usable\) hold no KV cache beside the 15.0 GiB"):
+        blocks_that_fit(LLAMA, 16 * GIB, 16)
+
+
+def test_no_room_for_one_request() -> None:
+    """The null block holds nothing: as many blocks as the request needs are one too few."""
+    blocks = blocks_that_fit(LLAMA, 24 * GIB, 16)
+    longest = (blocks - 1) * 16
+    assert blocks_that_fit(LLAMA, 24 * GIB, 16, max_model_len=longest) == blocks
+    with pytest.raises(EngineError, match=f"no request of {longest + 1:,} tokens") as caught:
+        blocks_that_fit(LLAMA, 24 * GIB, 16, max_model_len=longest + 1)
+    assert caught.value.hint is not None
+    assert f"{longest:,}" in caught.value.hint
+    assert blocks_that_fit(LLAMA, 24 * GIB, 16, max_model_len=longest + 1, kv_cache_dtype="fp8") > blocks
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"utilization": 0.0}, r"in \(0, 1\], not 0.0"),
+        ({"utilization": 1.5}, r"in \(0, 1\], not 1.5"),
+        ({"block_size": 0}, "at least 1, not 0"),
+        ({"kv_cache_dtype": "int4"}, "unknown KV cache dtype `int4`"),
+    ],
+)
+def test_impossible_settings(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        size_cache(LLAMA, 80 * GIB, **change)
+
+
+def test_vllms_names_of_dtypes() -> None:
+    for name, ours in (("fp8", "fp8_e4m3"), ("bfloat16", "bf16"), ("int8_per_token_head", "int8"), ("auto", "fp32")):
+        assert find_kv_dtype(name, "float32").name == ours
+
+
+def test_one_kv_head_on_every_rank() -> None:
+    single = Geometry("one", 2, 64, 8, 1, 8, 128, 100, True, "test")
+    sizes = {size_cache(single, GIB, tensor_parallel=parts).pool.bytes_per_block for parts in (1, 2, 8)}
+    assert len(sizes) == 1
