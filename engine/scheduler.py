@@ -87,13 +87,13 @@ class Scheduler:
                 f"{config.max_num_batched_tokens}, and chunked prefill is off",
                 hint="raise --max-num-batched-tokens",
             )
-        if config.num_blocks is not None:
-            if -(-most // config.block_size) > config.num_blocks - 1:
-                raise EngineError(
-                    f"request {request.id} needs {-(-most // config.block_size)} blocks for {most} tokens; the whole "
-                    f"cache has {config.num_blocks - 1}",
-                    hint="raise --capacity",
-                )
+        blocks = -(-most // config.block_size)
+        if config.num_blocks is not None and blocks > config.num_blocks - 1:
+            raise EngineError(
+                f"request {request.id} needs {blocks} blocks for {most} tokens; the whole cache has "
+                f"{config.num_blocks - 1}",
+                hint="raise --capacity",
+            )
 
     def schedule(self) -> Step:
         """Decide the next step and give its requests their blocks."""
