@@ -18,6 +18,7 @@ from kvtool.cli import run
 from kvtool.commands import profile as profile_command
 from kvtool.profile import Profile
 from kvtool.report.console import cell_width, make_console
+from kvtool.report.json_profile import document
 from kvtool.report.next_command import shell_lines, with_flag
 from kvtool.report.profile import print_profile
 
@@ -450,16 +451,18 @@ def test_standard_input(folder: Path, bytes_json: str) -> None:
 
 
 def test_a_budget_gives_measured_times_and_says_how_much_they_cover(
-    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "chat", "--no-advice"]
-    assert run([*arguments, "--measure-budget", "60", "--json"]) == 0
-    measured = json.loads(capsys.readouterr().out)["ttft"]["measured"]
-    assert measured["complete"] is True
-    assert measured["requests"] == 6
+    done: list[Profile] = []
+    monkeypatch.setattr(profile_command, "_print", lambda profile, _: done.append(profile))
+    arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]
+    assert run([*arguments, "--measure-budget", "60"]) == 0
+    measured = document(done[0])["ttft"]["measured"]
+    assert (measured["complete"], measured["requests"]) == (True, 3)
     for side in ("on", "off"):
         assert 0 < measured[side]["p50"] <= measured[side]["p90"] <= measured[side]["p99"]
-    assert run([*arguments, "--measure-budget", "60"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
+    stream = StringIO()
+    print_profile(make_console(file=stream, width=80, color="never"), done[0])
+    out = " ".join(stream.getvalue().split())
     assert "measured here, cache on" in out
-    assert "the first 6 of 6 requests (100.0%" in out
+    assert "the first 3 of 3 requests (100.0%" in out
