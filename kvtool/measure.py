@@ -55,11 +55,10 @@ class Measurement:
         maker: JobMaker,
         *,
         budget: float,
-        deadline: float,
         limit: int | None,
         progress: Progress,
     ) -> None:
-        """`deadline` is when, by the monotonic clock, the budget of `budget` seconds is over; making the model counts."""
+        """Makes the model and warms it up; `budget` seconds then go to the requests."""
         self._maker = maker
         self._limit = limit
         self._progress = progress
@@ -70,7 +69,7 @@ class Measurement:
         self._on = self._engine(model, config)
         self._off = self._engine(model, replace(config, enable_prefix_caching=False))
         self._rate = self._warm_up()
-        self._deadline = deadline
+        self._deadline = time.monotonic() + budget
 
     @staticmethod
     def _engine(model: Llama, config: EngineConfig) -> Engine:

@@ -165,7 +165,7 @@ def test_debug_shows_the_traceback_and_the_message(folder: Path, capsys: pytest.
     assert run(["profile", "nothing.yaml", "--debug"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("Traceback")
-    assert "error: file `nothing.yaml` does not exist" in err
+    assert "error: no such file `nothing.yaml`" in err
 
 
 # The report
@@ -202,7 +202,7 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         assert widest(text) <= width
         assert encoding != "ascii" or text.isascii()
         words = set(re.split(r"[\s();]+", text))
-        numbers = [f"{count:,}" for count in (profile.prompt_tokens, profile.requests, *profile.fates.values())]
+        numbers = [f"{count:,}" for count in (profile.total.prompt_tokens, profile.total.requests, *profile.fates.values())]
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
         assert f"KV cache: {profile.filled_blocks:,} block" in text
         shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)[: len(profile.fates)]

@@ -101,6 +101,8 @@ def run_profile(arguments: ProfileArguments) -> int:
         lambda: load_tokenizer(arguments.tokenizer or asked.tokenizer, offline=arguments.offline),
         lambda tokenizer: ChatTemplate.load(arguments.chat_template or asked.chat_template, tokenizer),
     )
+    if arguments.chat_template is not None:
+        _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
     demands = Demands(
         min_hit_rate=arguments.min_hit_rate,
         group_gates=source.gates if isinstance(source, YamlSource) else {},
