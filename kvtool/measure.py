@@ -127,8 +127,10 @@ class Measurement:
     def _execute(self, job: Job) -> None:
         request = job.request
         cold = Request(request.id, request.num_prompt_tokens, prompt_ids=request.prompt_ids, output_ids=[0])
-        off = self._time(self._off, cold)
-        on = self._time(self._on, request)
+        if len(self.result.on) % 2:  # in turn, so that a drift of the machine's speed favours neither
+            on, off = self._time(self._on, request), self._time(self._off, cold)
+        else:
+            off, on = self._time(self._off, cold), self._time(self._on, request)
         self._rate = 0.5 * self._rate + 0.5 * request.num_prompt_tokens / max(off, 1e-6)
         with Uninterrupted():
             self.result.on.append(on)
