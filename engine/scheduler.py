@@ -109,10 +109,11 @@ class Scheduler:
                 f"{config.max_num_batched_tokens}, and chunked prefill is off",
                 hint="raise --max-num-batched-tokens",
             )
-        needed = -(-most // config.block_size)
-        if config.num_blocks is not None and needed > config.num_blocks - 1:
+        blocks = -(-most // config.block_size)
+        if config.num_blocks is not None and blocks > config.num_blocks - 1:
             raise EngineError(
-                f"request {request.id} needs {needed} blocks for {most} tokens; the whole cache has {config.num_blocks - 1}",
+                f"request {request.id} needs {blocks} blocks for {most} tokens; the whole cache has "
+                f"{config.num_blocks - 1}",
                 hint="raise --capacity",
             )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from kvtool.kernels.kv_quantization import Scale, dequantized, storage_view
 
 _QUERY_TILE = 256  # rows of queries per call where a mask is needed: bounds the mask and skips most of what it hides
+_MOST_WASTED = (
+    3 / 4
+)  # a short prefix costs less as rows that nobody needs than as a mask, which rules the fast path out
 
 
 def paged_attention(
@@ -78,8 +81,11 @@ def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | No
     k, v = (x[:, None].expand(-1, group, -1, -1) for x in (k, v))
     if count == length:
         return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
-    position = torch.arange(length, device=q.device)
     before = length - count
+    if before <= count * _MOST_WASTED:
+        padded = pad(q, (0, 0, before, 0))  # rows for the tokens before, computed and thrown away
+        return scaled_dot_product_attention(padded, k, v, is_causal=True, scale=scale)[:, :, before:]
+    position = torch.arange(length, device=q.device)
     tiles = []
     for start in range(0, count, _QUERY_TILE):
         stop = min(start + _QUERY_TILE, count)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,19 +60,26 @@ class TurnTotals:
 
 
 @dataclass(slots=True)
-class GroupTotals:
-    """Sums over the requests of a group."""
+class Totals:
+    """Sums over requests; `request_rates` adds up their own hit rates."""
 
-    name: str
     requests: int = 0
     prompt_tokens: int = 0
     hit_tokens: int = 0
     reachable_tokens: int = 0
     request_rates: float = 0.0
-    fates: Counter[str] = field(default_factory=Counter)
-    shared_prefixes: Counter[int] = field(default_factory=Counter)
-    turns: dict[int, TurnTotals] = field(default_factory=dict)
-    last_prompt: Ids | None = None
+
+    @classmethod
+    def of(cls, parts: Iterable[Totals]) -> Totals:
+        """The sum of several."""
+        total = cls()
+        for part in parts:
+            total.requests += part.requests
+            total.prompt_tokens += part.prompt_tokens
+            total.hit_tokens += part.hit_tokens
+            total.reachable_tokens += part.reachable_tokens
+            total.request_rates += part.request_rates
+        return total
 
     @property
     def hit_rate(self) -> float:
@@ -85,6 +92,17 @@ class GroupTotals:
     @property
     def mean_request_rate(self) -> float:
         return self.request_rates / self.requests if self.requests else 0.0
+
+
+@dataclass(slots=True)
+class GroupTotals(Totals):
+    """Sums over the requests of a group, and what else the ledger knows of it."""
+
+    name: str = ""
+    fates: Counter[str] = field(default_factory=Counter)
+    shared_prefixes: Counter[int] = field(default_factory=Counter)
+    turns: dict[int, TurnTotals] = field(default_factory=dict)
+    last_prompt: Ids | None = None
 
     def common_prefix(self) -> int:
         """The most usual length, in tokens, of what a request shares with earlier ones (the longest of equals)."""
@@ -149,7 +167,7 @@ class Ledger:
     def group(self, name: str) -> GroupTotals:
         """The totals of a group, made where it is new."""
         if name not in self.groups:
-            self.groups[name] = GroupTotals(name)
+            self.groups[name] = GroupTotals(name=name)
         return self.groups[name]
 
     def submit(

@@ -55,11 +55,10 @@ class Measurement:
         maker: JobMaker,
         *,
         budget: float,
-        deadline: float,
         limit: int | None,
         progress: Progress,
     ) -> None:
-        """`deadline` is when, by the monotonic clock, the budget of `budget` seconds is over; making the model counts."""
+        """Makes the model and warms it up; `budget` seconds then go to the requests."""
         self._maker = maker
         self._limit = limit
         self._progress = progress
@@ -70,7 +69,7 @@ class Measurement:
         self._on = self._engine(model, config)
         self._off = self._engine(model, replace(config, enable_prefix_caching=False))
         self._rate = self._warm_up()
-        self._deadline = deadline
+        self._deadline = time.monotonic() + budget
 
     @staticmethod
     def _engine(model: Decoder, config: EngineConfig) -> Engine:
@@ -128,8 +127,10 @@ class Measurement:
     def _execute(self, job: Job) -> None:
         request = job.request
         cold = Request(request.id, request.num_prompt_tokens, prompt_ids=request.prompt_ids, output_ids=[0])
-        off = self._time(self._off, cold)
-        on = self._time(self._on, request)
+        if len(self.result.on) % 2:  # in turn, so that a drift of the machine's speed favours neither
+            on, off = self._time(self._on, request), self._time(self._off, cold)
+        else:
+            off, on = self._time(self._off, cold), self._time(self._on, request)
         self._rate = 0.5 * self._rate + 0.5 * request.num_prompt_tokens / max(off, 1e-6)
         with Uninterrupted():
             self.result.on.append(on)

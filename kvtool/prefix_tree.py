@@ -90,8 +90,6 @@ class PrefixTree:
         upper.children[int(child.ids[length])] = child
         upper.recent = child
         parent.children[int(upper.ids[0])] = upper
-        if parent.recent is child:
-            parent.recent = upper
         child.ids = child.ids[length:].copy()
         child.start += length
         return upper

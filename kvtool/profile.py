@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from kvtool.diagnose.findings import Finding, Rerun, is_candidate, run_findings,
 from kvtool.errors import KvtoolError
 from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import JobMaker
-from kvtool.ledger import GroupTotals
+from kvtool.ledger import GroupTotals, Totals
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.rewrite.move import movers
@@ -84,32 +83,9 @@ class Profile:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def requests(self) -> int:
-        return sum(group.requests for group in self.groups)
-
-    @property
-    def prompt_tokens(self) -> int:
-        return sum(group.prompt_tokens for group in self.groups)
-
-    @property
-    def hit_tokens(self) -> int:
-        return sum(group.hit_tokens for group in self.groups)
-
-    @property
-    def reachable_tokens(self) -> int:
-        return sum(group.reachable_tokens for group in self.groups)
-
-    @property
-    def hit_rate(self) -> float:
-        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def reachable_rate(self) -> float:
-        return self.reachable_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def mean_request_rate(self) -> float:
-        return sum(group.request_rates for group in self.groups) / self.requests if self.requests else 0.0
+    def total(self) -> Totals:
+        """All groups together."""
+        return Totals.of(self.groups)
 
     @property
     def failed_gates(self) -> list[Gate]:
@@ -208,7 +184,9 @@ class Profiler:
         groups = list(result.ledger.totals())
         findings = run_findings(groups, path=self.path, block_size=plan.engine.block_size)
         if self.demands.advice and not result.partial:
-            findings = self._advise(result) + findings
+            advice = self._advise(result)
+            explained = {finding.group for finding in advice}
+            findings = advice + [item for item in findings if item.code != "KV203" or item.group not in explained]
         measured = None
         if self.demands.measure_budget > 0 and not result.partial:
             try:
@@ -253,7 +231,7 @@ class Profiler:
             result.partial = True
             return []
         after = {group.name: group for group in again.ledger.totals()}
-        before_all, after_all = _rate(groups.values()), _rate(after.values())
+        before_all, after_all = Totals.of(groups.values()).hit_rate, Totals.of(after.values()).hit_rate
         findings = []
         for cause in chosen:
             if cause.group not in after:
@@ -271,7 +249,6 @@ class Profiler:
         return cause.origin.path, line, column
 
     def _measure(self) -> Measured:
-        deadline = time.monotonic() + self.demands.measure_budget
         with Uninterrupted():
             from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
 
@@ -281,7 +258,6 @@ class Profiler:
             self.plan.engine,
             maker,
             budget=self.demands.measure_budget,
-            deadline=deadline,
             limit=self.plan.limit,
             progress=self.progress,
         )
@@ -294,11 +270,5 @@ class Profiler:
             if group.name in self.demands.group_gates
         ]
         if self.demands.min_hit_rate is not None:
-            gates.append(Gate(None, self.demands.min_hit_rate, profile.hit_rate))
+            gates.append(Gate(None, self.demands.min_hit_rate, profile.total.hit_rate))
         return gates
-
-
-def _rate(groups: Iterable[GroupTotals]) -> float:
-    totals = list(groups)
-    tokens = sum(group.prompt_tokens for group in totals)
-    return sum(group.hit_tokens for group in totals) / tokens if tokens else 0.0

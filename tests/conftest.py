@@ -33,14 +33,27 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 @pytest.fixture(scope="session")
-def byte_tokenizer() -> Tokenizer:
-    """One token for each byte, so that tokens can be counted by hand; nothing is put before or after a text."""
+def byte_spec() -> str:
+    """A tokenizer.json: one token for each byte, so that tokens can be counted by hand; nothing is put around a text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Backend(models.BPE(vocab={letter: index for index, letter in enumerate(alphabet)}, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    data = backend.to_str()
-    return Tokenizer(TokenizerFiles("bytes", data.encode(), json.loads(data), "bytes", {}, None))
+    return backend.to_str()
+
+
+@pytest.fixture(scope="session")
+def byte_tokenizer(byte_spec: str) -> Tokenizer:
+    """The tokenizer of `byte_spec`."""
+    return Tokenizer(TokenizerFiles("bytes", byte_spec.encode(), json.loads(byte_spec), "bytes", {}, None))
+
+
+@pytest.fixture(scope="session")
+def bytes_json(byte_spec: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of that tokenizer as a file, for command lines: `-t bytes_json` loads at once."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path.write_text(byte_spec, encoding="utf-8")
+    return str(path)
 
 
 @pytest.fixture(scope="session")

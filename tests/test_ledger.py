@@ -294,6 +294,20 @@ def test_a_request_that_never_ended_is_left_out() -> None:
     assert ledger.fates() == {"hit": 8, "partial_block": 2}
 
 
+def test_another_run_cannot_say_that_more_was_lost_than_there_was() -> None:
+    """With an unlimited cache requests may come in another order; in this one, nothing was there to be evicted."""
+    ledger = Ledger(BLOCK)
+    nothing = np.empty(0, np.int32)
+    assert ledger.settle(ledger.submit("g", np.arange(10, dtype=np.int32), nothing), 0, unlimited_hit=8) == {"hit": 0}
+    assert ledger.settle(ledger.submit("g", np.arange(10, dtype=np.int32), nothing), 4, unlimited_hit=8) == {
+        "hit": 4,
+        "evicted": 4,
+        "partial_block": 2,
+    }
+    ledger.close()
+    assert ledger.fates() == {"hit": 4, "evicted": 4, "partial_block": 2, "first_use": 10}
+
+
 def test_more_hits_than_there_were_are_a_bug() -> None:
     ledger = Ledger(BLOCK)
     entry = ledger.submit("g", np.arange(10, dtype=np.int32), np.empty(0, np.int32))

@@ -29,6 +29,17 @@ from kvtool.workload.schema import EngineOptions
 from kvtool.workload.yaml_source import YamlSource
 
 _TRACE_BLOCK = 512
+_MOST_BLOCKS = 10_000_000
+_COUNTS = (
+    "block_size",
+    "trace_block_size",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "concurrency",
+    "requests",
+)
+"""Flags that are whole numbers from 1 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,8 @@ def run_profile(arguments: ProfileArguments) -> int:
         lambda: load_tokenizer(arguments.tokenizer or asked.tokenizer, offline=arguments.offline),
         lambda tokenizer: ChatTemplate.load(arguments.chat_template or asked.chat_template, tokenizer),
     )
+    if arguments.chat_template is not None:
+        _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
     demands = Demands(
         min_hit_rate=arguments.min_hit_rate,
         group_gates=source.gates if isinstance(source, YamlSource) else {},
@@ -130,7 +143,7 @@ def _print(profile: Profile, arguments: ProfileArguments) -> None:
 
 def _check(arguments: ProfileArguments) -> None:
     """What a flag may hold, where its type does not say it."""
-    for flag in ("block_size", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "concurrency", "requests"):
+    for flag in _COUNTS:
         value = getattr(arguments, flag)
         if value is not None and value < 1:
             raise KvtoolError(f"--{flag.replace('_', '-')} must be at least 1, not {value}")
@@ -204,12 +217,21 @@ class _Setup:
             raise KvtoolError(f"{flag}: {error}") from error
         if capacity is None and memory is None:
             capacity, memory = asked.capacity, asked.gpu_memory
+        if memory is None and arguments.gpu_memory_utilization is not None:
+            raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
         if capacity is not None:
-            return _blocks(capacity, geometry, block_size) + 1
-        if memory is not None:
+            blocks = _blocks(capacity, geometry, block_size) + 1
+        elif memory is not None:
             utilization = arguments.gpu_memory_utilization or asked.gpu_memory_utilization or 0.92
-            return blocks_that_fit(geometry, memory, block_size, utilization=utilization)
-        return None
+            blocks = blocks_that_fit(geometry, memory, block_size, utilization=utilization)
+        else:
+            return None
+        if blocks > _MOST_BLOCKS:
+            raise KvtoolError(
+                f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
+                hint="leave the capacity out: the cache is then unlimited",
+            )
+        return blocks
 
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""

@@ -71,7 +71,7 @@ def volatile_finding(cause: Cause, rerun: Rerun, *, place: tuple[str, int, int],
         return None
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
-    values = f"{cause.distinct:,} values in {cause.requests + 1:,} requests"
+    values = f"{cause.distinct:,} values, in the way of {cause.requests:,} requests"
     where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
     claim = "stands in a segment declared stable" if declared else "stands before shared text"
     path, line, column = place
@@ -96,49 +96,37 @@ def volatile_finding(cause: Cause, rerun: Rerun, *, place: tuple[str, int, int],
     )
 
 
+_RUN = (
+    ("KV301", "evicted", "evicted before reuse", "raise --capacity; the reachable rate is that of an unlimited cache"),
+    (
+        "KV302",
+        "isolated",
+        "a cache salt keeps tenants from sharing this prefix",
+        "a decision about security, not about speed",
+    ),
+    (
+        "KV303",
+        "in_flight",
+        "requests of one prefix start together, before it is computed",
+        "send one request first",
+    ),
+)
+"""What a fate leads to: code, fate, message and fix."""
+
+
 def run_findings(groups: Iterable[GroupTotals], *, path: str, block_size: int) -> list[Finding]:
-    """What the run itself shows: evictions, salts, cold starts, prompts too short to share a block."""
+    """What the run itself shows: evictions, salts, cold starts, prefixes too short to fill a block."""
     findings: list[Finding] = []
     for group in groups:
-
-        def add(code: str, fate: str, message: str, fix: str, group: GroupTotals = group) -> None:
+        for code, fate, message, fix in _RUN:
             tokens = group.fates[fate]
             share = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
             if share >= _WORTH_TELLING:
                 findings.append(Finding(code, severity_of(share), group.name, path, 0, 0, message, tokens, fix))
-
-        add(
-            "KV301",
-            "evicted",
-            "evicted before reuse",
-            "raise --capacity; the reachable rate is that of an unlimited cache",
-        )
-        add(
-            "KV302",
-            "isolated",
-            "a cache salt keeps tenants from sharing this prefix",
-            "a decision about security, not about speed",
-        )
-        add(
-            "KV303",
-            "in_flight",
-            "requests of one prefix start together, before it is computed",
-            "send one request first",
-        )
         shared = group.common_prefix()
-        if group.requests > 1 and 0 < shared < block_size and not group.hit_tokens:
+        if group.requests > 1 and block_size <= 4 * shared < 4 * block_size and not group.hit_tokens:
             message = f"the shared prefix of {shared} tokens is shorter than a block of {block_size}"
-            findings.append(
-                Finding(
-                    "KV203",
-                    "info",
-                    group.name,
-                    path,
-                    0,
-                    0,
-                    message,
-                    shared * (group.requests - 1),
-                    "merge the stable parts at the front",
-                )
-            )
+            lost = shared * (group.requests - 1)
+            fix = "merge the stable parts at the front"
+            findings.append(Finding("KV203", "info", group.name, path, 0, 0, message, lost, fix))
     return findings

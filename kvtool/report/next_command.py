@@ -22,20 +22,39 @@ def with_flag(command: Sequence[str], flag: str, value: str | None) -> list[str]
 def shell_lines(command: Sequence[str], width: int, plain: bool, *, indent: int = 2) -> list[str]:
     """The command quoted for a shell; what does not fit a line goes on behind a backslash, which leaves the words whole."""
     lines = [" " * indent + command[0]]
-    for word in command[1:]:
-        shown = _quoted(word, plain)
+    for words in _with_values(command[1:]):
+        shown = " ".join(_quoted(word, plain) for word in words)
         if cell_width(lines[-1]) + 1 + cell_width(shown) + 2 <= width:
             lines[-1] += f" {shown}"
-            continue
-        lines[-1] += " \\"
-        margin = " " * (indent + 2)
-        while cell_width(margin + shown) + 2 > width and len(word) > 1:
-            cut = _fitting(word, width - len(margin) - 1, plain)
-            lines.append(margin + _quoted(word[:cut], plain) + "\\")
-            word, margin = word[cut:], ""  # a margin would part the word
-            shown = _quoted(word, plain)
-        lines.append(margin + shown)
+        elif indent + 2 + cell_width(shown) + 2 <= width:
+            lines[-1] += " \\"
+            lines.append(" " * (indent + 2) + shown)
+        else:
+            for word in words:
+                lines[-1] += " \\"
+                lines += _broken(word, width, plain, " " * (indent + 2))
     return lines
+
+
+def _with_values(words: Sequence[str]) -> list[list[str]]:
+    """Words that better stay on one line: a flag and what stands behind it."""
+    groups: list[list[str]] = []
+    for word in words:
+        if groups and len(groups[-1]) == 1 and groups[-1][0].startswith("-") and not word.startswith("-"):
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    return groups
+
+
+def _broken(word: str, width: int, plain: bool, margin: str) -> list[str]:
+    """A word on as many lines as it takes; only the first has a margin, as spaces would part the word."""
+    lines: list[str] = []
+    while cell_width(margin + _quoted(word, plain)) + 2 > width and len(word) > 1:
+        cut = _fitting(word, width - len(margin) - 1, plain)
+        lines.append(margin + _quoted(word[:cut], plain) + "\\")
+        word, margin = word[cut:], ""
+    return [*lines, margin + _quoted(word, plain)]
 
 
 def _quoted(word: str, plain: bool) -> str:

@@ -73,7 +73,7 @@ def _header(console: Console, profile: Profile, plain: bool) -> None:
         sanitize(str(config["input"]), ascii_only=plain),
         f"{config['rules']} rules, block {profile.block_size}",
         sanitize(str(config["tokenizer"] or "block hashes"), ascii_only=plain),
-        plural(profile.requests, "request"),
+        plural(profile.total.requests, "request"),
         f"seed {config['seed']}",
     ]
     for line in pack(shown, console.width, separator=" | " if plain else " · ", indent=2):
@@ -89,18 +89,18 @@ def _header(console: Console, profile: Profile, plain: bool) -> None:
 
 def _rates(console: Console, profile: Profile, plain: bool) -> None:
     total = next((gate for gate in profile.gates if gate.group is None), None)
-    meter = bar(profile.hit_rate, 30, plain, track=True) + "  " if console.width >= _BARS_FROM + 10 else ""
+    meter = bar(profile.total.hit_rate, 30, plain, track=True) + "  " if console.width >= _BARS_FROM + 10 else ""
     gate = f"gate >={percent(total.minimum)}  {_word(total, profile)}" if total is not None else ""
-    put(console, f"  {'Hit rate':<{_LABEL}}{percent(profile.hit_rate):>6}  {meter}{gate}".rstrip(), "bold")
-    gap = profile.reachable_rate - profile.hit_rate
+    put(console, f"  {'Hit rate':<{_LABEL}}{percent(profile.total.hit_rate):>6}  {meter}{gate}".rstrip(), "bold")
+    gap = profile.total.reachable_rate - profile.total.hit_rate
     more = f"{100 * gap:.1f} pts more than now" if gap > 0 else "no more than now"
-    rows = [("Reachable", percent(profile.reachable_rate), f"with an unlimited cache, these prompts: {more}")]
+    rows = [("Reachable", percent(profile.total.reachable_rate), f"with an unlimited cache, these prompts: {more}")]
     rerun = next((finding.rerun for finding in profile.findings if finding.rerun is not None), None)
     if rerun is not None:
         count = sum(finding.rerun is not None for finding in profile.findings)
         fixes = "the fix" if count == 1 else f"the {count} fixes"
         rows.append(("With fixes", percent(rerun.total_after), f"measured by running again with {fixes} below"))
-    rows.append(("Per request", percent(profile.mean_request_rate), "mean of the requests' own hit rates"))
+    rows.append(("Per request", percent(profile.total.mean_request_rate), "mean of the requests' own hit rates"))
     for label, value, text in rows:
         for line in fold(f"  {label:<{_LABEL}}{value:>6}  {text}", console.width, indent=_LABEL + 10):
             put(console, line)
@@ -131,8 +131,8 @@ def _times(console: Console, profile: Profile, plain: bool) -> None:
     if measured is not None and len(measured.on):
         share = measured.hit_tokens / measured.prompt_tokens
         text = (
-            f"measured: the first {len(measured.on):,} of {plural(profile.requests, 'request')} "
-            f"({percent(len(measured.on) / profile.requests)}; their hit rate {percent(share)}), one at a time, "
+            f"measured: the first {len(measured.on):,} of {plural(profile.total.requests, 'request')} "
+            f"({percent(len(measured.on) / profile.total.requests)}; their hit rate {percent(share)}), one at a time, "
             f"on the embedded model with random weights, {config['device']}"
         )
         _say(console, text, indent=4, style="dim")
@@ -160,7 +160,7 @@ def _fates(console: Console, profile: Profile, plain: bool) -> None:
         noted = max((len(notes.get(name, "")) + 2 for name in names if name in notes), default=0)
         size_of_bar = max(min(console.width - 4 - label - 4 - digits - 8 - noted, 30), 0)
     most = max(tokens)
-    heading = f"  Where prompt tokens went ({profile.prompt_tokens:,})"
+    heading = f"  Where prompt tokens went ({profile.total.prompt_tokens:,})"
     right = f"{'tokens':>{digits}}   share"
     before = 4 + label + 2 + (size_of_bar + 2 if size_of_bar else 0)
     put(console, heading + right.rjust(max(before + digits + 8 - cell_width(heading), len(right) + 2)), "bold")
@@ -207,7 +207,7 @@ def _alignment(console: Console, profile: Profile, plain: bool) -> None:
 
 
 def _memory(console: Console, profile: Profile) -> None:
-    saved = profile.hit_tokens * profile.bytes_per_block / profile.block_size
+    saved = profile.total.hit_tokens * profile.bytes_per_block / profile.block_size
     parts = [
         f"KV cache: {plural(profile.filled_blocks, 'block')} filled, {size(profile.filled_blocks * profile.bytes_per_block)}",
         f"{size(saved)} reused, not computed again",
@@ -351,7 +351,7 @@ def _next_flag(profile: Profile) -> tuple[str, str | None, str]:
     """A flag, its value, and what it is for."""
     if profile.fates.get("evicted") and profile.config["capacity_blocks"]:
         return "--capacity", str(2 * int(profile.config["capacity_blocks"])), "with twice the blocks"
-    floor = int(profile.hit_rate * 100) / 100
+    floor = int(profile.total.hit_rate * 100) / 100
     if not profile.gates and floor > 0:
         return "--min-hit-rate", f"{floor:.2f}", "fail a build whose hit rate falls below today's"
     return "--json", None, "every figure, for a program"

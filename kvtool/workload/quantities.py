@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION_PART = re.compile(rf"({_NUMBER}) ?(ms|min|s|m|h|d|w)(?![a-z])|({_NUMBER}) ?(ms|min|s|m|h|d|w)(?=[0-9])")

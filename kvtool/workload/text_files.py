@@ -34,7 +34,7 @@ def check_file(path: Path, *, shown: str, place: Place | None = None) -> None:
         if path.is_dir():
             raise KvtoolError(f"`{shown}` is a directory, not a file", place=place)
         if not path.exists():
-            raise KvtoolError(f"file `{shown}` does not exist", hint=_similar(path, shown), place=place)
+            raise KvtoolError(f"no such file `{shown}`", hint=_similar(path, shown), place=place)
         if not path.is_file():
             raise KvtoolError(f"`{shown}` is not a regular file", place=place)
     except (OSError, ValueError) as error:

@@ -31,8 +31,8 @@ def test_the_recorded_workloads_are_all_there() -> None:
 def small_case() -> Case:
     """Five usable blocks of two tokens, worked out by hand.
 
-    a = 1 2 3 | 7 8: blocks 1 and 2, both full when 7 is computed. b begins like a, hits block 1, takes 3. c needs four blocks of the
-    five: 4 and 5 are untouched, then what a and b left, tails first.
+    a = 1 2 3 | 7 8: blocks 1 and 2, both full when 7 is computed. b begins like a, hits block 1, takes 3. c needs four of the five
+    blocks: 3, which b left half full, the untouched 4 and 5, then the tail of a.
     """
     return {
         "case": "small",
@@ -135,7 +135,9 @@ FALSEHOODS: list[tuple[Callable[[Case], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("falsify", "difference"), FALSEHOODS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("falsify", "difference"), FALSEHOODS, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_one_false_expectation_differs(
     falsify: Callable[[Case], None], difference: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,9 +239,7 @@ def test_what_cannot_be_read_is_an_error(
     assert capsys.readouterr().err.startswith(f"error: {path}: {reason}")
 
 
-def test_a_folder_is_an_error_and_no_file_at_all_is_one_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_is_an_error_and_no_file_at_all_is_one_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert main([]) == 2
     assert main(["--help"]) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -45,7 +47,9 @@ def run_step(engine: Scheduler) -> Step:
 
 def rows(engine: Scheduler, steps: int) -> list[Row]:
     """What each of the next steps computes: request to (first token, number of tokens)."""
-    return [{item.request.id: (item.start, item.num_tokens) for item in run_step(engine).scheduled} for _ in range(steps)]
+    return [
+        {item.request.id: (item.start, item.num_tokens) for item in run_step(engine).scheduled} for _ in range(steps)
+    ]
 
 
 def test_a_prompt_then_one_token_at_a_time() -> None:
@@ -192,6 +196,28 @@ def test_by_priority_the_least_urgent_is_preempted_and_its_budget_is_given_to_ot
     assert low.outputs == high.outputs == [900, 901, 902, 903]
 
 
+def test_by_priority_a_victim_that_was_scheduled_makes_room_for_those_behind_it() -> None:
+    engine = scheduler(7, policy="priority")
+    engine.add(request("low", numbers(50, 8), outputs=4, priority=9))
+    run_step(engine)
+    engine.add(request("high", numbers(0, 8), outputs=4, priority=1))
+    engine.add(request("mid", numbers(20, 3), outputs=4, priority=2))
+    assert rows(engine, 1) == [{"low": (8, 1), "high": (0, 8), "mid": (0, 3)}]
+    assert engine.cache.num_free == 0
+    engine.config = replace(engine.config, max_num_batched_tokens=2)
+    # low takes one of two tokens; high needs a block and takes low's, so that there is a token for mid again.
+    assert rows(engine, 1) == [{"high": (8, 1), "mid": (3, 1)}]
+
+
+def test_by_priority_one_that_preempts_itself_does_not_hold_up_the_others() -> None:
+    engine = scheduler(5, policy="priority")
+    engine.add(request("low", numbers(50, 7), outputs=4, priority=9))
+    run_step(engine)
+    engine.add(request("high", numbers(0, 6), outputs=2, priority=1))
+    assert rows(engine, 2) == [{"low": (7, 1), "high": (0, 6)}, {"high": (6, 1)}]
+    assert engine.num_preemptions == 1
+
+
 def test_by_priority_the_urgent_are_admitted_first_and_equals_in_order_of_arrival() -> None:
     engine = scheduler(policy="priority", max_num_seqs=1)
     for name, priority, arrival in (("a", 5, 0.0), ("b", 1, 2.0), ("c", 1, 1.0), ("d", 5, 0.0)):
@@ -238,7 +264,12 @@ def test_reset_needs_an_idle_engine_or_preempts() -> None:
         ({"num_blocks": 3}, 8, 2, "the whole cache has 2"),
         ({"max_model_len": 8}, 8, 1, "prompt tokens"),
         ({}, 3, 0, "no output token"),
-        ({"num_blocks": 9, "max_num_batched_tokens": 8, "enable_chunked_prefill": False}, 6, 4, "chunked prefill is off"),
+        (
+            {"num_blocks": 9, "max_num_batched_tokens": 8, "enable_chunked_prefill": False},
+            6,
+            4,
+            "chunked prefill is off",
+        ),
     ],
 )
 def test_what_could_never_run_is_refused(options: dict[str, object], length: int, outputs: int, reason: str) -> None:
@@ -275,7 +306,7 @@ class RandomTraffic(RuleBasedStateMachine):
         watermark=st.sampled_from([0.0, 0.3]),
         max_model_len=st.sampled_from([13, 1 << 31]),
     )
-    def begin(  # noqa: PLR0913 - one for each option
+    def begin(
         self,
         num_blocks: int | None,
         budget: int,
@@ -310,9 +341,7 @@ class RandomTraffic(RuleBasedStateMachine):
         priority=st.integers(0, 2),
         skip=st.sampled_from([False, False, False, True]),
     )
-    def add(
-        self, start: list[int], end: list[int], outputs: int, salt: str | None, priority: int, skip: bool
-    ) -> None:
+    def add(self, start: list[int], end: list[int], outputs: int, salt: str | None, priority: int, skip: bool) -> None:
         new = request(
             str(len(self.accepted)),
             [*start, *end],

@@ -44,9 +44,9 @@ class Spec:
 tokens = st.integers(0, 1)
 specs = st.builds(
     Spec,
-    ids=st.tuples(st.sampled_from([(), (0,) * 4, (0,) * 8, (0, 0, 1, 1, 0)]), st.lists(tokens, min_size=1, max_size=7)).map(
-        lambda both: (*both[0], *both[1])
-    ),
+    ids=st.tuples(
+        st.sampled_from([(), (0,) * 4, (0,) * 8, (0, 0, 1, 1, 0)]), st.lists(tokens, min_size=1, max_size=7)
+    ).map(lambda both: (*both[0], *both[1])),
     outputs=st.lists(tokens, min_size=1, max_size=9).map(tuple) | st.integers(1, 5),
     salt=st.sampled_from([None, None, "s"]),
     skip=st.sampled_from([False, False, False, True]),

@@ -251,7 +251,7 @@ def test_files_that_are_no_text_are_refused(tmp_path: Path, data: bytes, message
 
 def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
     (tmp_path / "work.yaml").write_text(ONE_GROUP)
-    with pytest.raises(KvtoolError, match="does not exist") as caught:
+    with pytest.raises(KvtoolError, match="no such file") as caught:
         load_yaml_workload(str(tmp_path / "wrok.yaml"))
     assert "work.yaml" in str(caught.value.hint)
     with pytest.raises(KvtoolError, match="is a directory"):
@@ -302,7 +302,7 @@ groups:
         ("tools.json:2:2", "not JSON: Expecting value"),
         ("w.yaml:3:31", "`never` is not a format of dates"),
         ("w.yaml:4:29", "`yesterday` is not a date and time"),
-        ("w.yaml:5:16", "file `none.txt` does not exist"),
+        ("w.yaml:5:16", "no such file `none.txt`"),
         ("w.yaml:7:23", "the weights are all zero"),
         ("w.yaml:8:10", "the range begins at 5 and ends before it, at 1"),
         ("w.yaml:15:24", "`empty.md` is empty"),

@@ -1,0 +1,198 @@
+"""Which text is to blame for tokens that could have hit: its variable or line, and the place in the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvtool.accounting import Accountant, PassResult, Plan
+from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.findings import Finding, is_candidate
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.geometry import find_geometry
+from kvtool.engine.latency import LatencyModel, find_accelerator
+from kvtool.jobs import JobMaker
+from kvtool.profile import Demands, Profiler
+from kvtool.progress import Progress
+from kvtool.render import Renderer
+from kvtool.workload.logs import LogOptions, LogSource, locate
+from kvtool.workload.turn import Source
+from kvtool.workload.yaml_source import load_yaml_workload
+
+PLAN = Plan(EngineConfig(block_size=4), LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100")))
+RULES = "Always be kind and brief; never promise what you cannot do."
+
+
+def account(source: Source, renderer: Renderer) -> PassResult:
+    return Accountant(PLAN, JobMaker(renderer, seed=0), progress=Progress(None)).run(source)
+
+
+def findings(source: Source, renderer: Renderer) -> list[Finding]:
+    demands = Demands(measure_budget=0.0)
+    profiler = Profiler(source, renderer, PLAN, demands, progress=Progress(None), locate=locate, path="w")
+    return profiler.run().findings
+
+
+def causes_of(source: Source, renderer: Renderer, *, group: str = "bot") -> list[Cause]:
+    return account(source, renderer).causes.of_group(group)
+
+
+def workload(tmp_path: Path, system: str, *, variables: str = "  now: {datetime: 1m}", requests: int = 4) -> Source:
+    """A system message as a block, and the same question each time."""
+    block = "\n".join(f"          {line}" for line in system.split("\n"))
+    path = tmp_path / "w.yaml"
+    path.write_text(
+        f"version: 1\nvars:\n{variables}\ngroups:\n  - name: bot\n    requests: {requests}\n    messages:\n"
+        f"      - role: system\n        text: |\n{block}\n      - {{role: user, text: 'What is new?'}}\n"
+    )
+    return load_yaml_workload(str(path))
+
+
+def test_a_variable_in_a_message(tmp_path: Path, byte_renderer: Renderer) -> None:
+    result = account(workload(tmp_path, "You help.\nIt is {{ now }}.\n" + RULES), byte_renderer)
+    (cause,) = result.causes
+    assert cause.slot.variable == "now"
+    assert (cause.slot.path, cause.slot.line, cause.slot.column) == (str(tmp_path / "w.yaml"), 11, 17)
+    assert cause.kind.code == "KV101"
+    assert cause.requests == 3  # the first one had nothing to differ from
+    assert cause.distinct == 3
+    assert cause.excerpt[cause.value_start : cause.value_stop].startswith("20")
+    assert cause.excerpt.startswith("It is 20")
+    assert cause.blocked == result.ledger.fates()["blocked"]
+    # All that follows the differing minute is the same: at least the rules and the question, a token for each byte.
+    assert cause.blocked >= 3 * len(f".\n{RULES}\nuser:What is new?\n")
+    assert cause.first_token >= len("system:You help.\nIt is ")
+
+
+def test_its_finding_names_the_place_and_says_what_moving_gives(tmp_path: Path, byte_renderer: Renderer) -> None:
+    (finding,) = findings(workload(tmp_path, "You help.\nIt is {{ now }}.\n" + RULES, requests=12), byte_renderer)
+    assert (finding.code, finding.severity, finding.group) == ("KV101", "error", "bot")
+    assert (finding.path, finding.line, finding.column) == (str(tmp_path / "w.yaml"), 11, 17)
+    assert finding.in_source
+    assert finding.width == len("{{ now }}")
+    assert "`now`" in finding.message
+    assert finding.rerun is not None
+    assert finding.rerun.group_after > finding.rerun.group_before
+    assert RULES not in finding.message + finding.fix
+
+
+def test_each_of_two_variables_is_blamed_for_its_own_place(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """The request number stands first; the topic, further down, is behind it in every prompt and blocks nothing itself."""
+    variables = "  number: {counter: 100}\n  topic: {choice: [alpha, beta, gamma]}"
+    source = workload(tmp_path, "No. {{ number }}\n" + RULES + "\nOn {{ topic }}.\n" + RULES, variables=variables)
+    causes = causes_of(source, byte_renderer)
+    assert {cause.slot.variable for cause in causes} == {"number"}
+    assert causes[0].slot.line == 11
+    source = workload(tmp_path, RULES + "\nOn {{ topic }}.\n" + RULES, variables=variables, requests=9)
+    (cause,) = causes_of(source, byte_renderer)
+    assert (cause.slot.variable, cause.slot.line, cause.slot.column) == ("topic", 12, 14)
+
+
+def test_identical_prompts_have_no_cause(tmp_path: Path, byte_renderer: Renderer) -> None:
+    result = account(workload(tmp_path, "You help on 2025-03-01.\n" + RULES), byte_renderer)
+    assert list(result.causes) == []
+    assert "blocked" not in result.ledger.fates()
+
+
+def test_what_looks_volatile_but_does_not_vary_is_never_a_cause(tmp_path: Path, byte_renderer: Renderer) -> None:
+    constant = "Policy of 2024-01-01, id 123e4567-e89b-42d3-a456-426614174000, v1.2.3."
+    source = workload(tmp_path, f"{constant}\nIt is {{{{ now }}}}.\n{constant}\n{RULES}")
+    (cause,) = causes_of(source, byte_renderer)
+    assert (cause.slot.variable, cause.slot.line) == ("now", 11)
+
+
+def test_what_varies_at_the_end_blocks_nothing(tmp_path: Path, byte_renderer: Renderer) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(
+        "version: 1\nvars:\n  now: {datetime: 1m}\ngroups:\n  - name: bot\n    requests: 4\n    segments:\n"
+        f"      - text: '{RULES}'\n      - text: 'It is {{{{ now }}}}'\n"
+    )
+    assert causes_of(load_yaml_workload(str(path)), byte_renderer) == []
+
+
+def log_of(tmp_path: Path, contents: list[object]) -> Source:
+    path = tmp_path / "log.jsonl"
+    rows = [
+        {"messages": [{"role": "system", "content": content}, {"role": "user", "content": "What is new?"}]}
+        for content in contents
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return LogSource([str(path)], LogOptions())
+
+
+def stamp(number: int) -> str:
+    return f"2025-01-02T10:{number:02d}:05Z"
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_a_logged_timestamp(tmp_path: Path, byte_renderer: Renderer, parts: bool) -> None:
+    texts = [f"You help.\nToday is {stamp(number)}.\n{RULES}" for number in range(10, 18)]
+    contents: list[object] = [[{"type": "text", "text": text}] if parts else text for text in texts]
+    source = log_of(tmp_path, contents)
+    (cause,) = account(source, byte_renderer).causes
+    assert cause.slot.logged
+    assert cause.slot.part == "messages[0] (system)"
+    assert cause.slot.line_in_text == 1
+    assert cause.slot.content_part == (0 if parts else None)
+    assert cause.kind.key == "timestamp_iso"
+    assert (cause.requests, cause.distinct) == (7, 7)
+    assert cause.origin is not None
+    # The first prompt that differed is the log's second line; the column is that of the value in the JSON text.
+    row = (tmp_path / "log.jsonl").read_text().splitlines()[1]
+    assert locate(cause.origin, cause.offset) == (2, row.index(stamp(11)) + 1)
+    (finding,) = findings(source, byte_renderer)
+    assert (finding.line, finding.column) == (2, row.index(stamp(11)) + 1)
+    assert not finding.in_source
+    assert finding.rerun is not None
+    assert finding.rerun.group_after > finding.rerun.group_before + 0.3
+
+
+def test_a_value_of_two_kinds_is_counted_by_kind(tmp_path: Path, byte_renderer: Renderer) -> None:
+    ids = ["0f8b8cb4-1d5a-4c9e-9f0a-5c1f6a7b8c9d", "7a1d2f3e-5b6c-4d7e-8f90-a1b2c3d4e5f6"]
+    contents: list[object] = [f"Ref {value}\n{RULES}" for value in [stamp(1), ids[0], stamp(2), ids[1], stamp(3)]]
+    causes = causes_of(log_of(tmp_path, contents), byte_renderer, group="log")
+    assert {cause.slot.line_in_text for cause in causes} == {0}
+    assert sum(cause.requests for cause in causes) == 4
+    assert {cause.kind.key for cause in causes} >= {"timestamp_iso", "uuid"}
+
+
+def test_the_first_token_is_where_the_earliest_difference_was(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """The minutes 11, 12, 21, 13: the digit that differs is the second one, then the first one."""
+    contents: list[object] = [f"It is {stamp(number)}\n{RULES}" for number in (11, 12, 21, 13)]
+    (cause,) = account(log_of(tmp_path, contents), byte_renderer).causes
+    assert cause.first_token == len("system:It is 2025-01-02T10:")
+    assert (cause.requests, cause.distinct) == (3, 3)
+
+
+def test_a_cause_is_a_candidate_only_where_it_repeats_and_costs(tmp_path: Path, byte_renderer: Renderer) -> None:
+    twice: list[object] = [f"{stamp(number)}\n{RULES}" for number in (1, 2)]
+    result = account(log_of(tmp_path, twice), byte_renderer)
+    (group,) = result.ledger.totals()
+    (cause,) = result.causes
+    assert not is_candidate(cause, group)  # one difference is no pattern
+    assert findings(log_of(tmp_path, twice), byte_renderer) == []
+    result = account(log_of(tmp_path, [*twice, f"{stamp(3)}\n{RULES}"]), byte_renderer)
+    (group,) = result.ledger.totals()
+    (cause,) = result.causes
+    assert is_candidate(cause, group)
+    cause.blocked = group.prompt_tokens // 200
+    assert not is_candidate(cause, group)
+
+
+heads = st.lists(st.sampled_from(["Be kind.", "On 2024-01-01.", "v1.2.3", "id 42"]), max_size=3)
+
+
+@given(heads, st.sampled_from(["{{ now }}", "Time: {{ now }}!", "x{{ now }}y"]), st.integers(3, 6))
+def test_the_variable_is_found_wherever_it_stands(
+    tmp_path_factory: pytest.TempPathFactory, byte_renderer: Renderer, head: list[str], line: str, requests: int
+) -> None:
+    source = workload(tmp_path_factory.mktemp("w"), "\n".join([*head, line, RULES]), requests=requests)
+    (cause,) = causes_of(source, byte_renderer)
+    assert cause.slot.variable == "now"
+    assert cause.slot.line == 10 + len(head)
+    assert cause.slot.column == 11 + line.index("{{")
+    assert cause.requests == requests - 1
