@@ -202,7 +202,9 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         assert widest(text) <= width
         assert encoding != "ascii" or text.isascii()
         words = set(re.split(r"[\s();]+", text))
-        numbers = [f"{count:,}" for count in (profile.total.prompt_tokens, profile.total.requests, *profile.fates.values())]
+        numbers = [
+            f"{count:,}" for count in (profile.total.prompt_tokens, profile.total.requests, *profile.fates.values())
+        ]
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
         assert f"KV cache: {profile.filled_blocks:,} block" in text
         shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)[: len(profile.fates)]
