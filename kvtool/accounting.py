@@ -17,7 +17,7 @@ from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.latency import LatencyModel
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger import Entry, Ledger
@@ -40,6 +40,8 @@ class Plan:
     use_arrivals: bool = False
     seed: int = 0
     limit: int | None = None
+    skip_refused: bool = False
+    """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
 
     @property
     def one_at_a_time(self) -> bool:
@@ -143,7 +145,13 @@ class Accountant:
         return result
 
     def _begin(self, turn: Turn) -> Job | None:
-        job = self.maker.make(turn)
+        try:
+            job = self.maker.make(turn)
+        except MessageRefusedError as error:
+            if not self.plan.skip_refused:
+                raise
+            self._refuse(f"{error.place}: {error.message}" if error.place else error.message)
+            return None
         if job.unit not in (1, self.plan.engine.block_size):
             raise KvtoolError(
                 f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
@@ -153,8 +161,7 @@ class Accountant:
             try:
                 self.engine.scheduler.check_fits(job.request)
             except EngineError as error:
-                self.result.refused += 1
-                self.result.first_refusal = self.result.first_refusal or error.message
+                self._refuse(error.message)
                 return None
         if job.prompt is not None and job.prompt.text is not None:
             self.result.has_text = True
@@ -173,6 +180,10 @@ class Accountant:
                 self.result.causes.add(turn.group, job.prompt, entry.gap)
             self._entries[id(job)] = entry
         return job
+
+    def _refuse(self, reason: str) -> None:
+        self.result.refused += 1
+        self.result.first_refusal = self.result.first_refusal or reason
 
     def _execute(self, job: Job) -> None:
         account(self.engine.scheduler, job.request)

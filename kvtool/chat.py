@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from kvtool.errors import KvtoolError, Place
+from kvtool.errors import KvtoolError, MessageRefusedError, Place
 from kvtool.jinja import TracedTemplate, compile_template
 from kvtool.text import Origin, Traced
 from kvtool.tokenize import Tokenizer
@@ -103,7 +103,7 @@ class ChatTemplate:
             except KvtoolError as first:
                 role = messages[count - 1].get("role")
                 reason = first.message.removeprefix("template: ")
-                return KvtoolError(
+                return MessageRefusedError(
                     f"the chat template {self.name} refuses message {count - 1} (role {role!r}): {reason}",
                     hint=f"the template fails at {first.place}" if first.place else first.hint,
                     place=_place_of(messages[count - 1]) or first.place,

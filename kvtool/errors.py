@@ -42,6 +42,10 @@ class NotAvailableError(KvtoolError):
         super().__init__(message, hint=hint, exit_code=EXIT_NOT_AVAILABLE)
 
 
+class MessageRefusedError(KvtoolError):
+    """The chat template does not take a message of a request; the other requests are none the worse for it."""
+
+
 class ProblemsError(KvtoolError):
     """Several mistakes found in one pass over the input, in the order of their places."""
 

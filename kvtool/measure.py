@@ -17,6 +17,7 @@ from kvtool.engine.model import Decoder
 from kvtool.engine.model_config import ModelConfig
 from kvtool.engine.model_runner import ModelRunner
 from kvtool.engine.request import Request
+from kvtool.errors import MessageRefusedError
 from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.progress import Progress
@@ -106,7 +107,10 @@ class Measurement:
         if turn.hashed is not None:
             self.result.reason = "the trace has block hashes, no tokens"
             raise _BudgetSpent
-        job = self._maker.make(turn)
+        try:
+            job = self._maker.make(turn)
+        except MessageRefusedError:
+            return None  # the accounting has counted it, or ended with it
         request = job.request
         try:
             self._on.scheduler.check_fits(request)

@@ -10,14 +10,21 @@ import numpy as np
 
 from kvtool.accounting import Accountant, PassResult, Plan, RequestRow
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.findings import Finding, Rerun, is_candidate, run_findings, volatile_finding
+from kvtool.diagnose.findings import (
+    Finding,
+    Rerun,
+    is_candidate,
+    is_declared_stable,
+    run_findings,
+    volatile_finding,
+)
 from kvtool.errors import KvtoolError
 from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import JobMaker
 from kvtool.ledger import GroupTotals, Totals
 from kvtool.progress import Progress
 from kvtool.render import Renderer
-from kvtool.rewrite.move import movers
+from kvtool.rewrite.move import destination, movers
 from kvtool.text import Origin
 from kvtool.workload.turn import Source, Turn
 
@@ -26,6 +33,13 @@ if TYPE_CHECKING:
 
 Locate = Callable[[Origin, int], tuple[int, int]]
 QUANTILES = (0.5, 0.9, 0.99)
+
+_MOST_FIXES = 4
+"""Volatile lines of a group that are moved together at most; each takes one more pass."""
+_NEXT_FIX = 0.05
+"""Share of a group's prompt tokens that the next line must block to be worth another pass."""
+_MORE = 0.005
+"""By how much a hit rate must rise for one more fix to be asked of anybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,12 @@ class Demands:
     per_request: bool = False
 
 
+def _worth_keeping(rates: Sequence[float]) -> int:
+    """How many fixes to keep, of hit rates with the first 0, 1, … of them: the fewest that come close to the best."""
+    best = max(rates)
+    return 0 if best <= rates[0] else next(n for n, rate in enumerate(rates) if n and rate >= best - _MORE)
+
+
 class Profiler:
     """Runs the passes over one source and puts their results together."""
 
@@ -123,7 +143,9 @@ class Profiler:
         progress: Progress,
         locate: Locate,
         path: str,
+        count_skipped: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`count_skipped` tells how many bad lines the last pass over the source left out."""
         self.source = source
         self.renderer = renderer
         self.plan = plan
@@ -131,6 +153,7 @@ class Profiler:
         self.progress = progress
         self.locate = locate
         self.path = path
+        self.count_skipped = count_skipped
 
     def _account(
         self,
@@ -149,7 +172,7 @@ class Profiler:
             maker,
             progress=self.progress,
             explain=explain,
-            per_request=explain and self.demands.per_request,
+            per_request=transform is None and explain and self.demands.per_request,
             unlimited_hits=unlimited_hits,
             keep_hits=keep_hits,
         )
@@ -167,6 +190,7 @@ class Profiler:
                 raise KeyboardInterrupt  # there is nothing to show yet
             unlimited = first.hits
         result = self._account("accounting", plan, explain=True, unlimited_hits=unlimited)
+        skipped = self.count_skipped()
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
@@ -212,34 +236,86 @@ class Profiler:
             rows=result.rows if self.demands.per_request else None,
             refused=result.refused,
             first_refusal=result.first_refusal,
+            skipped_lines=skipped,
             partial=result.partial,
         )
         profile.gates = self._gates(profile)
         return profile
 
     def _advise(self, result: PassResult) -> list[Finding]:
-        """Move the costliest slot of each group behind the shared text, run again, and tell what that gave."""
+        """Move the costliest slot of each group behind the shared text and run again; then what is in the way next, too.
+
+        One fix alone often gives nothing, as the next volatile line stands right behind it. Kept is what won.
+        """
         groups = {group.name: group for group in result.ledger.totals()}
-        chosen: list[Cause] = []
-        for name, group in groups.items():
-            candidates = [cause for cause in result.causes.of_group(name) if is_candidate(cause, group)]
-            chosen += candidates[:1]
-        if not chosen:
-            return []
-        again = self._account("trying the fix", self.plan, transform=movers(chosen))
-        if again.partial:
-            result.partial = True
-            return []
-        after = {group.name: group for group in again.ledger.totals()}
+        chains: dict[str, list[Cause]] = {}
+        rates = {name: [group.hit_rate] for name, group in groups.items()}  # with the first 0, 1, … causes moved
+        last = result
+        for round_ in range(_MOST_FIXES):
+            found = {name: self._next_cause(last, group, chains.get(name, [])) for name, group in groups.items()}
+            if not any(found.values()):
+                break
+            for name, cause in found.items():
+                if cause is not None:
+                    chains.setdefault(name, []).append(cause)
+            last = self._moved(chains, explain=round_ + 1 < _MOST_FIXES)
+            if last.partial:
+                result.partial = True
+                return []
+            for group in last.ledger.totals():
+                if found.get(group.name) is not None:
+                    rates[group.name].append(group.hit_rate)
+        kept = {name: chain[: _worth_keeping(rates[name])] for name, chain in chains.items()}
+        for name, chain in chains.items():
+            if not kept[name] and is_declared_stable(chain[0]):
+                kept[name] = chain[:1]  # told whether or not moving it wins anything
+        kept = {name: chain for name, chain in kept.items() if chain}
+        if kept and kept != chains:
+            last = self._moved(kept, explain=False)
+            if last.partial:
+                result.partial = True
+                return []
+        return self._volatile_findings(groups, kept, last)
+
+    def _moved(self, chains: dict[str, list[Cause]], *, explain: bool) -> PassResult:
+        causes = [cause for chain in chains.values() for cause in chain]
+        return self._account("trying the fix", self.plan, explain=explain, transform=movers(causes))
+
+    @staticmethod
+    def _next_cause(result: PassResult, group: GroupTotals, chain: list[Cause]) -> Cause | None:
+        """The costliest cause that is left; behind the first one it must be worth an error."""
+        seen = [cause.slot for cause in chain]
+        least = _NEXT_FIX if chain else 0.0
+        for cause in result.causes.of_group(group.name):
+            if is_candidate(cause, group) and cause.slot not in seen and cause.blocked >= least * group.prompt_tokens:
+                return cause
+        return None
+
+    def _volatile_findings(
+        self, groups: dict[str, GroupTotals], kept: dict[str, list[Cause]], moved: PassResult
+    ) -> list[Finding]:
+        after = {group.name: group for group in moved.ledger.totals()}
         before_all, after_all = Totals.of(groups.values()).hit_rate, Totals.of(after.values()).hit_rate
         findings = []
-        for cause in chosen:
-            if cause.group not in after:
+        for name, chain in kept.items():
+            if name not in after:
                 continue
-            rerun = Rerun(groups[cause.group].hit_rate, after[cause.group].hit_rate, before_all, after_all)
-            finding = volatile_finding(cause, rerun, place=self._place(cause), block_size=self.plan.engine.block_size)
-            if finding is not None:
-                findings.append(finding)
+            rerun = Rerun(groups[name].hit_rate, after[name].hit_rate, before_all, after_all)
+            lost = chain[0].blocked
+            for number, cause in enumerate(chain):
+                lost = min(lost, cause.blocked)  # they stand in the way of the same tokens, one behind the other
+                finding = volatile_finding(
+                    cause,
+                    rerun,
+                    tokens_lost=lost,
+                    place=self._place(cause),
+                    block_size=self.plan.engine.block_size,
+                    number=number,
+                    together=len(chain),
+                    destination=destination(cause.slot),
+                )
+                if finding is not None:
+                    findings.append(finding)
         return findings
 
     def _place(self, cause: Cause) -> tuple[str, int, int]:

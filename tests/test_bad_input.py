@@ -267,6 +267,36 @@ def test_bad_lines_are_skipped_and_counted_where_asked_for(folder: Path, bytes_j
     assert (totals["skipped_lines"], totals["requests"]) == (3, 2)
 
 
+def test_bad_lines_are_counted_by_a_pass_that_reads_them_all(folder: Path, bytes_json: str, capsys: Capture) -> None:
+    """The measurement ends before the bad line, and the workload file imports a log."""
+    rows = [json.dumps({"prompt": f"{number} " + "a text that is long. " * 40}) for number in range(3)]
+    (folder / "late.jsonl").write_text("\n".join([*rows, "not json"]) + "\n", encoding="utf-8")
+    (folder / "imports.yaml").write_text(GROUPS + "  - {name: g, import: {jsonl: late.jsonl, on_bad_line: skip}}\n")
+    (folder / "flagged.yaml").write_text(GROUPS + "  - {name: g, import: {jsonl: late.jsonl}}\n")
+    late = ["profile", "late.jsonl", "--on-bad-line", "skip", "--measure-budget", "0.01"]
+    flagged = ["profile", "flagged.yaml", "--dry-run", "--on-bad-line", "skip"]  # what the error proposes
+    for arguments in (late, ["profile", "imports.yaml", "--dry-run"], flagged):
+        assert run([*arguments, "-t", bytes_json, "--json"]) == 0
+        totals = json.loads(capsys.readouterr().out)["totals"]
+        assert (totals["skipped_lines"], totals["requests"]) == (1, 3)
+
+
+def test_a_message_that_the_chat_template_refuses_is_left_out_too(
+    folder: Path, bytes_json: str, capsys: Capture
+) -> None:
+    rows = [{"messages": [{"role": role, "content": "hello"}]} for role in ("user", "alien", "user")]
+    (folder / "roles.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    arguments = ["profile", "roles.jsonl", "--dry-run", "-t", bytes_json]
+    assert run(arguments) == 2
+    assert "roles.jsonl:2:1: the chat template" in capsys.readouterr().err
+    assert run([*arguments, "--on-bad-line", "skip"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "1 request refused and left out; the first: roles.jsonl:2:1: the chat template" in out
+    assert run([*arguments, "--on-bad-line", "skip", "--json"]) == 0
+    totals = json.loads(capsys.readouterr().out)["totals"]
+    assert (totals["refused_requests"], totals["requests"]) == (1, 2)
+
+
 # Text that would harm a terminal
 
 

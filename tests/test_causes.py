@@ -92,6 +92,52 @@ def test_each_of_two_variables_is_blamed_for_its_own_place(tmp_path: Path, byte_
     assert (cause.slot.variable, cause.slot.line, cause.slot.column) == ("topic", 12, 14)
 
 
+def test_two_volatile_lines_are_moved_together(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """One behind the other: to move the first one alone gives nothing."""
+    variables = "  now: {datetime: 1m}\n  trace: {uuid: 4}"
+    rules = "\n".join([RULES] * 4)
+    source = workload(tmp_path, "{{ now }}\n{{ trace }}\n" + rules, variables=variables, requests=12)
+    first, second = findings(source, byte_renderer)
+    assert [(found.code, found.line) for found in (first, second)] == [("KV101", 11), ("KV102", 12)]
+    assert first.tokens_lost >= second.tokens_lost > 11 * len(rules)
+    assert first.rerun == second.rerun is not None
+    assert first.rerun.group_after > 0.7 > 0.1 > first.rerun.group_before
+    for found in (first, second):
+        assert "(2 moves together)" in found.fix
+    assert ("next, once the line above is moved" in first.message, "next" in second.message) == (False, True)
+
+
+def test_two_volatile_lines_of_a_log(tmp_path: Path, byte_renderer: Renderer) -> None:
+    rules = "\n".join([RULES] * 4)
+    ids = [f"7a1d2f3e-5b6c-4d7e-8f90-{number * 7919:012x}" for number in range(8)]
+    contents: list[object] = [f"Now: {stamp(number)}\nId: {ids[number]}\n{rules}" for number in range(8)]
+    found = findings(log_of(tmp_path, contents), byte_renderer)
+    assert [each.code for each in found] == ["KV101", "KV102"]
+    assert found[0].rerun is not None
+    assert found[0].rerun.group_after > 0.7
+
+
+def test_what_a_user_asked_is_not_moved_into_another_message(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """The question of each conversation has a number in it, and the answers to it are the same."""
+    path = tmp_path / "log.jsonl"
+    rows = [
+        {
+            "messages": [
+                {"role": "system", "content": RULES},
+                {"role": "user", "content": f"Is order {number} on its way to the right address?"},
+                {"role": "assistant", "content": "Let me see. " * 9},
+                {"role": "tool", "content": "It is. " * 9},
+                {"role": "assistant", "content": "Yes."},
+            ]
+        }
+        for number in range(1000, 1012)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = LogSource([str(path)], LogOptions())
+    assert account(source, byte_renderer).ledger.fates()["blocked"] > 0
+    assert findings(source, byte_renderer) == []
+
+
 def test_identical_prompts_have_no_cause(tmp_path: Path, byte_renderer: Renderer) -> None:
     result = account(workload(tmp_path, "You help on 2025-03-01.\n" + RULES), byte_renderer)
     assert list(result.causes) == []

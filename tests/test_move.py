@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvtool.diagnose.causes import Cause, Slot
 from kvtool.diagnose.classify import OTHER
-from kvtool.rewrite.move import LONG_LINE, move_to_end, movers
+from kvtool.rewrite.move import LONG_LINE, destination, move_to_end, movers
 from kvtool.text import Origin, Traced, concat
 from kvtool.workload.plain import read_prompt
 from kvtool.workload.turn import Turn
@@ -276,6 +276,39 @@ def test_the_part_of_a_logged_message() -> None:
     assert after.messages is not None
     assert [part["text"] for part in after.messages[0]["content"]] == [f"Top.\n{STAMP}", "Two.\nEnd."]
     assert after.messages[1]["content"] == f"Hm?\n{STAMP}"
+
+
+def test_two_lines_of_one_message_go_together() -> None:
+    other = "Ref 7a1d2f3e-5b6c-4d7e-8f90-a1b2c3d4e5f6"
+    turn = logged(f"{STAMP}\nYou help.\n{other}\nBe brief.", "Hm?")
+    for slots in ((log_slot(0, 0), log_slot(0, 2, "uuid")), (log_slot(0, 2, "uuid"), log_slot(0, 0))):
+        after = move_to_end(turn, *slots)
+        assert after.messages is not None
+        assert [message["content"] for message in after.messages] == ["You help.\nBe brief.", f"Hm?\n{STAMP}\n{other}"]
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_what_was_said_stays_in_its_message(role: str) -> None:
+    content = concat([value("10:31"), literal("\nRead this.")])
+    messages = [{"role": role, "content": content}, {"role": "assistant", "content": "Yes."}]
+    after = moved(Turn("g", messages=[*messages, {"role": "user", "content": "Now?"}]))
+    assert after.messages is not None
+    assert [message["content"] for message in after.messages] == ["Read this.\n10:31", "Yes.", "Now?"]
+
+
+@pytest.mark.parametrize(
+    ("part", "where"),
+    [
+        ("messages[0] (system)", "the end of the last message"),
+        ("system", "the end of the last message"),
+        ("messages[3] (user)", "the end of its message"),
+        ("messages[3] (tool)", "the end of its message"),
+        ("prompt", "the end of the prompt"),
+        ("rules", "the end of the prompt"),
+    ],
+)
+def test_the_place_that_it_goes_to_has_a_name(part: str, where: str) -> None:
+    assert destination(Slot(FILE, 1, 1, part=part)) == where
 
 
 def test_movers_change_the_groups_of_their_causes_only() -> None:

@@ -113,11 +113,19 @@ def run_profile(arguments: ProfileArguments) -> int:
     )
     name = arguments.inputs[0] if len(arguments.inputs) == 1 else f"{len(arguments.inputs)} files"
     with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
-        profiler = Profiler(source, renderer, setup.plan, demands, progress=progress, locate=locate, path=name)
+        profiler = Profiler(
+            source,
+            renderer,
+            setup.plan,
+            demands,
+            progress=progress,
+            locate=locate,
+            path=name,
+            count_skipped=lambda: source.skipped,
+        )
         profile = profiler.run()
     profile.config = setup.describe(name, renderer)
     profile.notes = setup.notes()
-    profile.skipped_lines = source.skipped if isinstance(source, LogSource) else 0
     try:
         _print(profile, arguments)
         sys.stdout.flush()
@@ -191,6 +199,7 @@ class _Setup:
             use_arrivals=self.use_arrivals,
             seed=seed,
             limit=arguments.requests,
+            skip_refused=arguments.on_bad_line == "skip",
         )
 
     def _block_size(self, asked: EngineOptions, source: YamlSource | LogSource) -> int:

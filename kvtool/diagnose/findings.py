@@ -54,8 +54,16 @@ def is_candidate(cause: Cause, group: GroupTotals) -> bool:
     """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote."""
     if cause.requests < 2 or cause.blocked < _WORTH_TELLING * group.prompt_tokens or cause.distinct < 2:
         return False
-    named = cause.slot.variable is not None or cause.kind is not OTHER
-    return named or not cause.slot.part.endswith("(user)")
+    slot = cause.slot
+    if slot.logged:  # only what has a name can be found again in a log, and a recorded answer cannot be rewritten
+        return cause.kind is not OTHER and not slot.part.endswith("(assistant)")
+    named = slot.variable is not None or cause.kind is not OTHER
+    return named or not slot.part.endswith("(user)")
+
+
+def is_declared_stable(cause: Cause) -> bool:
+    """Whether the author said that this text does not vary."""
+    return cause.origin is not None and cause.origin.stable is True
 
 
 def severity_of(points: float) -> Severity:
@@ -63,10 +71,23 @@ def severity_of(points: float) -> Severity:
     return "error" if points >= _ERROR_POINTS else "warning" if points >= _WARNING_POINTS else "info"
 
 
-def volatile_finding(cause: Cause, rerun: Rerun, *, place: tuple[str, int, int], block_size: int) -> Finding | None:
-    """The finding of a cause whose line was moved to the end in a rerun; None where that won nothing."""
+def volatile_finding(
+    cause: Cause,
+    rerun: Rerun,
+    *,
+    place: tuple[str, int, int],
+    block_size: int,
+    tokens_lost: int,
+    number: int = 0,
+    together: int = 1,
+    destination: str = "the end of the prompt",
+) -> Finding | None:
+    """The finding of a cause whose line was moved to the end in a rerun; None where that won nothing.
+
+    It was cause `number` (from 0) of `together` that were moved in that rerun, each found with those before it moved.
+    """
     gain = rerun.group_after - rerun.group_before
-    declared = cause.origin is not None and cause.origin.stable is True
+    declared = is_declared_stable(cause)
     if gain <= 0 and not declared:
         return None
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
@@ -74,6 +95,7 @@ def volatile_finding(cause: Cause, rerun: Rerun, *, place: tuple[str, int, int],
     values = f"{cause.distinct:,} values, in the way of {cause.requests:,} requests"
     where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
     claim = "stands in a segment declared stable" if declared else "stands before shared text"
+    behind = " next, once the line above is moved" if number == 1 else " next, once the lines above are moved"
     path, line, column = place
     return Finding(
         code="KV103" if declared else cause.kind.code,
@@ -82,9 +104,10 @@ def volatile_finding(cause: Cause, rerun: Rerun, *, place: tuple[str, int, int],
         path=path,
         line=line,
         column=column,
-        message=f"{subject} {claim}: {values}, first at {where}",
-        tokens_lost=cause.blocked,
-        fix="move its line behind the shared text, to the end of the last message",
+        message=f"{subject} {claim}{behind if number else ''}: {values}, first at {where}",
+        tokens_lost=tokens_lost,
+        fix=f"move its line behind the shared text, to {destination}"
+        + (f" ({together} moves together)" if together > 1 else ""),
         rerun=rerun,
         excerpt=cause.excerpt,
         excerpt_start=cause.value_start,

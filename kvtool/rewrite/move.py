@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.causes import Cause, Slot, content_part
@@ -15,47 +15,66 @@ LONG_LINE = 240
 """Characters beyond which only the sentence around the value is moved, not its whole line."""
 
 _LONGEST_LINE = 1 << 16
+_SAID_THERE = ("user", "tool")
 _SENTENCE_END = re.compile(r"[.!?]\s+")
 
 
 def movers(causes: Iterable[Cause]) -> Callable[[Turn], Turn]:
-    """A transformation that moves, in each cause's group, the line of its slot to the end of the prompt's last message."""
-    slots = {cause.group: cause.slot for cause in causes}
+    """A transformation that moves, in each cause's group, the lines of its slots to the end."""
+    slots: dict[str, list[Slot]] = {}
+    for cause in causes:
+        slots.setdefault(cause.group, []).append(cause.slot)
 
     def transform(turn: Turn) -> Turn:
-        slot = slots.get(turn.group)
-        return turn if slot is None else move_to_end(turn, slot)
+        return move_to_end(turn, *slots.get(turn.group, ()))
 
     return transform
 
 
-def move_to_end(turn: Turn, slot: Slot) -> Turn:
-    """The turn with the slot's lines at its end; the turn itself where the slot does not occur."""
+def move_to_end(turn: Turn, *slots: Slot) -> Turn:
+    """The turn with the slots' lines at the end of its last message; the turn itself where they do not occur.
+
+    What a user or a tool said stays in the message in which it was said, and goes to the end of that.
+    """
     if turn.text is not None:
-        rest, moved = _take(turn.text, slot)
+        rest, moved = _take(turn.text, slots)
         return replace(turn, text=_with_lines(rest, moved)) if moved else turn
-    if not turn.messages:
+    messages = [dict(message) for message in turn.messages or ()]
+    lines: list[Traced] = []
+    changed = False
+    for message in messages:
+        moved = _take_from_message(message, slots)
+        changed = changed or bool(moved)
+        if moved and message.get("role") in _SAID_THERE:
+            _append(message, moved)
+        else:
+            lines += moved
+    if not changed:
         return turn
-    messages = [dict(message) for message in turn.messages]
-    moved = [line for message in messages for line in _take_from_message(message, slot)]
-    if not moved:
-        return turn
-    target = next((message for message in reversed(messages) if message.get("role") in ("user", "tool")), messages[-1])
-    _append(target, moved)
+    if lines:
+        _append(next((each for each in reversed(messages) if each.get("role") in _SAID_THERE), messages[-1]), lines)
     return replace(turn, messages=messages)
 
 
-def _take_from_message(message: Message, slot: Slot) -> list[Traced]:
+def destination(slot: Slot) -> str:
+    """In words, where `move_to_end` brings the slot's line."""
+    if slot.part.endswith(tuple(f"({role})" for role in _SAID_THERE)):
+        return "the end of its message"
+    in_message = slot.part == "system" or slot.part.endswith(")")
+    return "the end of the last message" if in_message else "the end of the prompt"
+
+
+def _take_from_message(message: Message, slots: Sequence[Slot]) -> list[Traced]:
     content = message.get("content")
     if isinstance(content, str):
-        message["content"], moved = _take(content, slot)
+        message["content"], moved = _take(content, slots)
         return moved
     moved = []
     if isinstance(content, list):
         parts = [dict(part) if isinstance(part, dict) else part for part in content]
         for part in parts:
             if isinstance(part, dict) and isinstance(part.get("text"), str):
-                part["text"], taken = _take(part["text"], slot)
+                part["text"], taken = _take(part["text"], slots)
                 moved += taken
         message["content"] = parts
     return moved
@@ -77,11 +96,11 @@ def _with_lines(text: str, lines: list[Traced]) -> Traced:
     return concat([text, gap, Traced("\n").join(lines)])
 
 
-def _take(text: str, slot: Slot) -> tuple[Traced, list[Traced]]:
-    """The text without the slot's lines, and those lines."""
+def _take(text: str, slots: Sequence[Slot]) -> tuple[Traced, list[Traced]]:
+    """The text without the slots' lines, and those lines."""
     traced = Traced(text)
     units: list[tuple[int, int]] = []
-    for start, stop in _places(traced, slot):
+    for start, stop in sorted(place for slot in slots for place in _places(traced, slot)):
         low, high = _unit(traced, start, stop)
         if units and low < units[-1][1]:
             units[-1] = units[-1][0], max(high, units[-1][1])

@@ -52,6 +52,10 @@ class Problem(NamedTuple):
 def check(data: Data) -> Iterator[Problem]:
     """Every problem of every check."""
     yield from _variables(data.get("vars"), ("vars",))
+    engine = data.get("engine")
+    if isinstance(engine, dict) and "capacity" in engine and "gpu_memory" in engine:
+        message = "`capacity` and `gpu_memory` both say how large the cache is"
+        yield Problem(("engine", "gpu_memory"), message, "keep one of them", True)
     groups = data.get("groups")
     yield from _unique_names(groups)
     for number, group in enumerate(groups if isinstance(groups, list) else []):

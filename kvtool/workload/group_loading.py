@@ -12,7 +12,7 @@ from kvtool.workload.draws import Key
 from kvtool.workload.fields import Tools
 from kvtool.workload.groups import Common, Content, GenerateGroup, GroupSource, ImportGroup, PromptGroup, SessionGroup
 from kvtool.workload.loading import Loading
-from kvtool.workload.logs import LogOptions, LogSource
+from kvtool.workload.logs import LogOptions, LogSource, OnBadLine
 from kvtool.workload.schema import Group, Import, TextSource, Workload
 from kvtool.workload.texts import Template, Texts, find_files, load_template, load_texts
 from kvtool.workload.variables import Drawn, Moment, Values, load_variables
@@ -22,8 +22,18 @@ from kvtool.workload.yaml_nodes import Path
 class GroupLoader:
     """Makes the sources of a workload's groups; mistakes are noted in `loading`."""
 
-    def __init__(self, loading: Loading, spec: Workload, shared: Mapping[str, Drawn], *, untimed: float | None) -> None:
+    def __init__(
+        self,
+        loading: Loading,
+        spec: Workload,
+        shared: Mapping[str, Drawn],
+        *,
+        untimed: float | None,
+        on_bad_line: OnBadLine = "error",
+    ) -> None:
+        """`on_bad_line` is for imported logs of which the workload does not say it."""
         self._loading = loading
+        self._on_bad_line = on_bad_line
         self._shared = shared
         self._untimed = untimed
         self._tools = self._load_tools(spec.tools, ("tools",))
@@ -112,7 +122,7 @@ class GroupLoader:
         )
         paths = [self._loading.resolve(name) for name in find_files(pattern, self._loading, (*at, kind))]
         options = LogOptions(
-            on_bad_line=spec.on_bad_line or "error",
+            on_bad_line=spec.on_bad_line or self._on_bad_line,
             trace_block_size=spec.block_size or LogOptions.trace_block_size,
             limit=spec.limit,
             format=spec.format or {"txt": "text", "mooncake": "mooncake"}.get(kind),

@@ -10,10 +10,11 @@ from typing import Protocol
 from kvtool.text import Origin, Traced, concat
 from kvtool.workload.arrivals import arrival_times
 from kvtool.workload.generate import generated
+from kvtool.workload.logs import LogSource
 from kvtool.workload.schema import DEFAULT_SESSION_OUTPUT, Generate, Group, MessagePart, Sessions
 from kvtool.workload.sessions import Interleaved, Session
 from kvtool.workload.texts import Template, Texts
-from kvtool.workload.turn import Conversation, Message, Output, Recorded, Source, Turn
+from kvtool.workload.turn import Conversation, Message, Output, Recorded, Turn
 from kvtool.workload.variables import Moment, Values
 
 Timed = tuple[float, Conversation]
@@ -222,11 +223,16 @@ class GenerateGroup:
 class ImportGroup:
     """Conversations of logs, in this group and with its tenant."""
 
-    def __init__(self, common: Common, source: Source) -> None:
+    def __init__(self, common: Common, source: LogSource) -> None:
         self.name = common.spec.name
         self.requests: int | None = None
         self._common = common
         self._source = source
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines that the last pass left out."""
+        return self._source.skipped
 
     def timed(self) -> Iterator[Timed]:
         for number, conversation in enumerate(islice(self._source.conversations(), self._common.spec.limit)):

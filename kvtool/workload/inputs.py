@@ -21,7 +21,7 @@ def open_inputs(paths: Sequence[str], options: LogOptions, *, seed: int | None) 
             f"{workloads[0]} is a workload file; it is profiled alone", hint="put logs into it with `import:`"
         )
     if workloads:
-        return load_yaml_workload(workloads[0], seed=seed)
+        return load_yaml_workload(workloads[0], seed=seed, on_bad_line=options.on_bad_line)
     return LogSource(paths, options, group=_grouping(paths))
 
 

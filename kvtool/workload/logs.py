@@ -24,6 +24,8 @@ from kvtool.workload.record import Dialogue, RecordError, Turns, Where
 from kvtool.workload.records import TEXT_FORMAT, RecordFormat, format_named, read_record
 from kvtool.workload.turn import Conversation, Message, Output, Recorded, Turn
 
+OnBadLine = Literal["error", "skip"]
+
 STDIN = "-"
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 _MAX_EXCERPT_COLUMN = 2000
@@ -34,7 +36,7 @@ _EXCERPT_TAIL = 120
 class LogOptions:
     """How to read logs. `limit` counts requests; `format` None finds out the format of each record."""
 
-    on_bad_line: Literal["error", "skip"] = "error"
+    on_bad_line: OnBadLine = "error"
     trace_block_size: int = 512
     limit: int | None = None
     format: str | None = None

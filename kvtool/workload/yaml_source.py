@@ -10,8 +10,9 @@ from pathlib import Path as FilePath
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.group_loading import GroupLoader
-from kvtool.workload.groups import GroupSource
+from kvtool.workload.groups import GroupSource, ImportGroup
 from kvtool.workload.loading import Loading
+from kvtool.workload.logs import OnBadLine
 from kvtool.workload.schema import EngineOptions, Workload
 from kvtool.workload.turn import Conversation
 from kvtool.workload.validate import did_you_mean, raise_problems, validate
@@ -41,6 +42,11 @@ class YamlSource:
                 return None
             total += group.requests
         return total
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines of imported logs that the last pass left out."""
+        return sum(group.skipped for group in self.groups if isinstance(group, ImportGroup))
 
     @property
     def timed(self) -> bool:
@@ -89,13 +95,16 @@ class YamlSource:
         return (conversation for stream in streams for _, conversation in stream)
 
 
-def load_yaml_workload(path: str, *, seed: int | None = None) -> YamlSource:
-    """Read a workload file; `seed` overrides the file's. KvtoolError or, for several mistakes, ProblemsError."""
+def load_yaml_workload(path: str, *, seed: int | None = None, on_bad_line: OnBadLine = "error") -> YamlSource:
+    """Read a workload file; KvtoolError or, for several mistakes, ProblemsError.
+
+    `seed` overrides the file's; `on_bad_line` is for imported logs of which the file does not say it.
+    """
     document = load_yaml(path)
     spec = validate(document)
     loading = Loading(document, spec.seed if seed is None else seed)
     shared = load_variables(spec.vars, loading, ("vars",))
-    loader = GroupLoader(loading, spec, shared, untimed=0.0 if _timed(spec) else None)
+    loader = GroupLoader(loading, spec, shared, untimed=0.0 if _timed(spec) else None, on_bad_line=on_bad_line)
     groups: list[GroupSource] = []
     first = Moment(0, 0, 0, 0)
     for number, group in enumerate(spec.groups):
