@@ -63,6 +63,22 @@ class Batch:
             num_blocks=int(block_table.max()) + 1,
         )
 
+    def of_logits(self) -> Batch:
+        """One query for each of `logits_at`, of the request that it belongs to, over the tokens up to its own."""
+        positions = self.positions[self.logits_at]
+        query_start = torch.arange(len(positions) + 1, dtype=torch.int32, device=positions.device)
+        return Batch(
+            input_ids=self.input_ids[self.logits_at],
+            positions=positions,
+            slot_mapping=self.slot_mapping[self.logits_at],
+            query_start=query_start,
+            seq_lens=positions.int() + 1,
+            block_table=self.block_table[list(self.sampled)],
+            logits_at=query_start[:-1].long(),
+            sampled=tuple(range(len(self.sampled))),
+            num_blocks=self.num_blocks,
+        )
+
     def to(self, device: torch.device) -> Batch:
         """The same batch with its tensors on `device`."""
         if device == self.input_ids.device:

@@ -60,6 +60,8 @@ class Decoder:
             q, k, v = qk[:, :heads], qk[:, heads:], projected[:, heads + kv_heads :]  # each [T, heads, D]
             # All tokens of the step are stored before any is read: a request may hit blocks that another one fills in this step.
             store_kv(k, v, k_cache, v_cache, batch.slot_mapping, k_scale, v_scale)
+            if layer is weights.layers[-1]:  # what it makes of other tokens goes nowhere: of them only K/V stay
+                x, q, batch = x[batch.logits_at], q[batch.logits_at], batch.of_logits()
             attended = paged_attention(
                 q,
                 k_cache,
@@ -73,7 +75,7 @@ class Decoder:
             x = x + linear(attended.flatten(1), layer.output, layer.output_bias)
             gate, up = linear(self._normed(x, layer.mlp_norm), layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
             x = x + linear(silu(gate).mul_(up), layer.down, layer.down_bias)
-        return self._normed(x[batch.logits_at], weights.norm) @ weights.head
+        return self._normed(x, weights.norm) @ weights.head
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)

@@ -8,16 +8,19 @@ from typing import Literal
 
 from kvtool.block_lru import BlockLru
 from kvtool.diagnose.causes import CauseBook
-from kvtool.drive import Arrivals, first_turns, one_at_a_time, side_by_side
+from kvtool.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.errors import EngineError
 from kvtool.engine.hashing import extend_hashes
+from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.latency import LatencyModel
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
+from kvtool.engine.sizing import block_bytes
 from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.events_out import EventWriter
 from kvtool.interrupts import Uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger import Entry, Ledger
@@ -25,8 +28,8 @@ from kvtool.progress import Progress
 from kvtool.workload.turn import Source, Turn
 
 Rules = Literal["vllm", "block-lru"]
-Hits = dict[tuple[str, str, int], int]
-"""Hit tokens by group, request id and turn."""
+Hits = dict[tuple[str, str, int], list[int]]
+"""Hit tokens by group, request id and turn; a log may use an id again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,14 @@ class Plan:
     use_arrivals: bool = False
     seed: int = 0
     limit: int | None = None
+    kv_cache_dtype: str = AUTO
     skip_refused: bool = False
     """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Of the whole model; with tensor parallelism every accelerator holds its part."""
+        return block_bytes(self.latency.geometry, self.engine.block_size, self.kv_cache_dtype)
 
     @property
     def one_at_a_time(self) -> bool:
@@ -71,6 +80,10 @@ class PassResult:
     first_refusal: str = ""
     evictions: int = 0
     preemptions: int = 0
+    queries: int = 0
+    """Tokens that the scheduler looked up, and `hit_queries` those it found, each request once."""
+    hit_queries: int = 0
+    generation_tokens: int = 0
     filled_blocks: int = 0
     peak_used_blocks: int = 0
     has_text: bool = False
@@ -91,8 +104,15 @@ class Accountant:
         per_request: bool = False,
         unlimited_hits: Hits | None = None,
         keep_hits: bool = False,
+        rewrite: Rewrite | None = None,
+        events: EventWriter | None = None,
     ) -> None:
-        """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache."""
+        """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
+
+        `rewrite` changes every turn before it is used; `events` gets what happens to the cache.
+        """
+        self.events = events
+        self.rewrite = rewrite
         self.plan = plan
         self.maker = maker
         self.progress = progress
@@ -109,14 +129,14 @@ class Accountant:
         )
         self.result = PassResult(ledger, CauseBook())
         self._entries: dict[int, Entry] = {}
-        self.engine = Engine(plan.engine, DryRunner(), VirtualClock(plan.latency))
+        self.engine = Engine(plan.engine, DryRunner(), VirtualClock(plan.latency), record_events=events is not None)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
         plan = self.plan
-        conversations = source.conversations()
+        conversations = rewritten(source.conversations(), self.rewrite)
         try:
             if plan.rules == "block-lru":
                 one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end_lru)
@@ -135,8 +155,11 @@ class Accountant:
             self.result.partial = True
             for entry in self._entries.values():
                 self.result.ledger.drop(entry)
+        self._drain()
         result = self.result
         result.ledger.close()
+        stats = self.engine.scheduler.stats
+        result.queries, result.hit_queries = stats.queries, stats.hits
         cache = self.engine.cache
         result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
         result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
@@ -187,6 +210,11 @@ class Accountant:
 
     def _execute(self, job: Job) -> None:
         account(self.engine.scheduler, job.request)
+        self._drain()
+
+    def _drain(self) -> None:
+        if self.events is not None:
+            self.events.write(self.engine.cache.take_events())
 
     def _end(self, job: Job) -> None:
         self._settle(job, job.request.num_cached_tokens)
@@ -202,6 +230,7 @@ class Accountant:
         return (latency.prefill_seconds(count, hit, budget) if hit else off), off
 
     def _end_timed(self, job: Job) -> None:
+        self._drain()
         self._settle(job, max(job.request.num_cached_tokens, 0))
         if job.request.first_token_at is not None:
             self.result.ttft_on.append(job.request.first_token_at - job.request.arrival)
@@ -226,13 +255,15 @@ class Accountant:
 
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)
-        unlimited = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
+        others = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
+        unlimited = others.pop(0) if others else None
         if self.plan.engine.num_blocks is None:
             unlimited = hit
         with Uninterrupted():
             self.result.ledger.settle(self._entries.pop(id(job)), hit, unlimited_hit=unlimited)
+            self.result.generation_tokens += len(job.request.outputs)
             if self.keep_hits:
-                self.result.hits[key] = hit
+                self.result.hits.setdefault(key, []).append(hit)
             if self.per_request:
                 row = RequestRow(job.request.id, job.turn.group, job.request.num_prompt_tokens, hit)
                 self.result.rows.append(row)

@@ -18,6 +18,7 @@ ColorMode = Literal["auto", "always", "never"]
 RulesName = Literal["vllm", "block-lru"]
 BadLineMode = Literal["error", "skip"]
 ShowText = Literal["none", "snippet"]
+HashName = Literal["native", "sha256_cbor", "xxhash_cbor"]
 
 app = typer.Typer(
     name="kvtool",
@@ -41,6 +42,13 @@ TokenizerName = Annotated[
 ]
 BlockSize = Annotated[
     int | None, typer.Option("-b", "--block-size", metavar="N", help="Tokens per KV block. [default: 16]")
+]
+KvCacheDtype = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2, int8. [default: auto]"),
+]
+TensorParallel = Annotated[
+    int | None, typer.Option("--tensor-parallel", metavar="N", help="Accelerators that share the model. [default: 1]")
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
@@ -106,6 +114,14 @@ def profile(
     enable_prefix_caching: Annotated[
         bool | None, typer.Option("--enable-prefix-caching/--no-enable-prefix-caching", help="[default: on]")
     ] = None,
+    kv_cache_dtype: KvCacheDtype = None,
+    tensor_parallel: TensorParallel = None,
+    async_scheduling: Annotated[
+        bool, typer.Option("--async-scheduling", help="Schedule a step ahead, as vLLM does by default.")
+    ] = False,
+    hash_algo: Annotated[
+        HashName | None, typer.Option(help="Block hashes of --events, as vLLM's flag --prefix-caching-hash-algo.")
+    ] = None,
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", help="Requests at once. [default: one at a time]")
     ] = None,
@@ -134,6 +150,21 @@ def profile(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Accounting and predictions only: --measure-budget 0.")
     ] = False,
+    load_format: Annotated[
+        Literal["auto", "dummy"], typer.Option(help="Weights of a --model FOLDER for the real runs, or random ones.")
+    ] = "auto",
+    dtype: Annotated[
+        str, typer.Option(metavar="NAME", help="Of that model: auto, float32, bfloat16, float16.")
+    ] = "auto",
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Compare the logits of reused with those of computed prefixes.")
+    ] = False,
+    events: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write KV events as JSON lines, in vLLM's fields.")
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write Prometheus metrics, with vLLM's names.")
+    ] = None,
     advice: Annotated[
         bool, typer.Option("--advice/--no-advice", help="Try a fix of each group's costliest cause by running again.")
     ] = True,
@@ -155,7 +186,8 @@ def profile(
     if _is_terminal_stdin(inputs):
         print("kvtool profile -: reading standard input needs a pipe; see kvtool profile --help", file=sys.stderr)
         return 2
-    from kvtool.commands.profile import ProfileArguments, run_profile
+    from kvtool.commands.profile import run_profile
+    from kvtool.settings import ProfileArguments
 
     return run_profile(
         ProfileArguments(
@@ -172,6 +204,15 @@ def profile(
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
             enable_prefix_caching=enable_prefix_caching,
+            kv_cache_dtype=kv_cache_dtype,
+            tensor_parallel=tensor_parallel,
+            async_scheduling=async_scheduling,
+            hash_algo=hash_algo,
+            load_format=load_format,
+            dtype=dtype,
+            audit=audit,
+            events=events,
+            metrics=metrics,
             concurrency=concurrency,
             use_timestamps=use_timestamps,
             rules=rules,

@@ -10,7 +10,7 @@ import numpy as np
 from kvtool.engine.engine import Engine
 from kvtool.engine.request import Request
 from kvtool.jobs import Job
-from kvtool.workload.sessions import Interleaved
+from kvtool.workload.sessions import Interleaved, Session
 from kvtool.workload.turn import Conversation, Output, Turn
 
 NO_ANSWER = Output("", np.empty(0, dtype=np.int32))
@@ -22,6 +22,8 @@ Begin = Callable[[Turn], Job | None]
 """Makes a job of a turn and enters it in the books; None: it is refused, and its conversation goes on without an answer."""
 
 End = Callable[[Job], None]
+
+Rewrite = Callable[[Turn], Turn]
 
 
 class _Counted:
@@ -38,6 +40,31 @@ class _Counted:
         if turn is not None:
             self._budget[0] -= 1
         return turn
+
+
+class _Rewritten:
+    """A conversation each of whose turns is changed before it is used."""
+
+    def __init__(self, conversation: Conversation, rewrite: Rewrite) -> None:
+        self._conversation = conversation
+        self._rewrite = rewrite
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        turn = self._conversation.next_turn(previous)
+        return None if turn is None else self._rewrite(turn)
+
+
+def rewritten(conversations: Iterator[Conversation], rewrite: Rewrite | None) -> Iterator[Conversation]:
+    """The conversations with every turn changed; in a session the change comes before the question enters the history."""
+    for conversation in conversations:
+        if rewrite is None:
+            yield conversation
+            continue
+        members = conversation.members if isinstance(conversation, Interleaved) else [conversation]
+        sessions = [member for member in members if isinstance(member, Session)]
+        for session in sessions:
+            session.rewrite = rewrite
+        yield conversation if len(sessions) == len(members) else _Rewritten(conversation, rewrite)
 
 
 def first_turns(conversations: Iterator[Conversation], limit: int | None) -> Iterator[Conversation]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,19 +57,15 @@ class JobMaker:
         *,
         seed: int,
         default_output_tokens: int = 1,
-        transform: Callable[[Turn], Turn] | None = None,
     ) -> None:
         self.renderer = renderer
         self.seed = seed
         self.default_output_tokens = default_output_tokens
-        self.transform = transform
         self.made = 0
         self._block_numbers: dict[int, int] = {}
 
     def make(self, turn: Turn) -> Job:
         """The job of a turn; its request is not submitted yet."""
-        if self.transform is not None:
-            turn = self.transform(turn)
         self.made += 1
         name = turn.id or f"r{self.made}"
         if turn.hashed is not None:

@@ -16,7 +16,8 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.geometry import find_geometry
 from kvtool.engine.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
-from kvtool.profile import Demands, Profiler
+from kvtool.profile import Demands
+from kvtool.profiler import Profiler
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.workload.logs import LogOptions, LogSource, locate

@@ -460,7 +460,7 @@ def test_a_pipe_can_be_read(tmp_path):
         (b"a\x00b", "binary"),
         (b"caf\xe9", "not UTF-8"),
         ("hé".encode("utf-16"), "UTF-16"),
-        (None, "not exist"),
+        (None, "no such file"),
     ],
 )
 def test_what_cannot_be_read_is_said(content, message, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.causes import Cause
@@ -16,6 +16,12 @@ _ERROR_POINTS = 0.05
 _WARNING_POINTS = 0.01
 _WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
+_MUCH = 0.2
+"""Share of a group's prompt tokens from which a loss is told even if the fix that was tried won nothing."""
+_NO_GAIN = (
+    "moving its line to the end wins nothing (measured by running again): part the line, so that the value stands apart "
+    "from the text that is shared"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +96,47 @@ def volatile_finding(
     declared = is_declared_stable(cause)
     if gain <= 0 and not declared:
         return None
+    claim = "stands in a segment declared stable" if declared else "stands before shared text"
+    if number:
+        claim += " next, once the line above is moved" if number == 1 else " next, once the lines above are moved"
+    together_text = f" ({together} moves together)" if together > 1 else ""
+    return replace(
+        _described(cause, claim, place=place, block_size=block_size),
+        code="KV103" if declared else cause.kind.code,
+        severity="error" if declared else severity_of(gain),
+        tokens_lost=tokens_lost,
+        fix=f"move its line behind the shared text, to {destination}{together_text}",
+        rerun=rerun,
+    )
+
+
+def no_gain_finding(
+    cause: Cause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int
+) -> Finding | None:
+    """The finding of a cause that blocks much, although moving its line won nothing in a rerun; None where it blocks little."""
+    if cause.blocked < _MUCH * group.prompt_tokens:
+        return None
+    claim = "stands before shared text"
+    return replace(_described(cause, claim, place=place, block_size=block_size), fix=_NO_GAIN)
+
+
+def _described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
+    """What and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
     values = f"{cause.distinct:,} values, in the way of {cause.requests:,} requests"
     where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
-    claim = "stands in a segment declared stable" if declared else "stands before shared text"
-    behind = " next, once the line above is moved" if number == 1 else " next, once the lines above are moved"
     path, line, column = place
     return Finding(
-        code="KV103" if declared else cause.kind.code,
-        severity="error" if declared else severity_of(gain),
+        code=cause.kind.code,
+        severity="info",
         group=cause.group,
         path=path,
         line=line,
         column=column,
-        message=f"{subject} {claim}{behind if number else ''}: {values}, first at {where}",
-        tokens_lost=tokens_lost,
-        fix=f"move its line behind the shared text, to {destination}"
-        + (f" ({together} moves together)" if together > 1 else ""),
-        rerun=rerun,
+        message=f"{subject} {claim}: {values}, first at {where}",
+        tokens_lost=cause.blocked,
+        fix="",
         excerpt=cause.excerpt,
         excerpt_start=cause.value_start,
         excerpt_stop=cause.value_stop,
@@ -145,7 +173,8 @@ def run_findings(groups: Iterable[GroupTotals], *, path: str, block_size: int) -
             tokens = group.fates[fate]
             share = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
             if share >= _WORTH_TELLING:
-                findings.append(Finding(code, severity_of(share), group.name, path, 0, 0, message, tokens, fix))
+                severity = "info" if code == "KV302" else severity_of(share)  # nobody should trade security for speed
+                findings.append(Finding(code, severity, group.name, path, 0, 0, message, tokens, fix))
         shared = group.common_prefix()
         if group.requests > 1 and block_size <= 4 * shared < 4 * block_size and not group.hit_tokens:
             message = f"the shared prefix of {shared} tokens is shorter than a block of {block_size}"

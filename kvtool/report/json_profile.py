@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvtool.diagnose.findings import Finding
 from kvtool.ledger import GroupTotals
-from kvtool.profile import Profile, Quantiles
+from kvtool.profile import DtypeGain, Profile, Quantiles
 
 if TYPE_CHECKING:
     from kvtool.measure import Measured
@@ -46,6 +46,7 @@ def document(profile: Profile) -> dict[str, Any]:
             "peak_used_blocks": profile.peak_used_blocks,
             "reused_bytes": profile.total.hit_tokens * profile.bytes_per_block // profile.block_size,
         },
+        "kv_cache_dtype": _gain(profile.dtype_gain, profile.total.hit_rate),
         "groups": [_group(group, profile.block_size) for group in profile.groups],
         "ttft": {
             "measured": _measured(profile.measured),
@@ -103,7 +104,22 @@ def _measured(measured: Measured | None) -> dict[str, Any] | None:
         "off": _quantiles(Quantiles.of(measured.off)),
         "requests": len(measured.on),
         "complete": measured.complete,
+        "audit": None if measured.reuse is None else measured.reuse.to_json(),
+        "kv_cache_dtype_error": None if measured.price is None else measured.price.to_json(),
         "reason": measured.reason,
+    }
+
+
+def _gain(gain: DtypeGain | None, hit_rate: float) -> dict[str, Any] | None:
+    if gain is None:
+        return None
+    return {
+        "dtype": gain.dtype,
+        "native_dtype": gain.native,
+        "blocks": gain.blocks,
+        "native_blocks": gain.native_blocks,
+        "hit_rate": hit_rate,
+        "native_hit_rate": gain.native_hit_rate,
     }
 
 

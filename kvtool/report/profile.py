@@ -16,9 +16,12 @@ from kvtool.report.table import Column, table
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvtool.audit import AuditResult
+
 _BARS_FROM = 60
 _MOST_GROUPS = 40
 _MOST_TURNS = 12
+_MOST_FLIPS = 10
 _MOST_COMMAND_LINES = 4
 _LABEL = 13
 _FATE_NOTES = {
@@ -133,7 +136,7 @@ def _times(console: Console, profile: Profile, plain: bool) -> None:
         text = (
             f"measured: the first {len(measured.on):,} of {plural(profile.total.requests, 'request')} "
             f"({percent(len(measured.on) / profile.total.requests)}; their hit rate {percent(share)}), one at a time, "
-            f"on the embedded model with random weights, {config['device']}"
+            f"on {_measured_model(profile)}, {config['device']}"
         )
         _say(console, text, indent=4, style="dim")
     elif measured is not None:
@@ -143,6 +146,11 @@ def _times(console: Console, profile: Profile, plain: bool) -> None:
     _say(
         console, f"predicted: {config['model']} on {config['accelerator']}, a roofline estimate", indent=4, style="dim"
     )
+
+
+def _measured_model(profile: Profile) -> str:
+    model = str(profile.config["measured_model"])
+    return "the embedded model with random weights" if model == "embedded" else sanitize(model)
 
 
 def _fates(console: Console, profile: Profile, plain: bool) -> None:
@@ -216,6 +224,46 @@ def _memory(console: Console, profile: Profile) -> None:
     ]
     for line in pack(parts, console.width - 2, separator=" | " if ascii_only(console) else " · ", indent=2):
         put(console, "  " + line)
+    for text in _dtype_lines(profile):
+        _say(console, text)
+
+
+def _dtype_lines(profile: Profile) -> Iterator[str]:
+    """What a KV cache dtype of its own gains, and what it costs in the logits."""
+    gain = profile.dtype_gain
+    if gain is not None:
+        text = f"KV cache in {gain.dtype}: {gain.blocks:,} blocks instead of {gain.native_blocks:,} in {gain.native}"
+        if gain.native_hit_rate is not None:
+            text += f"; hit rate {percent(profile.total.hit_rate)} instead of {percent(gain.native_hit_rate)}"
+        yield text
+    measured = profile.measured
+    if measured is not None and measured.price is not None and measured.price.tokens:
+        price = measured.price
+        yield (
+            f"logits with it: {percent(price.relative_error)} of their spread off, at most {price.max_difference:.2g}; "
+            f"{len(price.flips):,} of {plural(price.tokens, 'first token')} would be another"
+        )
+    if measured is not None and measured.reuse is not None:
+        yield from _audit_lines(measured.reuse, exact=measured.exact)
+
+
+def _audit_lines(audit: AuditResult, *, exact: bool) -> Iterator[str]:
+    """What reuse changes in the logits; in fp32 it must change no token."""
+    if not audit.tokens:
+        yield "audit: nothing was compared"
+        return
+    verdict = "no token flips" if not audit.flips else f"{plural(len(audit.flips), 'token')} would be another"
+    if exact and audit.flips:
+        verdict += ", which must not happen"
+    yield (
+        f"audit of reuse: {plural(audit.requests, 'request')}, largest difference of logits {audit.max_difference:.2g}, "
+        f"{verdict}; least margin {audit.least_margin:.2g}"
+    )
+    for flip in audit.flips[:_MOST_FLIPS]:
+        yield (
+            f"flip in {flip.request} at position {flip.position}: margin {flip.margin:.2g}, "
+            f"difference {flip.difference:.2g}"
+        )
 
 
 def _groups(console: Console, profile: Profile, plain: bool) -> None:
@@ -315,6 +363,8 @@ def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[
         )
         return
     failed = profile.failed_gates
+    if profile.audit_failed:
+        _say(console, "FAIL audit: reuse changed a token", indent=0, style="bold red")
     if failed:
         which = ", ".join(
             f"{sanitize(gate.group, ascii_only=plain) if gate.group is not None else 'all requests'} "
@@ -329,7 +379,11 @@ def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[
 
 def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str]) -> None:
     """One thing to do now, as a command that can be copied: the one that was given, and a flag."""
-    edit = next((found for found in profile.findings if found.rerun is not None and found.in_source), None)
+    advice = [found for found in profile.findings if found.rerun is not None]
+    edit = next((found for found in advice if found.in_source), None)
+    if advice and edit is None:
+        _say(console, "Next: change what writes this line, then profile the new log", indent=0, style="dim")
+        return
     if edit is not None:
         todo, extra = f"edit {sanitize(edit.path, ascii_only=plain)}:{edit.line}, then run this again", ""
     else:

@@ -62,6 +62,8 @@ class EngineOptions(Model):
     max_num_seqs: Count | None = None
     enable_prefix_caching: Bool | None = None
     enable_chunked_prefill: Bool | None = None
+    kv_cache_dtype: Str | None = None
+    tensor_parallel: Count | None = None
     concurrency: Count | None = None
 
 

@@ -22,6 +22,8 @@ class Session:
     turns: int
     answered_at: Origin
     """Where the workload asks for this session: the place that an answer, which no file holds, is attributed to."""
+    rewrite: Callable[[Turn], Turn] | None = None
+    """Changes a turn before its question enters the history, as an edit of the workload file would."""
     _history: list[Message] = field(default_factory=list)
     _question: Message | None = None
     _number: int = 0
@@ -35,6 +37,10 @@ class Session:
         if self._number >= self.turns:
             return None
         messages, turn = self.ask(self._number)
+        if self.rewrite is not None:
+            turn.messages = messages
+            turn = self.rewrite(turn)
+            messages = turn.messages or messages
         self._question = messages[-1]
         turn.messages = [*messages[:-1], *self._history, self._question]
         self._number += 1

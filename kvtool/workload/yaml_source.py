@@ -54,6 +54,18 @@ class YamlSource:
         return _timed(self.spec)
 
     @property
+    def untimed(self) -> list[str]:
+        """Groups without arrival times in a workload where others have some."""
+        if not self.timed:
+            return []
+        named = {group.name for group in self.groups}
+        return [
+            group.name
+            for group in self.spec.groups
+            if group.name in named and group.arrival is None and group.import_ is None
+        ]
+
+    @property
     def gates(self) -> dict[str, float]:
         """The hit rates that groups must reach, as ratios."""
         named = {group.name for group in self.groups}

@@ -1,0 +1,318 @@
+"""What decides a profile: the flags over the workload's own options over the defaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from kvtool import __version__
+from kvtool.accounting import Plan, Rules
+from kvtool.engine.config import EngineConfig, HashAlgorithm
+from kvtool.engine.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
+from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.engine.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
+from kvtool.engine.sizing import block_bytes, blocks_that_fit
+from kvtool.errors import KvtoolError
+from kvtool.measure_options import MeasureOptions
+from kvtool.render import Renderer
+from kvtool.report.console import ColorChoice
+from kvtool.report.numbers import size
+from kvtool.workload.logs import LogSource
+from kvtool.workload.quantities import Capacity, parse_bytes, parse_capacity
+from kvtool.workload.schema import EngineOptions
+from kvtool.workload.yaml_source import YamlSource
+
+_TRACE_BLOCK = 512
+_MOST_BLOCKS = 10_000_000
+_COUNTS = (
+    "block_size",
+    "trace_block_size",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "concurrency",
+    "requests",
+    "tensor_parallel",
+)
+"""Flags that are whole numbers from 1 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileArguments:
+    """The command line of `kvtool profile`; None is "not given"."""
+
+    inputs: Sequence[str]
+    model: str | None = None
+    accelerator: str | None = None
+    tokenizer: str | None = None
+    chat_template: str | None = None
+    block_size: int | None = None
+    capacity: str | None = None
+    gpu_memory: str | None = None
+    gpu_memory_utilization: float | None = None
+    max_model_len: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    enable_prefix_caching: bool | None = None
+    kv_cache_dtype: str | None = None
+    tensor_parallel: int | None = None
+    async_scheduling: bool = False
+    hash_algo: HashAlgorithm | None = None
+    load_format: Literal["auto", "dummy"] = "auto"
+    dtype: str = "auto"
+    audit: bool = False
+    events: str | None = None
+    metrics: str | None = None
+    concurrency: int | None = None
+    use_timestamps: bool = False
+    rules: Rules = "vllm"
+    trace_block_size: int = _TRACE_BLOCK
+    on_bad_line: Literal["error", "skip"] = "error"
+    log_format: str | None = None
+    requests: int | None = None
+    groups: Sequence[str] = ()
+    seed: int | None = None
+    measure_budget: float = 20.0
+    advice: bool = True
+    min_hit_rate: float | None = None
+    per_request: bool = False
+    json: bool = False
+    show_text: Literal["none", "snippet"] = "snippet"
+    offline: bool = False
+    quiet: bool = False
+    color: ColorChoice = "auto"
+    width: int | None = None
+    command_line: Sequence[str] = ()
+    """What stood behind `kvtool`; the report bases the next command on it."""
+
+
+def check(arguments: ProfileArguments) -> None:
+    """What a flag may hold, where its type does not say it."""
+    for flag in _COUNTS:
+        value = getattr(arguments, flag)
+        if value is not None and value < 1:
+            raise KvtoolError(f"--{flag.replace('_', '-')} must be at least 1, not {value}")
+    if arguments.min_hit_rate is not None and not 0.0 <= arguments.min_hit_rate <= 1.0:
+        raise KvtoolError(f"--min-hit-rate is a ratio from 0 to 1, not {arguments.min_hit_rate}", hint="0.8 is 80 %")
+    if not 0.0 <= arguments.measure_budget < float("inf"):
+        raise KvtoolError(f"--measure-budget is a number of seconds, not {arguments.measure_budget}")
+    if arguments.seed is not None and arguments.seed < 0:
+        raise KvtoolError(f"--seed must not be negative: {arguments.seed}")
+    utilization = arguments.gpu_memory_utilization
+    if utilization is not None and not 0.0 < utilization <= 1.0:
+        raise KvtoolError(f"--gpu-memory-utilization is in (0, 1], not {utilization}")
+    if arguments.rules == "block-lru" and arguments.events is not None:
+        raise KvtoolError("--events are those of the engine; --rules block-lru has none")
+    if arguments.load_format == "dummy" and arguments.model is None:
+        raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
+    if arguments.capacity is not None and arguments.gpu_memory is not None:
+        raise KvtoolError("--capacity and --gpu-memory both say how large the cache is", hint="give one of them")
+
+
+class Setup:
+    """Flags over the workload's own options over defaults."""
+
+    def __init__(self, arguments: ProfileArguments, asked: EngineOptions, source: YamlSource | LogSource) -> None:
+        self.arguments = arguments
+        self._asked = asked
+        self.model = arguments.model or asked.model
+        geometry = find_geometry(self.model or DEFAULT_GEOMETRY)
+        accelerator = find_accelerator(arguments.accelerator or asked.accelerator or DEFAULT_ACCELERATOR)
+        block_size = self._block_size(asked, source)
+        self.kv_dtype = find_kv_dtype(arguments.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
+        self.tensor_parallel = arguments.tensor_parallel or asked.tensor_parallel or 1
+        self.concurrency = arguments.concurrency or asked.concurrency
+        self.use_arrivals = arguments.use_timestamps or (isinstance(source, YamlSource) and source.timed)
+        self.untimed = source.untimed if isinstance(source, YamlSource) else []
+        caching = arguments.enable_prefix_caching
+        if caching is None:
+            caching = asked.enable_prefix_caching is not False
+        engine = EngineConfig(
+            block_size=block_size,
+            num_blocks=self._num_blocks(asked, geometry, block_size, self.kv_dtype.name),
+            max_num_batched_tokens=arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192,
+            max_num_seqs=arguments.max_num_seqs or asked.max_num_seqs or 256,
+            max_model_len=arguments.max_model_len or asked.max_model_len or 1 << 31,
+            enable_prefix_caching=caching,
+            enable_chunked_prefill=asked.enable_chunked_prefill is not False,
+            async_scheduling=arguments.async_scheduling,
+            hash_algo=arguments.hash_algo or "native",
+            hash_seed=os.environ.get("PYTHONHASHSEED"),
+        )
+        kv_token_bytes = 2 * geometry.num_layers * geometry.num_kv_heads * self.kv_dtype.vector_bytes(geometry.head_dim)
+        seed = source.seed if isinstance(source, YamlSource) else arguments.seed or 0
+        self.plan = Plan(
+            engine,
+            LatencyModel(geometry, accelerator, tensor_parallel=self.tensor_parallel, kv_token_bytes=kv_token_bytes),
+            rules=arguments.rules,
+            concurrency=self.concurrency,
+            use_arrivals=self.use_arrivals,
+            seed=seed,
+            kv_cache_dtype=self.kv_dtype.name,
+            limit=arguments.requests,
+            skip_refused=arguments.on_bad_line == "skip",
+        )
+
+    def _block_size(self, asked: EngineOptions, source: YamlSource | LogSource) -> int:
+        """A trace of block hashes cannot be cut differently from how it was written."""
+        given = self.arguments.block_size or asked.block_size
+        trace = _trace_block_size(source)
+        if trace is None:
+            return given or 16
+        if given is not None and given != trace:
+            raise KvtoolError(
+                f"the trace has blocks of {trace} tokens; --block-size {given} cannot be had of it",
+                hint="leave --block-size out, or say --trace-block-size if the trace's own is another",
+            )
+        return trace
+
+    def _num_blocks(self, asked: EngineOptions, geometry: Geometry, block_size: int, kv_dtype: str) -> int | None:
+        """Blocks of the pool with vLLM's null block; None is unlimited."""
+        arguments = self.arguments
+        try:
+            capacity = parse_capacity(arguments.capacity) if arguments.capacity is not None else None
+            memory = parse_bytes(arguments.gpu_memory) if arguments.gpu_memory is not None else None
+        except ValueError as error:
+            flag = "--capacity" if arguments.capacity is not None else "--gpu-memory"
+            raise KvtoolError(f"{flag}: {error}") from error
+        if capacity is None and memory is None:
+            capacity, memory = asked.capacity, asked.gpu_memory
+        if memory is None and arguments.gpu_memory_utilization is not None:
+            raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
+        if capacity is not None:
+            blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+        elif memory is not None:
+            utilization = arguments.gpu_memory_utilization or asked.gpu_memory_utilization or 0.92
+            blocks = blocks_that_fit(
+                geometry,
+                memory,
+                block_size,
+                utilization=utilization,
+                kv_cache_dtype=kv_dtype,
+                tensor_parallel=self.tensor_parallel,
+                max_model_len=arguments.max_model_len or asked.max_model_len,
+                max_num_batched_tokens=arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192,
+                max_num_seqs=arguments.max_num_seqs or asked.max_num_seqs or 256,
+            )
+        else:
+            return None
+        if blocks > _MOST_BLOCKS:
+            raise KvtoolError(
+                f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
+                hint="leave the capacity out: the cache is then unlimited",
+            )
+        return blocks
+
+    def notes(self) -> list[str]:
+        """How requests meet the cache, for the head of the report."""
+        engine = self.plan.engine
+        if self.plan.rules == "block-lru":
+            how = "block-lru accounting: whole requests, one at a time, an LRU list of blocks"
+        elif self.use_arrivals:
+            how = "requests as they arrive" + (f", at most {self.concurrency} at once" if self.concurrency else "")
+        elif self.concurrency is not None:
+            how = f"{self.concurrency} requests at once"
+        else:
+            how = "requests one at a time"
+        if engine.num_blocks is None:
+            cache = "unlimited cache"
+        else:
+            held = size((engine.num_blocks - 1) * self.plan.bytes_per_block)
+            cache = f"cache of {engine.num_blocks - 1:,} blocks ({held} for {self.plan.latency.geometry.name})"
+        if not engine.enable_prefix_caching:
+            cache += ", prefix caching off"
+        if engine.async_scheduling:
+            how += ", asynchronous scheduling"
+        notes = [f"{how}; {cache}"]
+        if self.untimed:
+            notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
+        return notes
+
+    def native_engine(self) -> EngineConfig | None:
+        """The engine with a KV cache in the model's own dtype in the same memory; None where the dtype decides nothing."""
+        blocks = self._num_blocks(self._asked, self.plan.latency.geometry, self.plan.engine.block_size, AUTO)
+        if self.plan.rules != "vllm" or blocks is None or blocks == self.plan.engine.num_blocks:
+            return None
+        return replace(self.plan.engine, num_blocks=blocks)
+
+    def measure_options(self) -> MeasureOptions | None:
+        """What to measure; None: nothing."""
+        arguments = self.arguments
+        if arguments.measure_budget <= 0:
+            return None
+        return MeasureOptions(
+            budget=arguments.measure_budget,
+            model=self.model if self.loads_model else None,
+            load_format=arguments.load_format,
+            dtype=arguments.dtype,
+            kv_cache_dtype=arguments.kv_cache_dtype or self._asked.kv_cache_dtype or AUTO,
+            audit=arguments.audit,
+        )
+
+    @property
+    def measured_model(self) -> str:
+        """What the measured run computes with."""
+        return str(self.model) if self.loads_model else "embedded"
+
+    @property
+    def loads_model(self) -> bool:
+        """Whether the measured run uses the model that was named, not the embedded one."""
+        return self.model is not None and (self.arguments.load_format == "dummy" or Path(self.model).is_dir())
+
+    def describe(self, name: str, renderer: Renderer) -> dict[str, str | int | float | bool | None]:
+        """Everything that the numbers depend on."""
+        engine = self.plan.engine
+        tokenizer = renderer.tokenizer if renderer.loaded("tokenizer") else None
+        return {
+            "version": __version__,
+            "input": name,
+            "rules": self.plan.rules,
+            "tokenizer": tokenizer.name if tokenizer is not None else None,
+            "tokenizer_fingerprint": tokenizer.fingerprint if tokenizer is not None else None,
+            "chat_template": renderer.chat_template.name if renderer.loaded("chat_template") else None,
+            "block_size": engine.block_size,
+            "capacity_blocks": None if engine.num_blocks is None else engine.num_blocks - 1,
+            "enable_prefix_caching": engine.enable_prefix_caching,
+            "max_model_len": engine.max_model_len if engine.max_model_len < 1 << 31 else None,
+            "max_num_batched_tokens": engine.max_num_batched_tokens,
+            "max_num_seqs": engine.max_num_seqs,
+            "concurrency": self.concurrency,
+            "use_arrivals": self.use_arrivals,
+            "seed": self.plan.seed,
+            "model": self.plan.latency.geometry.name,
+            "accelerator": self.plan.latency.accelerator.name,
+            "kv_cache_dtype": self.kv_dtype.name,
+            "tensor_parallel": self.tensor_parallel,
+            "async_scheduling": engine.async_scheduling,
+            "hash_algo": engine.hash_algo,
+            "measured_model": self.measured_model,
+            "device": "cpu",
+            "measure_budget": self.arguments.measure_budget,
+        }
+
+
+def _trace_block_size(source: YamlSource | LogSource) -> int | None:
+    """Tokens in a block of a trace of hashes; None where the workload begins with anything else."""
+    conversation = next(source.conversations(), None)
+    turn = conversation.next_turn(None) if conversation is not None else None
+    return turn.hashed.block_size if turn is not None and turn.hashed is not None else None
+
+
+def _blocks(capacity: Capacity, block_size: int, bytes_per_block: int) -> int:
+    """Usable blocks in a capacity; KvtoolError where it holds none."""
+    match capacity.unit:
+        case "blocks":
+            blocks = capacity.number
+        case "tokens":
+            blocks = capacity.number // block_size
+        case "bytes":
+            blocks = capacity.number // bytes_per_block
+    if blocks < 1:
+        raise KvtoolError(
+            f"a capacity of {capacity.number} {capacity.unit} holds no block of {block_size} tokens",
+            hint=f"a block takes {size(bytes_per_block)}",
+        )
+    return blocks
