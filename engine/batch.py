@@ -32,7 +32,7 @@ class Batch:
     query_start: torch.Tensor  # int32[n + 1]: request i has tokens [query_start[i], query_start[i + 1])
     seq_lens: torch.Tensor  # int32[n]: tokens of request i that are computed when the step is done
     block_table: torch.Tensor  # int32[n, most blocks]; rows are padded with the null block
-    logits_at: torch.Tensor  # int64[number of logits]: tokens whose logits are needed
+    logits_at: torch.Tensor  # int64[number of logits]: tokens whose logits are needed, ascending
     sampled: tuple[int, ...]  # the requests that `logits_at` belongs to
     num_blocks: int  # highest block id in use, plus one
 

@@ -60,7 +60,8 @@ class Decoder:
             q, k, v = qk[:, :heads], qk[:, heads:], projected[:, heads + kv_heads :]  # each [T, heads, D]
             # All tokens of the step are stored before any is read: a request may hit blocks that another one fills in this step.
             store_kv(k, v, k_cache, v_cache, batch.slot_mapping, k_scale, v_scale)
-            if layer is weights.layers[-1]:  # what it makes of other tokens goes nowhere: of them only K/V stay
+            # Of a token without logits, nothing after the last layer's K/V is ever read.
+            if layer is weights.layers[-1] and len(batch.logits_at) < len(x):
                 x, q, batch = x[batch.logits_at], q[batch.logits_at], batch.of_logits()
             attended = paged_attention(
                 q,

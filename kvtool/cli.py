@@ -237,6 +237,44 @@ def profile(
     )
 
 
+@app.command(short_help="How many KV blocks a model leaves room for.")
+def size(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A preset, an HF id of one, or a folder with config.json.")
+    ],
+    accelerator: Annotated[
+        list[str] | None, typer.Option("--accelerator", metavar="NAME", help="Only this one; repeatable.")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float, typer.Option(metavar="X", help="Part of the memory that may be used.")
+    ] = 0.92,
+    max_model_len: Annotated[
+        int | None, typer.Option(metavar="N", help="Longest prompt and answer together. [default: the model's]")
+    ] = None,
+    kv_cache_dtype: KvCacheDtype = None,
+    tensor_parallel: TensorParallel = None,
+    block_size: BlockSize = None,
+    json: Json = False,
+    color: Color = "auto",
+    width: Width = None,
+) -> int:
+    """How many KV blocks, tokens and full-length requests a model leaves room for on common accelerators."""
+    from kvtool.commands.size import run_size
+
+    return run_size(
+        model,
+        accelerators=accelerator,
+        gpu_memory_utilization=gpu_memory_utilization,
+        max_model_len=max_model_len,
+        kv_cache_dtype=kv_cache_dtype or "auto",
+        tensor_parallel=1 if tensor_parallel is None else tensor_parallel,
+        block_size=16 if block_size is None else block_size,
+        json=json,
+        color=color,
+        width=width,
+    )
+
+
 @app.command("diff-prompts", short_help="Where two prompts part, and what it costs.")
 def diff_prompts(
     a: Annotated[str, typer.Argument(metavar="A", help="A prompt file, or - for standard input.")],

@@ -10,13 +10,20 @@ from kvtool.report.console import cell_width, sanitize
 
 def with_flag(command: Sequence[str], flag: str, value: str | None) -> list[str]:
     """The command with `flag`, which replaces the one it has."""
+    if value is None:
+        return [*(argument for argument in command if argument != flag), flag]
+    return [*without(command, flag), flag, value]
+
+
+def without(command: Sequence[str], flag: str) -> list[str]:
+    """The command without a flag and its value."""
     kept: list[str] = []
     skip = False
     for argument in command:
         if not skip and argument != flag and not argument.startswith(f"{flag}="):
             kept.append(argument)
-        skip = argument == flag and value is not None and not skip
-    return [*kept, flag] if value is None else [*kept, flag, value]
+        skip = argument == flag and not skip
+    return kept
 
 
 def shell_lines(command: Sequence[str], width: int, plain: bool, *, indent: int = 2) -> list[str]:

@@ -9,19 +9,17 @@ from kvtool.ledger import FATES, GroupTotals
 from kvtool.profile import Gate, Profile, Quantiles
 from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize
 from kvtool.report.findings import print_findings
-from kvtool.report.next_command import shell_lines, shorten_middle, with_flag
+from kvtool.report.next_command import shell_lines, shorten_middle, with_flag, without
 from kvtool.report.numbers import percent, plural, shares, size
+from kvtool.report.reuse import reuse_lines
 from kvtool.report.table import Column, table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvtool.audit import AuditResult
-
 _BARS_FROM = 60
 _MOST_GROUPS = 40
 _MOST_TURNS = 12
-_MOST_FLIPS = 10
 _MOST_COMMAND_LINES = 4
 _LABEL = 13
 _FATE_NOTES = {
@@ -224,46 +222,8 @@ def _memory(console: Console, profile: Profile) -> None:
     ]
     for line in pack(parts, console.width - 2, separator=" | " if ascii_only(console) else " · ", indent=2):
         put(console, "  " + line)
-    for text in _dtype_lines(profile):
+    for text in reuse_lines(profile):
         _say(console, text)
-
-
-def _dtype_lines(profile: Profile) -> Iterator[str]:
-    """What a KV cache dtype of its own gains, and what it costs in the logits."""
-    gain = profile.dtype_gain
-    if gain is not None:
-        text = f"KV cache in {gain.dtype}: {gain.blocks:,} blocks instead of {gain.native_blocks:,} in {gain.native}"
-        if gain.native_hit_rate is not None:
-            text += f"; hit rate {percent(profile.total.hit_rate)} instead of {percent(gain.native_hit_rate)}"
-        yield text
-    measured = profile.measured
-    if measured is not None and measured.price is not None and measured.price.tokens:
-        price = measured.price
-        yield (
-            f"logits with it: {percent(price.relative_error)} of their spread off, at most {price.max_difference:.2g}; "
-            f"{len(price.flips):,} of {plural(price.tokens, 'first token')} would be another"
-        )
-    if measured is not None and measured.reuse is not None:
-        yield from _audit_lines(measured.reuse, exact=measured.exact)
-
-
-def _audit_lines(audit: AuditResult, *, exact: bool) -> Iterator[str]:
-    """What reuse changes in the logits; in fp32 it must change no token."""
-    if not audit.tokens:
-        yield "audit: nothing was compared"
-        return
-    verdict = "no token flips" if not audit.flips else f"{plural(len(audit.flips), 'token')} would be another"
-    if exact and audit.flips:
-        verdict += ", which must not happen"
-    yield (
-        f"audit of reuse: {plural(audit.requests, 'request')}, largest difference of logits {audit.max_difference:.2g}, "
-        f"{verdict}; least margin {audit.least_margin:.2g}"
-    )
-    for flip in audit.flips[:_MOST_FLIPS]:
-        yield (
-            f"flip in {flip.request} at position {flip.position}: margin {flip.margin:.2g}, "
-            f"difference {flip.difference:.2g}"
-        )
 
 
 def _groups(console: Console, profile: Profile, plain: bool) -> None:
@@ -388,6 +348,8 @@ def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str
         todo, extra = f"edit {sanitize(edit.path, ascii_only=plain)}:{edit.line}, then run this again", ""
     else:
         flag, value, why = _next_flag(profile)
+        if flag == "--capacity":  # the other flags that say how large the cache is
+            command = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")
         command = with_flag(command, flag, value)
         todo, extra = why, f"{flag} {value}" if value is not None else flag
     lines = shell_lines(["kvtool", *command], console.width, plain)

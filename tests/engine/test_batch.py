@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -43,6 +45,34 @@ def test_prefill_chunk_and_decode_in_one_batch() -> None:
         torch.int64
     ] * 4
     assert [t.dtype for t in (batch.query_start, batch.seq_lens, batch.block_table)] == [torch.int32] * 3
+
+
+def test_the_queries_that_get_logits() -> None:
+    whole = make_request([10, 11, 12, 13, 14], [7, 2])
+    chunk = make_request(list(range(20, 33)), [3, 9, 4, 1])
+    decode = make_request([40, 41, 42], [5, 8], outputs=[43, 44])
+    full = build((whole, 0, 5), (chunk, 4, 6), (decode, 4, 1))
+    batch = full.of_logits()
+    assert batch.input_ids.tolist() == [14, 44]
+    assert batch.positions.tolist() == [4, 4]
+    assert batch.slot_mapping.tolist() == [8, 32]
+    assert batch.query_start.tolist() == [0, 1, 2]
+    assert batch.seq_lens.tolist() == [5, 5]
+    assert batch.block_table.tolist() == [[7, 2, 0], [5, 8, 0]]
+    assert batch.logits_at.tolist() == [0, 1]
+    assert batch.sampled == (0, 1)
+    assert batch.num_blocks == 10
+    for field in dataclasses.fields(Batch):
+        value = getattr(batch, field.name)
+        if isinstance(value, torch.Tensor):
+            assert value.dtype == getattr(full, field.name).dtype
+
+
+def test_no_query_gets_logits() -> None:
+    batch = build((make_request([1, 2, 3], [1]), 0, 2)).of_logits()
+    assert batch.query_start.tolist() == [0]
+    assert batch.seq_lens.tolist() == batch.logits_at.tolist() == []
+    assert batch.sampled == ()
 
 
 def test_a_range_may_cross_from_prompt_to_output() -> None:

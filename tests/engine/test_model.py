@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from kvtool.engine import kv_store
+from kvtool.engine import model as model_module
 from kvtool.engine.batch import Batch
 from kvtool.engine.errors import EngineError
 from kvtool.engine.kv_store import KVStore
@@ -24,6 +27,7 @@ from kvtool.engine.random_weights import RandomWeights
 from kvtool.engine.request import Request
 from kvtool.engine.rope_config import DefaultRope
 from kvtool.engine.step import Scheduled, Step
+from kvtool.kernels.paged_attention import paged_attention
 
 BLOCK = 4
 CONFIG = ModelConfig(
@@ -220,6 +224,62 @@ def test_prefill_chunk_hit_and_decode_in_one_step(model: Decoder, hf: LlamaForCa
     assert_same(bench.logits[hit][0], hf_logits(hf, hit_tokens)[-1])
     assert_same(bench.logits[fresh][0], hf_logits(hf, prompt(11, seed=3))[-1])
     assert_same(bench.logits[chunked][0], hf_logits(hf, prompt(40, seed=2))[-1])
+
+
+def test_tokens_without_logits_leave_keys_and_values_of_every_layer(model: Decoder, hf: LlamaForCausalLM) -> None:
+    bench = Bench(model)
+    kv = bench.runner.kv
+    for cache in (*kv.k, *kv.v):
+        cache.fill_(math.nan)
+    chunked, whole = bench.request(prompt(30, seed=1)), bench.request(prompt(14, seed=2))
+    bench.run((chunked, 0, 11))
+    assert not bench.logits
+    bench.run((chunked, 11, 12), (whole, 0, 14))
+    for request, stop in ((chunked, 23), (whole, 14)):
+        assert request.prompt_ids is not None
+        with torch.inference_mode():
+            expected = hf(torch.from_numpy(request.prompt_ids[:stop])[None].long(), use_cache=True).past_key_values
+        for layer in range(CONFIG.num_hidden_layers):
+            for cache, values in ((kv.k, expected.layers[layer].keys), (kv.v, expected.layers[layer].values)):
+                stored = cache[layer][request.block_ids].transpose(1, 2).flatten(0, 1)  # [tokens, Hkv, D]
+                torch.testing.assert_close(stored[:stop], values[0].transpose(0, 1), rtol=0, atol=1e-4)
+                assert stored[stop:].isnan().all()
+
+
+def test_logits_of_some_tokens_are_those_of_a_pass_over_all(model: Decoder) -> None:
+    """Also where tokens in the middle of a request, or none at all, get logits."""
+    bench = Bench(model)
+    items = [
+        (bench.request(prompt(length, seed=length)), start, length - start) for length, start in ((33, 0), (21, 9))
+    ]
+    bench.run((items[1][0], 0, 9))
+    batch = Batch.build(Step(0, tuple(Scheduled(*item) for item in items)), BLOCK)
+    owner = (0,) * 33 + (1,) * 12
+
+    def logits(at: list[int]) -> torch.Tensor:
+        wanted = dataclasses.replace(batch, logits_at=torch.tensor(at).long(), sampled=tuple(owner[t] for t in at))
+        with torch.inference_mode():
+            return model.forward(wanted, bench.runner.kv)
+
+    full = logits(list(range(45)))
+    assert full.std() > 0.1
+    for at in ([32, 44], [44], [0, 7, 32, 33, 40], []):
+        torch.testing.assert_close(logits(at), full[at], rtol=0, atol=1e-5)
+
+
+def test_the_last_layer_attends_for_tokens_with_logits_only(model: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries: list[int] = []
+
+    def counted(q: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        queries.append(len(q))
+        return paged_attention(q, *args, **kwargs)
+
+    monkeypatch.setattr(model_module, "paged_attention", counted)
+    bench = Bench(model)
+    chunked, whole = bench.request(prompt(30)), bench.request(prompt(14))
+    bench.run((chunked, 0, 11))
+    bench.run((chunked, 11, 12), (whole, 0, 14))
+    assert queries == [11, 11, 0, 26, 26, 1]
 
 
 def test_greedy_generation(model: Decoder, hf: LlamaForCausalLM) -> None:
