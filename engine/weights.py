@@ -47,11 +47,25 @@ def load_model(
     in. `available_memory` is in bytes; unless given, what the device has free.
     """
     device = _checked_device(device)
+    config, chosen, checkpoint = _checked(path, dtype, load_format, device, available_memory)
+    weights = RandomWeights(config, seed, device=device, dtype=chosen) if checkpoint is None else checkpoint
+    return Decoder(config, weights, device=device, dtype=chosen)
+
+
+def check_model(path: str | Path, *, dtype: str = "auto", load_format: LoadFormat = "auto") -> None:
+    """EngineError where `load_model` would have it; no weight is read."""
+    _checked(path, dtype, load_format, torch.device("cpu"), None)
+
+
+def _checked(
+    path: str | Path, dtype: str, load_format: LoadFormat, device: torch.device, available_memory: int | None
+) -> tuple[ModelConfig, torch.dtype, Checkpoint | None]:
+    """What there is to load, all of it checked, or EngineError; no checkpoint for random weights."""
     config = find_model(str(path))
     if load_format == "dummy":
         chosen = _dtype(dtype, config, None)
         _check_memory(config, chosen, device, available_memory)
-        return Decoder(config, RandomWeights(config, seed, device=device, dtype=chosen), device=device, dtype=chosen)
+        return config, chosen, None
     folder = model_path(path)
     if not folder.exists():
         raise EngineError(
@@ -63,7 +77,7 @@ def load_model(
     _check_memory(config, chosen, device, available_memory)
     check_names(config, checkpoint, str(checkpoint.folder))
     check_shapes(parameter_shapes(config), checkpoint.shapes, str(checkpoint.folder))
-    return Decoder(config, checkpoint, device=device, dtype=chosen)
+    return config, chosen, checkpoint
 
 
 def _checked_device(name: torch.device | str) -> torch.device:

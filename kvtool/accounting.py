@@ -214,7 +214,8 @@ class Accountant:
 
     def _drain(self) -> None:
         if self.events is not None:
-            self.events.write(self.engine.cache.take_events())
+            with Uninterrupted():  # what is taken is written
+                self.events.write(self.engine.cache.take_events())
 
     def _end(self, job: Job) -> None:
         self._settle(job, job.request.num_cached_tokens)

@@ -145,7 +145,7 @@ def profile(
         int | None, typer.Option("-s", "--seed", metavar="N", help="Seed of everything random. [default: 0]")
     ] = None,
     measure_budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="For real runs of the embedded model; 0: none.")
+        float, typer.Option(metavar="SECONDS", help="For real runs of the embedded model or a --model FOLDER; 0: none.")
     ] = 20.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Accounting and predictions only: --measure-budget 0.")

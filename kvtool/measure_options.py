@@ -7,6 +7,9 @@ from typing import Literal
 
 from kvtool.engine.kv_dtype import AUTO
 
+MODEL_DTYPES = (AUTO, "float32", "float", "fp32", "bfloat16", "bf16", "float16", "half", "fp16")
+"""What `--dtype` takes: the names that `engine.weights`, which imports torch, knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:

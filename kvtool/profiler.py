@@ -92,6 +92,8 @@ class Profiler:
     def run(self) -> Profile:
         """Account, advise, measure; KvtoolError where there is nothing to profile."""
         plan = self.plan
+        if self.measure is not None and self.measure.model is not None:
+            self._check_model(self.measure.model, self.measure)
         together = not plan.one_at_a_time and plan.rules == "vllm"
         unlimited = None
         if together and plan.engine.num_blocks is not None:
@@ -178,7 +180,7 @@ class Profiler:
             generation_tokens=result.generation_tokens,
             preemptions=result.preemptions,
             ttft=result.ttft_on,
-            kv_cache_usage=None if blocks is None else result.peak_used_blocks / (blocks - 1),
+            kv_cache_usage=result.peak_used_blocks / (blocks - 1) if blocks is not None and engine_ran else None,
         )
 
     def _advise(self, result: PassResult) -> list[Finding]:
@@ -189,6 +191,14 @@ class Profiler:
         findings = Advisor(result, again, locate=self.locate, path=self.path, block_size=block_size).findings()
         result.partial = findings is None
         return findings or []
+
+    @staticmethod
+    def _check_model(model: str, how: MeasureOptions) -> None:
+        """EngineError where it could not be loaded: better now than after all the accounting."""
+        with Uninterrupted():
+            from kvtool.engine.weights import check_model  # torch
+
+        check_model(model, dtype=how.dtype, load_format=how.load_format)
 
     def _measure(self, how: MeasureOptions) -> Measured:
         with Uninterrupted():

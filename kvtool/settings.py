@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from kvtool import __version__
 from kvtool.accounting import Plan, Rules
 from kvtool.engine.config import EngineConfig, HashAlgorithm
+from kvtool.engine.errors import EngineError
 from kvtool.engine.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
+from kvtool.engine.presets import model_path
 from kvtool.engine.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError
-from kvtool.measure_options import MeasureOptions
+from kvtool.measure_options import MODEL_DTYPES, MeasureOptions
 from kvtool.render import Renderer
 from kvtool.report.console import ColorChoice
 from kvtool.report.numbers import size
@@ -106,10 +107,30 @@ def check(arguments: ProfileArguments) -> None:
         raise KvtoolError(f"--gpu-memory-utilization is in (0, 1], not {utilization}")
     if arguments.rules == "block-lru" and arguments.events is not None:
         raise KvtoolError("--events are those of the engine; --rules block-lru has none")
-    if arguments.load_format == "dummy" and arguments.model is None:
-        raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
+    if arguments.dtype not in MODEL_DTYPES:
+        raise KvtoolError(f"unknown dtype `{arguments.dtype}`", hint=f"--dtype is one of {', '.join(MODEL_DTYPES)}")
+    if arguments.audit and not arguments.measure_budget:
+        raise KvtoolError(
+            "--audit compares the logits of real runs, and --dry-run or --measure-budget 0 asks for none",
+            hint="give --measure-budget SECONDS",
+        )
+    _check_outputs(arguments)
     if arguments.capacity is not None and arguments.gpu_memory is not None:
         raise KvtoolError("--capacity and --gpu-memory both say how large the cache is", hint="give one of them")
+
+
+def _check_outputs(arguments: ProfileArguments) -> None:
+    """What is written must be neither an input nor the other output."""
+    taken = {os.path.realpath(path): "an input" for path in arguments.inputs if path != "-"}
+    for flag, path in (("--events", arguments.events), ("--metrics", arguments.metrics)):
+        if path is None:
+            continue
+        if path == "-":
+            raise KvtoolError(f"{flag} needs a file: standard output has the report")
+        real = os.path.realpath(path)
+        if real in taken:
+            raise KvtoolError(f"{flag} {path} is {taken[real]}, too", hint="give a file of its own")
+        taken[real] = f"the file of {flag}"
 
 
 class Setup:
@@ -119,6 +140,8 @@ class Setup:
         self.arguments = arguments
         self._asked = asked
         self.model = arguments.model or asked.model
+        if arguments.load_format == "dummy" and self.model is None:
+            raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         geometry = find_geometry(self.model or DEFAULT_GEOMETRY)
         accelerator = find_accelerator(arguments.accelerator or asked.accelerator or DEFAULT_ACCELERATOR)
         block_size = self._block_size(asked, source)
@@ -222,19 +245,24 @@ class Setup:
         else:
             held = size((engine.num_blocks - 1) * self.plan.bytes_per_block)
             cache = f"cache of {engine.num_blocks - 1:,} blocks ({held} for {self.plan.latency.geometry.name})"
+        if self.kv_dtype != find_kv_dtype(AUTO):
+            cache += f" in {self.kv_dtype.name}"
         if not engine.enable_prefix_caching:
             cache += ", prefix caching off"
-        if engine.async_scheduling:
+        if engine.async_scheduling and self.plan.rules == "vllm":
             how += ", asynchronous scheduling"
         notes = [f"{how}; {cache}"]
-        if self.untimed:
+        if self.untimed and self.use_arrivals and self.plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
 
     def native_engine(self) -> EngineConfig | None:
-        """The engine with a KV cache in the model's own dtype in the same memory; None where the dtype decides nothing."""
-        blocks = self._num_blocks(self._asked, self.plan.latency.geometry, self.plan.engine.block_size, AUTO)
-        if self.plan.rules != "vllm" or blocks is None or blocks == self.plan.engine.num_blocks:
+        """The engine with a KV cache in the model's own dtype in the same memory; None where that is the same or cannot be."""
+        try:
+            blocks = self._num_blocks(self._asked, self.plan.latency.geometry, self.plan.engine.block_size, AUTO)
+        except (KvtoolError, EngineError):  # only the smaller type fits
+            return None
+        if blocks is None or blocks == self.plan.engine.num_blocks:
             return None
         return replace(self.plan.engine, num_blocks=blocks)
 
@@ -260,7 +288,7 @@ class Setup:
     @property
     def loads_model(self) -> bool:
         """Whether the measured run uses the model that was named, not the embedded one."""
-        return self.model is not None and (self.arguments.load_format == "dummy" or Path(self.model).is_dir())
+        return self.model is not None and (self.arguments.load_format == "dummy" or model_path(self.model).is_dir())
 
     def describe(self, name: str, renderer: Renderer) -> dict[str, str | int | float | bool | None]:
         """Everything that the numbers depend on."""
@@ -289,6 +317,8 @@ class Setup:
             "async_scheduling": engine.async_scheduling,
             "hash_algo": engine.hash_algo,
             "measured_model": self.measured_model,
+            "load_format": self.arguments.load_format,
+            "dtype": self.arguments.dtype,
             "device": "cpu",
             "measure_budget": self.arguments.measure_budget,
         }

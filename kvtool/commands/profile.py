@@ -78,7 +78,7 @@ def run_profile(arguments: ProfileArguments) -> int:
         )
         profile = profiler.run()
         if metrics is not None and profiler.metrics is not None:
-            metrics.write(prometheus_text(profiler.metrics).encode())
+            metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
     profile.config = setup.describe(name, renderer)
     profile.notes = setup.notes()
     try:

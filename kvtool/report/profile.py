@@ -80,7 +80,7 @@ def _header(console: Console, profile: Profile, plain: bool) -> None:
     for line in pack(shown, console.width, separator=" | " if plain else " · ", indent=2):
         put(console, line, "bold")
     for note in profile.notes:
-        _say(console, note, style="dim")
+        _say(console, sanitize(note, ascii_only=plain), style="dim")
     if profile.refused:
         text = f"{plural(profile.refused, 'request')} refused and left out; the first: {profile.first_refusal}"
         _say(console, sanitize(text, ascii_only=plain), style="yellow")
@@ -134,21 +134,24 @@ def _times(console: Console, profile: Profile, plain: bool) -> None:
         text = (
             f"measured: the first {len(measured.on):,} of {plural(profile.total.requests, 'request')} "
             f"({percent(len(measured.on) / profile.total.requests)}; their hit rate {percent(share)}), one at a time, "
-            f"on {_measured_model(profile)}, {config['device']}"
+            f"on {_measured_model(profile, plain)}, {config['device']}"
         )
         _say(console, text, indent=4, style="dim")
     elif measured is not None:
         _say(console, f"not measured: {measured.reason or 'there was nothing to run'}", indent=4, style="dim")
     else:
         _say(console, "not measured: --measure-budget 0", indent=4, style="dim")
-    _say(
-        console, f"predicted: {config['model']} on {config['accelerator']}, a roofline estimate", indent=4, style="dim"
-    )
+    model, ways = sanitize(str(config["model"]), ascii_only=plain), config["tensor_parallel"]
+    on = f"{config['accelerator']}" if ways == 1 else f"{ways} x {config['accelerator']}"
+    _say(console, f"predicted: {model} on {on}, a roofline estimate", indent=4, style="dim")
 
 
-def _measured_model(profile: Profile) -> str:
+def _measured_model(profile: Profile, plain: bool) -> str:
     model = str(profile.config["measured_model"])
-    return "the embedded model with random weights" if model == "embedded" else sanitize(model)
+    if model == "embedded":
+        return "the embedded model with random weights"
+    shown = sanitize(model, ascii_only=plain)
+    return f"{shown} with random weights" if profile.config["load_format"] == "dummy" else shown
 
 
 def _fates(console: Console, profile: Profile, plain: bool) -> None:
@@ -222,7 +225,7 @@ def _memory(console: Console, profile: Profile) -> None:
     ]
     for line in pack(parts, console.width - 2, separator=" | " if ascii_only(console) else " · ", indent=2):
         put(console, "  " + line)
-    for text in reuse_lines(profile):
+    for text in reuse_lines(profile, plain=ascii_only(console)):
         _say(console, text)
 
 

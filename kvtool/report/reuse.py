@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MOST_FLIPS = 10
 
 
-def reuse_lines(profile: Profile) -> Iterator[str]:
+def reuse_lines(profile: Profile, *, plain: bool = False) -> Iterator[str]:
     """What a KV cache dtype of its own gains, and what it costs in the logits."""
     gain = profile.dtype_gain
     if gain is not None:
@@ -27,14 +27,14 @@ def reuse_lines(profile: Profile) -> Iterator[str]:
     if measured is not None and measured.price is not None and measured.price.tokens:
         price = measured.price
         yield (
-            f"logits with it: {percent(price.relative_error)} of their spread off, at most {price.max_difference:.2g}; "
-            f"{len(price.flips):,} of {plural(price.tokens, 'first token')} would be another"
+            f"logits with a KV cache in {profile.config['kv_cache_dtype']}: {percent(price.relative_error)} of their spread off, "
+            f"at most {price.max_difference:.2g}; {len(price.flips):,} of {plural(price.tokens, 'first token')} would be another"
         )
     if measured is not None and measured.reuse is not None:
-        yield from _audit_lines(measured.reuse, exact=measured.exact)
+        yield from _audit_lines(measured.reuse, exact=measured.exact, plain=plain)
 
 
-def _audit_lines(audit: AuditResult, *, exact: bool) -> Iterator[str]:
+def _audit_lines(audit: AuditResult, *, exact: bool, plain: bool) -> Iterator[str]:
     """What reuse changes in the logits; in fp32 it must change no token."""
     if not audit.tokens:
         yield "audit: nothing was compared"
@@ -48,6 +48,6 @@ def _audit_lines(audit: AuditResult, *, exact: bool) -> Iterator[str]:
     )
     for flip in audit.flips[:_MOST_FLIPS]:
         yield (
-            f"flip in {sanitize(flip.request)} at position {flip.position}: margin {flip.margin:.2g}, "
+            f"flip in {sanitize(flip.request, ascii_only=plain)} at position {flip.position}: margin {flip.margin:.2g}, "
             f"difference {flip.difference:.2g}"
         )
