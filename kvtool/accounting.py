@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,11 +22,11 @@ from kvtool.engine.sequential import account
 from kvtool.engine.sizing import block_bytes
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.events_out import EventWriter
-from kvtool.interrupts import Uninterrupted
+from kvtool.interrupts import Shield
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger import Entry, Ledger
 from kvtool.progress import Progress
-from kvtool.workload.turn import Source, Turn
+from kvtool.workload.turn import Conversation, Source, Turn
 
 Rules = Literal["vllm", "block-lru"]
 Hits = dict[tuple[str, str, int], list[int]]
@@ -129,6 +130,7 @@ class Accountant:
         )
         self.result = PassResult(ledger, CauseBook())
         self._entries: dict[int, Entry] = {}
+        self._shield = Shield()
         self.engine = Engine(plan.engine, DryRunner(), VirtualClock(plan.latency), record_events=events is not None)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
@@ -136,21 +138,9 @@ class Accountant:
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
         plan = self.plan
-        conversations = rewritten(source.conversations(), self.rewrite)
         try:
-            if plan.rules == "block-lru":
-                one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end_lru)
-            elif plan.one_at_a_time:
-                one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute, self._end)
-            else:
-                arrivals = Arrivals(
-                    first_turns(side_by_side(conversations), plan.limit),
-                    self._begin,
-                    self._end_timed,
-                    concurrency=plan.concurrency,
-                    use_arrivals=plan.use_arrivals,
-                )
-                arrivals.run(self.engine)
+            with self._shield.installed():
+                self._take_all(rewritten(source.conversations(), self.rewrite))
         except KeyboardInterrupt:
             self.result.partial = True
             for entry in self._entries.values():
@@ -166,6 +156,22 @@ class Accountant:
         result.peak_used_blocks = cache.peak_used
         result.preemptions = self.engine.scheduler.num_preemptions
         return result
+
+    def _take_all(self, conversations: Iterator[Conversation]) -> None:
+        plan = self.plan
+        if plan.rules == "block-lru":
+            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end_lru)
+        elif plan.one_at_a_time:
+            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute, self._end)
+        else:
+            arrivals = Arrivals(
+                first_turns(side_by_side(conversations), plan.limit),
+                self._begin,
+                self._end_timed,
+                concurrency=plan.concurrency,
+                use_arrivals=plan.use_arrivals,
+            )
+            arrivals.run(self.engine)
 
     def _begin(self, turn: Turn) -> Job | None:
         try:
@@ -188,7 +194,7 @@ class Accountant:
                 return None
         if job.prompt is not None and job.prompt.text is not None:
             self.result.has_text = True
-        with Uninterrupted():
+        with self._shield:
             entry = self.result.ledger.submit(
                 turn.group,
                 job.ids,
@@ -214,7 +220,7 @@ class Accountant:
 
     def _drain(self) -> None:
         if self.events is not None:
-            with Uninterrupted():  # what is taken is written
+            with self._shield:  # what is taken is written
                 self.events.write(self.engine.cache.take_events())
 
     def _end(self, job: Job) -> None:
@@ -260,7 +266,7 @@ class Accountant:
         unlimited = others.pop(0) if others else None
         if self.plan.engine.num_blocks is None:
             unlimited = hit
-        with Uninterrupted():
+        with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, unlimited_hit=unlimited)
             self.result.generation_tokens += len(job.request.outputs)
             if self.keep_hits:

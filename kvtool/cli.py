@@ -94,7 +94,9 @@ def profile(
     capacity: Annotated[
         str | None,
         typer.Option(
-            "--capacity", metavar="SIZE", help="KV cache: 20000 (blocks), '320k tokens' or 20GiB. [default: unlimited]"
+            "--capacity",
+            metavar="SIZE",
+            help="KV cache: 20000 (blocks), '320k tokens' or 20GiB in all. [default: unlimited]",
         ),
     ] = None,
     gpu_memory: Annotated[
@@ -120,7 +122,8 @@ def profile(
         bool, typer.Option("--async-scheduling", help="Schedule a step ahead, as vLLM does by default.")
     ] = False,
     hash_algo: Annotated[
-        HashName | None, typer.Option(help="Block hashes of --events, as vLLM's flag --prefix-caching-hash-algo.")
+        HashName | None,
+        typer.Option(help="Block hashes of --events; match a server's with its algorithm and PYTHONHASHSEED."),
     ] = None,
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", help="Requests at once. [default: one at a time]")

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import fsum
-from pathlib import Path
-
-from kvtool.atomic_file import AtomicFile
 
 TTFT_BUCKETS = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
@@ -68,12 +65,6 @@ def prometheus_text(metrics: Metrics) -> str:
         "vllm:time_to_first_token_seconds", "Time to the first token, predicted.", labels, TTFT_BUCKETS, metrics.ttft
     )
     return "".join(f"{line}\n" for line in lines)
-
-
-def write_metrics(path: str | Path, metrics: Metrics) -> None:
-    """Write the text to a file, all of it or nothing; KvtoolError where that cannot be done."""
-    with AtomicFile(path) as file:
-        file.write(prometheus_text(metrics).encode(errors="replace"))
 
 
 def _head(name: str, kind: str, text: str) -> list[str]:

@@ -90,10 +90,24 @@ class Profile:
         return Totals.of(self.groups)
 
     @property
-    def audit_failed(self) -> bool:
-        """Whether reuse changed a token where it must not: in fp32, with the cache's native dtype."""
+    def audit_verdict(self) -> str | None:
+        """What is wrong with an audit that was asked for (empty: nothing); None where none was asked for, or it may differ.
+
+        Only in fp32, with the cache's native dtype, must reuse change no token.
+        """
         measured = self.measured
-        return measured is not None and measured.exact and measured.reuse is not None and bool(measured.reuse.flips)
+        if measured is None or measured.reuse is None:
+            return None
+        if not measured.reuse.tokens:
+            return f"nothing was compared: {measured.reason or 'there was nothing to run'}"
+        if not measured.exact:
+            return None
+        return "reuse changed a token" if measured.reuse.flips else ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything that was demanded does not hold."""
+        return bool(self.failed_gates or self.audit_verdict)
 
     @property
     def failed_gates(self) -> list[Gate]:
@@ -104,7 +118,8 @@ class Profile:
         """`partial` (interrupted: no judgement), `fail`, `pass`, or `none` where nothing was demanded."""
         if self.partial:
             return "partial"
-        return "fail" if self.failed_gates or self.audit_failed else "pass" if self.gates else "none"
+        demanded = self.gates or self.audit_verdict is not None
+        return "fail" if self.failed else "pass" if demanded else "none"
 
 
 @dataclass(frozen=True, slots=True)

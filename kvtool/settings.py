@@ -316,6 +316,7 @@ class Setup:
             "tensor_parallel": self.tensor_parallel,
             "async_scheduling": engine.async_scheduling,
             "hash_algo": engine.hash_algo,
+            "hash_seed": engine.hash_seed if engine.hash_algo != "native" else None,
             "measured_model": self.measured_model,
             "load_format": self.arguments.load_format,
             "dtype": self.arguments.dtype,

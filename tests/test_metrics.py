@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.errors import KvtoolError
-from kvtool.metrics import TTFT_BUCKETS, Metrics, prometheus_text, write_metrics
+from kvtool.metrics import TTFT_BUCKETS, Metrics, prometheus_text
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"')
@@ -139,18 +137,3 @@ def test_buckets_are_cumulative(seconds: list[float]) -> None:
 def test_any_name_comes_back(name: str) -> None:
     _, samples = parse(prometheus_text(metrics(model_name=name)))
     assert {labels["model_name"] for (_, labels), _ in samples} == {name}
-
-
-def test_a_file_has_the_text(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.prom"
-    path.write_text("old")
-    write_metrics(path, metrics(model_name="\udc80"))
-    assert parse(path.read_text())[0]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.prom"]
-
-
-def test_a_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "no" / "metrics.prom"):
-        with pytest.raises(KvtoolError, match="cannot write ") as caught:
-            write_metrics(path, metrics())
-        assert caught.value.exit_code == 2

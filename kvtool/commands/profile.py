@@ -88,7 +88,7 @@ def run_profile(arguments: ProfileArguments) -> int:
         discard_stdout()
     if profile.partial:
         return 130
-    return 1 if profile.failed_gates or profile.audit_failed else 0
+    return 1 if profile.failed else 0
 
 
 def _print(profile: Profile, arguments: ProfileArguments) -> None:

@@ -326,8 +326,11 @@ def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[
         )
         return
     failed = profile.failed_gates
-    if profile.audit_failed:
-        _say(console, "FAIL audit: reuse changed a token", indent=0, style="bold red")
+    if profile.audit_verdict:
+        text = sanitize(f"FAIL audit: {profile.audit_verdict}", ascii_only=plain)
+        _say(console, text, indent=0, style="bold red")
+    elif profile.audit_verdict is not None:
+        _say(console, "PASS audit", indent=0, style="bold green")
     if failed:
         which = ", ".join(
             f"{sanitize(gate.group, ascii_only=plain) if gate.group is not None else 'all requests'} "
