@@ -155,7 +155,7 @@ def find_model(name: str) -> ModelConfig:
         raise EngineError(f"{name}: no such file or folder")
     close = get_close_matches(key, PRESETS, n=1)
     raise EngineError(
-        f"unknown model `{name[:80]}`" + (f"; did you mean {close[0]}?" if close else ""),
+        f"unknown model `{ascii(name[:80])[1:-1]}`" + (f"; did you mean {close[0]}?" if close else ""),
         hint=f"one of {', '.join(PRESETS)}, or a folder with a {CONFIG_FILE}",
     )
 

@@ -30,6 +30,8 @@ from kvtool.progress import Progress
 from kvtool.workload.turn import Source, Turn
 
 _WARM_UP_TOKENS = 512
+_RESERVED_BYTES = 1 << 30
+"""Address space for an unlimited cache; memory is taken only where it is written."""
 
 
 @dataclass(slots=True)
@@ -107,6 +109,8 @@ class Measurement:
             kv_cache_dtype=kv_cache_dtype,
             on_logits=to_all(*hooks) if hooks else None,
         )
+        if config.num_blocks is None:  # a cache that grows is copied, which would count as time to a first token
+            runner.kv.reserve(_RESERVED_BYTES // runner.kv.bytes_per_block)
         return Engine(config, runner, WallClock())
 
     def _warm_up(self) -> float:

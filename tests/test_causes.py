@@ -33,7 +33,7 @@ def account(source: Source, renderer: Renderer) -> PassResult:
 
 
 def findings(source: Source, renderer: Renderer) -> list[Finding]:
-    demands = Demands(measure_budget=0.0)
+    demands = Demands()
     profiler = Profiler(source, renderer, PLAN, demands, progress=Progress(None), locate=locate, path="w")
     return profiler.run().findings
 
