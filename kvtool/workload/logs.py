@@ -244,18 +244,20 @@ def _placed(turns: Turns, count: int, base: int, epoch: float | None) -> Iterato
 
 def _read(raw: RawRecord, where: Where, format_: RecordFormat | None, good: int) -> tuple[str, Turns] | KvtoolError:
     """Format and turns of a record, or what is wrong with it, with its place in the file."""
+    # What is piped in has no name that says what it is, and a prompt is no log.
+    hint = "--format text, if it is a prompt" if where.path == STDIN and not good else None
     so_far = f"{good} {'line' if raw.is_line else 'record'}{'' if good == 1 else 's'} ok"
     text: str | None
     if raw.problem is not None:
         text = raw.data.decode(errors="replace")
-        return _error(f"not JSON ({raw.problem}); {so_far}", None, where, text, 0)
+        return _error(f"not JSON ({raw.problem}); {so_far}", hint, where, text, 0)
     try:
         return read_record(parse(raw.data), where, format_)
     except NotJSONError as error:
         text, index = error.text, error.index
         if text is None:
             text, index = raw.data.decode(errors="replace"), len(raw.data[: error.index].decode())
-        return _error(f"not JSON ({error.reason}); {so_far}", None, where, text, index)
+        return _error(f"not JSON ({error.reason}); {so_far}", hint, where, text, index)
     except RecordError as error:
         text = raw.data.decode(errors="replace")
         return _error(error.message, error.hint, where, text, nearest_start(text, error.pointer))

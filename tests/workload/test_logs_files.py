@@ -350,3 +350,10 @@ def test_records_are_read_as_they_are_asked_for(log: Any) -> None:
 )
 def test_the_group_is_named_after_the_file(path: str, group: str) -> None:
     assert default_group(path) == group
+
+
+def test_a_prompt_on_stdin_is_told_how_to_be_one(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Hello, how are you?\n")))
+    with pytest.raises(KvtoolError, match="not JSON") as caught:
+        list(LogSource(["-"]).conversations())
+    assert caught.value.hint == "--format text, if it is a prompt"
