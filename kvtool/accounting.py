@@ -87,7 +87,6 @@ class PassResult:
     generation_tokens: int = 0
     filled_blocks: int = 0
     peak_used_blocks: int = 0
-    has_text: bool = False
     partial: bool = False
     hits: Hits = field(default_factory=dict)
 
@@ -117,7 +116,6 @@ class Accountant:
         self.plan = plan
         self.maker = maker
         self.progress = progress
-        self.explain = explain
         self.per_request = per_request
         self.unlimited_hits = unlimited_hits
         self.keep_hits = keep_hits
@@ -160,7 +158,7 @@ class Accountant:
     def _take_all(self, conversations: Iterator[Conversation]) -> None:
         plan = self.plan
         if plan.rules == "block-lru":
-            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end_lru)
+            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end)
         elif plan.one_at_a_time:
             one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute, self._end)
         else:
@@ -192,8 +190,6 @@ class Accountant:
             except EngineError as error:
                 self._refuse(error.message)
                 return None
-        if job.prompt is not None and job.prompt.text is not None:
-            self.result.has_text = True
         with self._shield:
             entry = self.result.ledger.submit(
                 turn.group,
@@ -224,17 +220,14 @@ class Accountant:
                 self.events.write(self.engine.cache.take_events())
 
     def _end(self, job: Job) -> None:
-        self._settle(job, job.request.num_cached_tokens)
-        on, off = self._alone(job)
-        self.result.ttft_on.append(on)
-        self.result.ttft_off.append(off)
-
-    def _alone(self, job: Job) -> tuple[float, float]:
-        count, budget = job.request.num_prompt_tokens, self.plan.engine.max_num_batched_tokens
-        latency = self.plan.latency
+        """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
+        count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
+        self._settle(job, cached)
+        latency, budget = self.plan.latency, self.plan.engine.max_num_batched_tokens
         off = latency.prefill_seconds(count, 0, budget)
-        hit = max(job.request.num_cached_tokens, 0)
-        return (latency.prefill_seconds(count, hit, budget) if hit else off), off
+        hit = min(cached, count - 1)
+        self.result.ttft_on.append(latency.prefill_seconds(count, hit, budget) if hit else off)
+        self.result.ttft_off.append(off)
 
     def _end_timed(self, job: Job) -> None:
         self._drain()
@@ -252,13 +245,6 @@ class Accountant:
             hits = self._lru.request(request.block_hashes)
             request.num_cached_tokens = hits * self.plan.engine.block_size
         request.outputs = list(request.output_ids or [])
-
-    def _end_lru(self, job: Job) -> None:
-        self._settle(job, job.request.num_cached_tokens)
-        hit = min(job.request.num_cached_tokens, job.request.num_prompt_tokens - 1)
-        budget = self.plan.engine.max_num_batched_tokens
-        self.result.ttft_on.append(self.plan.latency.prefill_seconds(job.request.num_prompt_tokens, hit, budget))
-        self.result.ttft_off.append(self.plan.latency.prefill_seconds(job.request.num_prompt_tokens, 0, budget))
 
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)

@@ -9,34 +9,6 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 
-class Uninterrupted:
-    """A block that Ctrl-C does not end in the middle; it is raised when the block is over."""
-
-    __slots__ = ("_caught", "_held", "_previous")
-
-    def __init__(self) -> None:
-        self._held = threading.current_thread() is threading.main_thread()
-        self._caught: FrameType | None = None
-
-    def __enter__(self) -> None:
-        if self._held:
-            self._previous = signal.getsignal(signal.SIGINT)
-            self._held = callable(self._previous)  # else it is ignored already
-        if self._held:
-            signal.signal(signal.SIGINT, self._note)
-
-    def _note(self, _number: int, frame: FrameType | None) -> None:
-        self._caught = frame
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._held:
-            signal.signal(signal.SIGINT, self._previous)
-            if self._caught is not None and callable(self._previous):
-                self._previous(signal.SIGINT, self._caught)
-
-
 class Shield:
     """Many short blocks that Ctrl-C does not end in the middle, for the price of one signal handler.
 
@@ -80,3 +52,11 @@ class Shield:
         if self._caught is not None and self._previous is not None:
             frame, self._caught = self._caught, None
             self._previous(signal.SIGINT, frame)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """One block that Ctrl-C does not end in the middle; it is raised when the block is over."""
+    shield = Shield()
+    with shield.installed(), shield:
+        yield

@@ -23,7 +23,7 @@ from kvtool.engine.model_runner import ModelRunner, OnLogits
 from kvtool.engine.request import Request
 from kvtool.engine.weights import load_model
 from kvtool.errors import MessageRefusedError
-from kvtool.interrupts import Uninterrupted
+from kvtool.interrupts import uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.measure_options import MeasureOptions
 from kvtool.progress import Progress
@@ -42,7 +42,6 @@ class Measured:
     off: array[float] = field(default_factory=lambda: array("d"))
     hit_tokens: int = 0
     prompt_tokens: int = 0
-    seconds: float = 0.0
     complete: bool = False
     interrupted: bool = False
     reason: str = ""
@@ -126,7 +125,6 @@ class Measurement:
 
     def run(self, source: Source) -> Measured:
         """Measure until the budget or the workload ends; Ctrl-C keeps what there is."""
-        began = time.monotonic()
         result = self.result
         try:
             one_at_a_time(first_turns(source.conversations(), self._limit), self._begin, self._execute, self._end)
@@ -135,7 +133,6 @@ class Measurement:
             result.reason = result.reason or "the budget is spent"
         except KeyboardInterrupt:
             result.reason, result.interrupted = "interrupted", True
-        result.seconds = time.monotonic() - began
         result.reuse = self._reuse.result if self._reuse is not None else None
         result.price = self._price.result if self._price is not None else None
         return result
@@ -176,7 +173,7 @@ class Measurement:
         self._rate = 0.5 * self._rate + 0.5 * request.num_prompt_tokens / max(off, 1e-6)
         if self._native is not None:
             self._time(self._native, self._copy(request))
-        with Uninterrupted():
+        with uninterrupted():
             for audit in (self._reuse, self._price):
                 if audit is not None:
                     audit.settle()

@@ -13,7 +13,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
 from kvtool.events_out import EventWriter
-from kvtool.interrupts import Uninterrupted
+from kvtool.interrupts import uninterrupted
 from kvtool.jobs import JobMaker
 from kvtool.ledger import Totals
 from kvtool.measure_options import MeasureOptions
@@ -195,13 +195,13 @@ class Profiler:
     @staticmethod
     def _check_model(model: str, how: MeasureOptions) -> None:
         """EngineError where it could not be loaded: better now than after all the accounting."""
-        with Uninterrupted():
+        with uninterrupted():
             from kvtool.engine.weights import check_model  # torch
 
         check_model(model, dtype=how.dtype, load_format=how.load_format)
 
     def _measure(self, how: MeasureOptions) -> Measured:
-        with Uninterrupted():
+        with uninterrupted():
             from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
 
         self.progress.stage("measuring")

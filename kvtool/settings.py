@@ -147,6 +147,9 @@ class Setup:
         block_size = self._block_size(asked, source)
         self.kv_dtype = find_kv_dtype(arguments.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
         self.tensor_parallel = arguments.tensor_parallel or asked.tensor_parallel or 1
+        self.max_num_batched_tokens = arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192
+        self.max_num_seqs = arguments.max_num_seqs or asked.max_num_seqs or 256
+        self.max_model_len = arguments.max_model_len or asked.max_model_len
         self.concurrency = arguments.concurrency or asked.concurrency
         self.use_arrivals = arguments.use_timestamps or (isinstance(source, YamlSource) and source.timed)
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
@@ -156,16 +159,16 @@ class Setup:
         engine = EngineConfig(
             block_size=block_size,
             num_blocks=self._num_blocks(asked, geometry, block_size, self.kv_dtype.name),
-            max_num_batched_tokens=arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192,
-            max_num_seqs=arguments.max_num_seqs or asked.max_num_seqs or 256,
-            max_model_len=arguments.max_model_len or asked.max_model_len or 1 << 31,
+            max_num_batched_tokens=self.max_num_batched_tokens,
+            max_num_seqs=self.max_num_seqs,
+            max_model_len=self.max_model_len or 1 << 31,
             enable_prefix_caching=caching,
             enable_chunked_prefill=asked.enable_chunked_prefill is not False,
             async_scheduling=arguments.async_scheduling,
             hash_algo=arguments.hash_algo or "native",
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
-        kv_token_bytes = 2 * geometry.num_layers * geometry.num_kv_heads * self.kv_dtype.vector_bytes(geometry.head_dim)
+        kv_token_bytes = block_bytes(geometry, 1, self.kv_dtype.name)
         seed = source.seed if isinstance(source, YamlSource) else arguments.seed or 0
         self.plan = Plan(
             engine,
@@ -216,9 +219,9 @@ class Setup:
                 utilization=utilization,
                 kv_cache_dtype=kv_dtype,
                 tensor_parallel=self.tensor_parallel,
-                max_model_len=arguments.max_model_len or asked.max_model_len,
-                max_num_batched_tokens=arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192,
-                max_num_seqs=arguments.max_num_seqs or asked.max_num_seqs or 256,
+                max_model_len=self.max_model_len,
+                max_num_batched_tokens=self.max_num_batched_tokens,
+                max_num_seqs=self.max_num_seqs,
             )
         else:
             return None

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli import run
-from kvtool.interrupts import Uninterrupted
+from kvtool.interrupts import uninterrupted
 from kvtool.progress import Progress
 
 WORKLOAD = """\
@@ -43,7 +43,7 @@ def test_a_held_interrupt_comes_when_the_block_is_over(interruptible: None) -> N
     done = []
 
     def hold() -> None:
-        with Uninterrupted():
+        with uninterrupted():
             signal.raise_signal(signal.SIGINT)
             done.append("the rest")
 
@@ -55,7 +55,7 @@ def test_a_held_interrupt_comes_when_the_block_is_over(interruptible: None) -> N
 
 def test_an_ignored_interrupt_stays_ignored(interruptible: None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with Uninterrupted():
+    with uninterrupted():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import EXIT_USAGE, KvtoolError, Place
 from kvtool.report.console import ascii_only, cell_width, make_console, put, sanitize
+from kvtool.report.marked_line import put_marked_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,26 +23,19 @@ def print_error(error: KvtoolError) -> None:
         place = ""  # the message is about the file itself
     put(console, f"error: {place}{sanitize(error.message, ascii_only=plain)}")
     if error.place is not None and error.place.excerpt is not None and error.place.line is not None:
-        _excerpt(console, error.place, plain)
+        _excerpt(console, error.place)
     if error.hint:
         put(console, f"  help: {sanitize(error.hint, ascii_only=plain)}")
 
 
-def _excerpt(console: Console, place: Place, plain: bool) -> None:
+def _excerpt(console: Console, place: Place) -> None:
     """The line, cut to a window around the place, and carets under it."""
     text, column = place.excerpt or "", (place.column or 1) - 1
-    number = f"{place.line:>6}"
-    room = max(console.width - len(number) - 3, 20)
+    label = f"{place.line:>6}"
+    room = max(console.width - len(label) - 3, 20)
     first = 0 if cell_width(sanitize(text[: column + place.width])) <= room else max(column - room // 2, 0)
-    before = sanitize(text[first:column], ascii_only=plain)
-    meant = sanitize(text[column : column + place.width], ascii_only=plain)
-    shown = before + meant + sanitize(text[column + place.width : column + place.width + room], ascii_only=plain)
-    while cell_width(shown) > room:
-        shown = shown[:-1]
-    put(console, f"{number} | {shown}")
-    if place.column is not None and cell_width(before) < room:
-        width = max(min(cell_width(meant), room - cell_width(before)), 1)
-        put(console, f"{' ' * len(number)} | {' ' * cell_width(before)}{'^' * width}")
+    width = max(place.width, 1) if place.column is not None else 0
+    put_marked_line(console, label, text, column, width, first=first, room=room)
 
 
 def print_usage(error: Exception) -> int | None:

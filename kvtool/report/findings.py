@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kvtool.diagnose.findings import Finding
 from kvtool.report.console import cell_width, fold, put, sanitize
 from kvtool.report.diff import shown_path
+from kvtool.report.marked_line import put_marked_line
 from kvtool.report.numbers import percent
 
 if TYPE_CHECKING:
@@ -61,20 +62,10 @@ def _excerpt(console: Console, finding: Finding, plain: bool) -> None:
     if line is None or not finding.in_source:
         line, start, width = finding.excerpt, finding.excerpt_start, finding.excerpt_stop - finding.excerpt_start
     number = str(finding.line) if finding.in_source else "..."
-    room = console.width - len(number) - 6
-    first = 0
-    if cell_width(sanitize(line, ascii_only=plain)) > room:
-        first = max(start - room // 3, 0)
-    before = sanitize(line[first:start], ascii_only=plain)
-    value = sanitize(line[start : start + width], ascii_only=plain)
-    after = sanitize(line[start + width :], ascii_only=plain)
-    shown = (before + value + after).rstrip()
-    while cell_width(shown) > room:
-        shown = shown[:-1]
-    carets = max(min(cell_width(value), room - cell_width(before)), 1)
-    put(console, f"   {number} | {shown}")
-    if cell_width(before) < room:
-        put(console, f"   {' ' * len(number)} | {' ' * cell_width(before)}{'^' * carets}", "bold yellow")
+    label = f"   {number}"
+    room = console.width - len(label) - 3
+    first = max(start - room // 3, 0) if cell_width(sanitize(line, ascii_only=plain)) > room else 0
+    put_marked_line(console, label, line.rstrip(), start, max(width, 1), first=first, room=room, style="bold yellow")
 
 
 @lru_cache(maxsize=64)

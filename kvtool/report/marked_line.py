@@ -1,0 +1,29 @@
+"""A line of a file with carets under the part that is meant, as errors and findings show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.report.console import ascii_only, cell_width, put, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def put_marked_line(
+    console: Console, label: str, text: str, start: int, width: int, *, first: int, room: int, style: str | None = None
+) -> None:
+    """Print ``label | text`` from character `first` on, cut to `room` cells, and carets under `text[start:start + width]`.
+
+    `width` 0 asks for no carets. Text may be hostile: what a terminal would not draw is shown escaped.
+    """
+    plain = ascii_only(console)
+    before = sanitize(text[first:start], ascii_only=plain)
+    meant = sanitize(text[start : start + width], ascii_only=plain)
+    shown = before + meant + sanitize(text[start + width : start + width + room], ascii_only=plain)
+    while cell_width(shown) > room:
+        shown = shown[:-1]
+    put(console, f"{label} | {shown}")
+    if width and cell_width(before) < room:
+        carets = max(min(cell_width(meant), room - cell_width(before)), 1)
+        put(console, f"{' ' * len(label)} | {' ' * cell_width(before)}{'^' * carets}", style)
