@@ -58,3 +58,18 @@ class Prompt:
             if origin is not None:
                 return origin, offset
         return None
+
+    def token_at(self, char: int) -> int:
+        """The token that covers character `char` of the text (the number of tokens where it is past the end)."""
+        if self.char_starts is None or self.token_starts is None or self.offsets is None or self.text is None:
+            raise ValueError("the prompt has no text")
+        if char >= len(self.text):
+            return len(self.ids)
+        piece = bisect_right(self.char_starts, char) - 1
+        start = self.char_starts[piece]
+        stop = self.char_starts[piece + 1] if piece + 1 < len(self.char_starts) else len(self.text)
+        ranges = self.offsets(str.__getitem__(self.text, slice(start, stop)))
+        for within, (_, right) in enumerate(ranges):
+            if start + right > char:
+                return self.token_starts[piece] + within
+        return self.token_starts[piece] + len(ranges)
