@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kvtool.kernels.checks import check_new_tokens
 from kvtool.kernels.kv_quantization import Scale, dynamic_scale, quantized, storage_view
 
 
@@ -22,12 +23,14 @@ def store_kv(
     Quantized caches (`MAXIMA`) hold x / scale. A scale that is a tensor, f32[num_blocks, Hkv, P], is written as well: it gets each
     token's and head's own.
     """
-    keep = slot_mapping >= 0
-    if not bool(keep.all()):
+    check_new_tokens(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
+    if not len(k):
+        return
+    if int(slot_mapping.min()) < 0:
+        keep = slot_mapping >= 0
         k, v, slot_mapping = k[keep], v[keep], slot_mapping[keep]
     page = k_cache.shape[2]
-    block = torch.div(slot_mapping, page, rounding_mode="floor")
-    offset = slot_mapping - block * page
+    block, offset = slot_mapping // page, slot_mapping % page
     for x, cache, scale in ((k, k_cache, k_scale), (v, v_cache, v_scale)):
         if isinstance(scale, torch.Tensor):
             own = dynamic_scale(x, cache.dtype)  # [T, Hkv]

@@ -15,6 +15,8 @@ from kvtool.tokenizer_files import TokenizerFiles
 
 # torch's threads wait by spinning: on a machine that is busy, tests of small models take fifty times as long with two of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Triton's kernels run in its interpreter; it looks when it is imported, which nothing above does.
+os.environ["TRITON_INTERPRET"] = "1"
 
 # HYPOTHESIS_PROFILE=nightly runs each state machine for up to 20,000 steps (400 x 50) and looks at fresh examples every time.
 _slow_machines = [HealthCheck.too_slow]

@@ -1,0 +1,33 @@
+"""All kernels in torch: what CPUs run, and what the Triton kernels are compared with."""
+
+from __future__ import annotations
+
+import torch
+
+from kvtool.kernels.merge_states import merge_states
+from kvtool.kernels.paged_decode import paged_decode
+from kvtool.kernels.paged_prefill import paged_prefill
+from kvtool.kernels.rms_norm import add_rms_norm, rms_norm
+from kvtool.kernels.rotary_store_kv import rotary_store_kv
+from kvtool.kernels.swiglu import swiglu
+
+__all__ = [
+    "NAME",
+    "add_rms_norm",
+    "merge_states",
+    "paged_decode",
+    "paged_prefill",
+    "prefill_queries",
+    "rms_norm",
+    "rotary_store_kv",
+    "swiglu",
+]
+
+NAME = "torch"
+_PREFILL_QUERIES = 256
+
+
+def prefill_queries(q_dtype: torch.dtype, group: int, head_dim: int, cache_dtype: torch.dtype) -> int:
+    """Queries in a tile of `paged_prefill`."""
+    del q_dtype, group, head_dim, cache_dtype
+    return _PREFILL_QUERIES
