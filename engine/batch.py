@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from kvtool.engine.block_tables import BlockTables
 from kvtool.engine.step import Scheduled, Step
 
 
@@ -37,14 +37,15 @@ class Batch:
     num_blocks: int  # highest block id in use, plus one
 
     @classmethod
-    def build(cls, step: Step, block_size: int) -> Batch:
-        """Tensors on the CPU for a step that schedules at least one token."""
+    def build(cls, step: Step, block_size: int, tables: BlockTables | None = None) -> Batch:
+        """Tensors on the CPU for a step that schedules at least one token; `tables` remembers the steps before."""
         items = step.scheduled
         counts = np.array([item.num_tokens for item in items], dtype=np.int64)
         starts = np.array([item.start for item in items], dtype=np.int64)
         query_start = np.concatenate([[0], np.cumsum(counts)])
         seq_lens = starts + counts
-        block_table = _block_table(items, -(-seq_lens // block_size))
+        tables = tables or BlockTables()
+        block_table = tables.table([item.request for item in items], (-(-seq_lens // block_size)).astype(np.int32))
         row = np.repeat(np.arange(len(items)), counts)
         positions = np.arange(query_start[-1]) + (starts - query_start[:-1])[row]
         blocks = block_table[row, positions // block_size].astype(np.int64)
@@ -94,11 +95,3 @@ class Batch:
             sampled=self.sampled,
             num_blocks=self.num_blocks,
         )
-
-
-def _block_table(items: tuple[Scheduled, ...], num_blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """int32[n, num_blocks.max()]: the first num_blocks[i] blocks of each request, then zeros."""
-    table = np.zeros((len(items), int(num_blocks.max())), dtype=np.int32)
-    for row, item, count in zip(table, items, num_blocks, strict=True):
-        row[:count] = item.request.block_ids[:count]
-    return table

@@ -56,6 +56,12 @@ class KVStore:
         parts = (*self.k, *self.v, *self.k_scale, *self.v_scale)
         return sum(part[0].numel() * part.element_size() for part in parts if isinstance(part, torch.Tensor))
 
+    @property
+    def vector_bytes(self) -> float:
+        """A key or a value of one token and head, with its scale."""
+        k, scale = self.k[0], self.k_scale[0]
+        return k.shape[-1] * k.element_size() + (scale.element_size() if isinstance(scale, torch.Tensor) else 0)
+
     def reserve(self, num_blocks: int) -> None:
         """Make block ids below `num_blocks` usable; to call ahead of a timed run keeps copies out of its times."""
         if num_blocks <= self.num_blocks:

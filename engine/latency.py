@@ -49,6 +49,8 @@ class LatencyModel:
       scheduler's time is hidden, for vLLM schedules a step while the one before runs.
     - `link_efficiency`, `link_latency`: NCCL's all-reduce between two of the server cards, over PCIe 5.0, reaches 0.56 of the
       link's bandwidth with 20 MB and takes 13 µs with 4 kB.
+    - `request_overhead`: none, for one kernel attends for all requests. On CPUs, which take them one by one, `kvtool bench` finds
+      one when it fits these constants to a machine.
     """
 
     geometry: Geometry
@@ -63,6 +65,11 @@ class LatencyModel:
     link_latency: float = 13e-6
     kv_token_bytes: float | None = None
     """Keys and values of a token in all layers, as the cache stores them; None: as many as the model's own type takes."""
+    request_overhead: float = 0.0
+    """What each layer takes for each request however short it is."""
+    whole_last_layer: bool = True
+    """Whether the last layer is computed for all tokens. The embedded engine stores their keys and values there, and computes the
+    rest for a request's last token only, as nothing else has a part in the logits."""
 
     def __post_init__(self) -> None:
         ways, geometry = self.tensor_parallel, self.geometry
@@ -78,28 +85,48 @@ class LatencyModel:
     def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
         """Seconds of one step. `work` has, for each request, the tokens computed before and those computed now."""
         geometry = self.geometry
-        pair_flops = 4.0 * geometry.num_layers * geometry.num_heads * geometry.head_dim / self.tensor_parallel
-        pair_seconds = pair_flops * self._flop_seconds
-        kv_seconds = self._kv_bytes() * self._byte_seconds
+        cut = not self.whole_last_layer
+        layers = geometry.num_layers - cut
+        pair_seconds = 4.0 * geometry.num_heads * geometry.head_dim / self.tensor_parallel * self._flop_seconds
+        kv_seconds = self._kv_bytes() / geometry.num_layers * self._byte_seconds
         tokens = rows = 0
-        attention = 0.0
+        attention = last_attention = 0.0
         for before, new in work:
             tokens += new
             rows += 1
             pairs = new * before + new * (new + 1) // 2
-            attention += hypot(pairs * pair_seconds, (before + 2 * new) * kv_seconds)
+            moved = (before + 2 * new) * kv_seconds
+            attention += hypot(pairs * pair_seconds, moved)
+            if cut:
+                last_attention += hypot((before + new) * pair_seconds, moved)
         if not tokens:
             return 0.0
-        activations = 3 * geometry.num_layers * geometry.intermediate_size * tokens / self.tensor_parallel
+        activations = 3 * geometry.intermediate_size * (layers * tokens + cut * rows) / self.tensor_parallel
         return (
-            self.product_seconds(geometry.num_layers * geometry.layer_parameters, tokens)
+            self.product_seconds(layers * geometry.layer_parameters, tokens)
+            + (self._cut_products_seconds(tokens, rows) if cut else 0.0)
             + self.product_seconds(geometry.vocab_size * geometry.hidden_size, rows)
-            + attention
+            + layers * attention
+            + last_attention
             + activations * self.dtype_bytes * self._byte_seconds
             + self._all_reduce_seconds(tokens)
-            + geometry.num_layers * self.layer_overhead
+            + geometry.num_layers * (self.layer_overhead + rows * self.request_overhead)
             + self.step_overhead
         )
+
+    def _cut_products_seconds(self, tokens: int, rows: int) -> float:
+        """The matrix products of the last layer: queries, keys and values of all tokens, the rest for one of each request."""
+        geometry = self.geometry
+        projected = geometry.hidden_size * geometry.head_dim * (geometry.num_heads + 2 * geometry.num_kv_heads)
+        rest = self.product_seconds(geometry.layer_parameters - projected, rows)
+        return self.product_seconds(projected, tokens) + rest
+
+    def attention_seconds(self, pairs: float, kv_tokens: float) -> float:
+        """Attention of a step in all layers: so many pairs of a token and one that it attends to, and the keys and values of so
+        many tokens read; fewer than the pairs where requests read a prefix together."""
+        geometry = self.geometry
+        flops = 4.0 * geometry.num_layers * geometry.num_heads * geometry.head_dim / self.tensor_parallel
+        return hypot(pairs * flops * self._flop_seconds, kv_tokens * self._kv_bytes() * self._byte_seconds)
 
     def product_seconds(self, weights: int, columns: int) -> float:
         """Matrix products of `weights` numbers in all, with `columns` vectors each."""

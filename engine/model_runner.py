@@ -6,13 +6,19 @@ from collections.abc import Callable
 
 import torch
 
+from kvtool.engine.attention import AttentionPlanner
 from kvtool.engine.batch import Batch
+from kvtool.engine.block_tables import BlockTables
+from kvtool.engine.decode_graphs import CudaRecorder, DecodeGraphs
+from kvtool.engine.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.device import processors
 from kvtool.engine.errors import EngineError
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.kv_store import KVStore
 from kvtool.engine.model import Decoder
 from kvtool.engine.request import Request
 from kvtool.engine.step import Step
+from kvtool.kernels import torch_twins
 
 OnLogits = Callable[[Request, torch.Tensor], None]
 
@@ -32,25 +38,62 @@ class ModelRunner:
         *,
         kv_cache_dtype: str = AUTO,
         on_logits: OnLogits | None = None,
+        decode_attention: DecodeMode = "auto",
+        cuda_graphs: bool = True,
     ) -> None:
+        """`decode_attention` is how decode reads prefixes that requests share; torch on a CPU reads them for each, unless told to
+        be `prefix-aware`. `cuda_graphs` replays decode steps on devices that can do so."""
         self.model = model
         self.block_size = block_size
         self.kv = KVStore(
             model.config, block_size, num_blocks, device=model.device, dtype=model.dtype, cache_dtype=kv_cache_dtype
         )
         self.on_logits = on_logits
+        self._tables = BlockTables()
+        self._planner = None
+        if model.kernels is not torch_twins or decode_attention == "prefix-aware":
+            self._planner = self._make_planner(decode_attention)
+        self._graphs = None
+        if cuda_graphs and model.device.type == "cuda" and self._planner is not None:
+            self._graphs = DecodeGraphs(model, self.kv, CudaRecorder(model.device))
+
+    def _make_planner(self, mode: DecodeMode) -> AttentionPlanner:
+        config, model = self.model.config, self.model
+        heads, kv_heads, dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        parallel = processors(model.device)
+        decode = DecodePlanner(
+            self.block_size,
+            heads,
+            kv_heads,
+            dim,
+            vector_bytes=self.kv.vector_bytes,
+            mode=mode,
+            processors=parallel,
+        )
+        return AttentionPlanner(
+            decode,
+            model.device,
+            tile_queries=model.kernels.prefill_queries(model.dtype, heads // kv_heads, dim, self.kv.k[0].dtype),
+            num_kv_heads=kv_heads,
+            block_size=self.block_size,
+            processors=parallel,
+        )
 
     @torch.inference_mode()
     def run(self, step: Step) -> list[int | None]:
         """A new token for each scheduled request that samples, None for the others."""
         if not step.num_tokens:
             return [None] * len(step.scheduled)
-        batch = Batch.build(step, self.block_size)
+        batch = Batch.build(step, self.block_size, self._tables)
         self._check_vocabulary(batch)
         self.kv.reserve(batch.num_blocks)
-        logits = self.model.forward(batch.to(self.model.device), self.kv)
-        # Waits for the device, so that the first token's time is known even if that token is forced.
-        free = dict(zip(batch.sampled, logits.argmax(dim=-1).tolist(), strict=True))
+        if self.model.device.type == "cuda":
+            with torch.cuda.device(self.model.device):
+                logits, likeliest = self._compute(batch)
+                torch.cuda.synchronize()  # a step's time is known even if its tokens are forced, and its buffers are free
+        else:
+            logits, likeliest = self._compute(batch)
+        free = dict(zip(batch.sampled, likeliest.tolist(), strict=True))
         if self.on_logits is not None:
             for index, row in zip(batch.sampled, logits, strict=True):
                 self.on_logits(step.scheduled[index].request, row)
@@ -59,6 +102,25 @@ class ModelRunner:
             forced = item.request.next_forced() if item.samples else None
             tokens.append(free.get(index) if forced is None else forced)
         return tokens
+
+    def _compute(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits of the batch's sampled requests, [len(batch.sampled), vocab], and the likeliest token of each."""
+        device, planner = self.model.device, self._planner
+        if planner is None:
+            logits = self.model.forward(batch.to(device), self.kv)
+            return logits, logits.argmax(dim=-1)
+        requests = len(batch.seq_lens)
+        if self._graphs is not None and len(batch.input_ids) == requests:
+            table, seq_lens = batch.block_table.numpy(), batch.seq_lens.numpy()
+            logits, tokens = self._graphs.run(batch, planner.decode.plan(table, seq_lens))
+            if len(batch.sampled) == requests:
+                return logits, tokens
+            sampled = list(batch.sampled)
+            return logits[sampled], tokens[sampled]
+        plan = planner.plan(batch)
+        last = planner.plan(batch.of_logits()) if len(batch.logits_at) < len(batch.input_ids) else None
+        logits = self.model.forward(batch.to(device), self.kv, (plan, last))
+        return logits, logits.argmax(dim=-1)
 
     def _check_vocabulary(self, batch: Batch) -> None:
         low, high = (int(value) for value in torch.aminmax(batch.input_ids))

@@ -74,7 +74,7 @@ class Request:
             return prompt
         first = max(start - self.num_prompt_tokens, 0)
         generated = np.asarray(self.outputs[first : stop - self.num_prompt_tokens], dtype=np.int32)
-        return np.concatenate([prompt, generated])
+        return np.concatenate([prompt, generated]) if len(prompt) else generated
 
     def append_output(self, token: int) -> None:
         self.outputs.append(token)

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from kvtool.engine.checkpoint import Checkpoint
+from kvtool.engine.device import find_device
 from kvtool.engine.errors import EngineError
 from kvtool.engine.geometry import Geometry
 from kvtool.engine.model import Decoder
@@ -46,15 +47,21 @@ def load_model(
     the weights are random from `seed`. `dtype` is one of DTYPES, or `auto`: what the config says, else what the weights are stored
     in. `available_memory` is in bytes; unless given, what the device has free.
     """
-    device = _checked_device(device)
+    device = find_device(str(device))
     config, chosen, checkpoint = _checked(path, dtype, load_format, device, available_memory)
     weights = RandomWeights(config, seed, device=device, dtype=chosen) if checkpoint is None else checkpoint
     return Decoder(config, weights, device=device, dtype=chosen)
 
 
-def check_model(path: str | Path, *, dtype: str = "auto", load_format: LoadFormat = "auto") -> None:
+def check_model(
+    path: str | Path,
+    *,
+    dtype: str = "auto",
+    load_format: LoadFormat = "auto",
+    device: torch.device | str = "cpu",
+) -> None:
     """EngineError where `load_model` would have it; no weight is read."""
-    _checked(path, dtype, load_format, torch.device("cpu"), None)
+    _checked(path, dtype, load_format, find_device(str(device)), None)
 
 
 def _checked(
@@ -78,15 +85,6 @@ def _checked(
     check_names(config, checkpoint, str(checkpoint.folder))
     check_shapes(parameter_shapes(config), checkpoint.shapes, str(checkpoint.folder))
     return config, chosen, checkpoint
-
-
-def _checked_device(name: torch.device | str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # a build without CUDA asserts
-        raise EngineError(f"there is no device {str(name)!a} here", hint="cpu, or cuda with a GPU") from error
-    return device
 
 
 def _dtype(name: str, config: ModelConfig, stored: torch.dtype | None) -> torch.dtype:

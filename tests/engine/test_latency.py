@@ -81,6 +81,29 @@ def test_a_cache_of_another_type() -> None:
     assert quantized.step_seconds([(3, 2)]) == pytest.approx(2304 + 512 + 7 * 18 + 384)
 
 
+def test_a_last_layer_for_the_tokens_that_count() -> None:
+    """As in the embedded engine: of the last layer, 8 · 4 · (2 + 2 · 1) = 128 weights for both tokens, 448 for one of them.
+
+    It attends from one token to five, but reads the keys and values of all; one token less is activated in it.
+    """
+    cut = {"whole_last_layer": False}
+    assert replace(exact(flops=1.0), **cut).step_seconds([(3, 2)]) == pytest.approx(
+        2304 + 2 * 2 * 128 + 2 * 448 + 512 + 9 * 32 + 5 * 32
+    )
+    assert replace(exact(bandwidth=1.0), **cut).step_seconds([(3, 2)]) == pytest.approx(
+        2304 + 512 + 224 + 3 * 16 * 2 * (2 + 1)
+    )
+    decode = [(9, 1), (20, 1)]
+    both = exact(flops=3.0, bandwidth=4.0)
+    assert replace(both, **cut).step_seconds(decode) == pytest.approx(both.step_seconds(decode))
+
+
+def test_a_request_takes_something_in_each_layer() -> None:
+    model = replace(exact(step_overhead=100.0), request_overhead=3.0)
+    assert model.step_seconds([(3, 2)]) == pytest.approx(106)
+    assert model.step_seconds([(3, 2), (9, 1)]) == pytest.approx(112)
+
+
 def test_two_accelerators_halve_the_work_and_add_up_their_parts() -> None:
     """One K/V head cannot be halved; five sums of 2 · 8 numbers of two bytes, of which a ring of two sends each once."""
     assert exact(flops=1.0, tensor_parallel=2, link=NEVER).step_seconds([(3, 2)]) == pytest.approx(
