@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kvtool.block_lru import BlockLru
+from kvtool.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.diagnose.causes import CauseBook
 from kvtool.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
+from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.engine import Engine
 from kvtool.engine.errors import EngineError
 from kvtool.engine.hashing import extend_hashes
@@ -22,7 +24,7 @@ from kvtool.engine.sequential import account
 from kvtool.engine.sizing import block_bytes
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.events_out import EventWriter
-from kvtool.interrupts import Shield
+from kvtool.interrupts import Shield, uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger import Entry, Ledger
 from kvtool.progress import Progress
@@ -47,6 +49,9 @@ class Plan:
     kv_cache_dtype: str = AUTO
     skip_refused: bool = False
     """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
+    decode_attention: DecodeMode = "auto"
+    decode_batch: int = 64
+    """How many conversations would decode together, where the run has one request at a time."""
 
     @property
     def bytes_per_block(self) -> int:
@@ -89,6 +94,7 @@ class PassResult:
     peak_used_blocks: int = 0
     partial: bool = False
     hits: Hits = field(default_factory=dict)
+    decode: DecodeTraffic | None = None
 
 
 class Accountant:
@@ -106,10 +112,12 @@ class Accountant:
         keep_hits: bool = False,
         rewrite: Rewrite | None = None,
         events: EventWriter | None = None,
+        look_at_decode: bool = False,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
-        `rewrite` changes every turn before it is used; `events` gets what happens to the cache.
+        `rewrite` changes every turn before it is used; `events` gets what happens to the cache. `look_at_decode` finds out what
+        decode steps read.
         """
         self.events = events
         self.rewrite = rewrite
@@ -129,7 +137,11 @@ class Accountant:
         self.result = PassResult(ledger, CauseBook())
         self._entries: dict[int, Entry] = {}
         self._shield = Shield()
-        self.engine = Engine(plan.engine, DryRunner(), VirtualClock(plan.latency), record_events=events is not None)
+        dry = DryRunner()
+        self._windows = ConversationWindows(plan) if look_at_decode else None
+        self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
+        clock = VirtualClock(plan.latency)
+        self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
 
@@ -153,7 +165,14 @@ class Accountant:
         result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
         result.peak_used_blocks = cache.peak_used
         result.preemptions = self.engine.scheduler.num_preemptions
+        with uninterrupted():
+            result.decode = self._decode_traffic()
         return result
+
+    def _decode_traffic(self) -> DecodeTraffic | None:
+        """Of requests that did decode together, or else of conversations that would."""
+        traffic = self._steps.traffic() if self._steps is not None else None
+        return self._windows.traffic() if traffic is None and self._windows is not None else traffic
 
     def _take_all(self, conversations: Iterator[Conversation]) -> None:
         plan = self.plan
@@ -248,6 +267,8 @@ class Accountant:
 
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)
+        if self._windows is not None:
+            self._windows.add(job.turn, job.request)
         others = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
         unlimited = others.pop(0) if others else None
         if self.plan.engine.num_blocks is None:

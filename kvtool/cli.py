@@ -18,6 +18,7 @@ ColorMode = Literal["auto", "always", "never"]
 RulesName = Literal["vllm", "block-lru"]
 BadLineMode = Literal["error", "skip"]
 ShowText = Literal["none", "snippet"]
+DecodeAttention = Literal["flat", "prefix-aware", "auto"]
 HashName = Literal["native", "sha256_cbor", "xxhash_cbor"]
 
 app = typer.Typer(
@@ -84,6 +85,12 @@ def profile(
     ] = None,
     accelerator: Annotated[
         str | None, typer.Option("--accelerator", metavar="NAME", help="Accelerator for predictions. [default: h100]")
+    ] = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(
+            "--calibration", metavar="FILE", help="Predict for the machine that kvtool bench -o FILE was run on."
+        ),
     ] = None,
     tokenizer: TokenizerName = None,
     chat_template: Annotated[
@@ -159,6 +166,19 @@ def profile(
     dtype: Annotated[
         str, typer.Option(metavar="NAME", help="Of that model: auto, float32, bfloat16, float16.")
     ] = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the real runs: auto (CUDA where there is one), cpu, cuda or cuda:N.")
+    ] = "auto",
+    decode_attention: Annotated[
+        DecodeAttention, typer.Option(help="Shared prefixes in decode: read for each request, once, or what pays.")
+    ] = "auto",
+    decode_batch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Conversations that decode together, where the run says nothing about it. [default: 64, or what a step takes]",
+        ),
+    ] = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Compare the logits of reused with those of computed prefixes.")
     ] = False,
@@ -197,6 +217,7 @@ def profile(
             inputs=inputs,
             model=model,
             accelerator=accelerator,
+            calibration=calibration,
             tokenizer=tokenizer,
             chat_template=chat_template,
             block_size=block_size,
@@ -213,6 +234,9 @@ def profile(
             hash_algo=hash_algo,
             load_format=load_format,
             dtype=dtype,
+            device=device,
+            decode_attention=decode_attention,
+            decode_batch=decode_batch,
             audit=audit,
             events=events,
             metrics=metrics,
@@ -310,6 +334,53 @@ def diff_prompts(
         offline=offline,
         color=color,
         width=width,
+    )
+
+
+@app.command(short_help="What this machine does, and a fit of the predictions to it.")
+def bench(
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "-m",
+            "--model",
+            metavar="NAME",
+            help="Preset or folder, with random weights. [default: a tiny one; on a GPU with room llama-3.1-8b]",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the model: auto, float32, bfloat16, float16.")
+    ] = "auto",
+    kv_cache_dtype: KvCacheDtype = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What computes.")] = "auto",
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="For all measurements together.")] = 30.0,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Calibration, for kvtool profile --calibration."),
+    ] = None,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")] = False,
+    color: Color = "auto",
+    width: Width = None,
+) -> int:
+    """Time the embedded engine on this machine, and fit the model that predicts TTFT to what it takes."""
+    from kvtool.commands.bench import BenchArguments, run_bench
+
+    return run_bench(
+        BenchArguments(
+            model=model,
+            dtype=dtype,
+            kv_cache_dtype=kv_cache_dtype or "auto",
+            device=device,
+            budget=budget,
+            output=output,
+            json=json,
+            quiet=quiet,
+            color=color,
+            width=width,
+            command_line=context.obj or (),
+        )
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.kv_dtype import AUTO
 
 MODEL_DTYPES = (AUTO, "float32", "float", "fp32", "bfloat16", "bf16", "float16", "half", "fp16")
@@ -20,4 +21,6 @@ class MeasureOptions:
     load_format: Literal["auto", "dummy"] = "auto"
     dtype: str = "auto"
     kv_cache_dtype: str = AUTO
+    device: str = "auto"
+    decode_attention: DecodeMode = "auto"
     audit: bool = False

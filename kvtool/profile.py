@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtool.accounting import RequestRow
+from kvtool.decode_traffic import DecodeTraffic
 from kvtool.diagnose.findings import Finding
 from kvtool.ledger import GroupTotals, Totals
 
@@ -83,6 +84,8 @@ class Profile:
     skipped_lines: int = 0
     partial: bool = False
     notes: list[str] = field(default_factory=list)
+    decode: DecodeTraffic | None = None
+    """None where no two requests of the workload could decode together."""
 
     @property
     def total(self) -> Totals:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting import Accountant, Hits, PassResult, Plan
 from kvtool.advice import Advisor, Locate
+from kvtool.decode_traffic import DecodeTraffic
 from kvtool.diagnose.findings import Finding, run_findings
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
@@ -86,14 +87,15 @@ class Profiler:
             keep_hits=keep_hits,
             rewrite=transform,
             events=events,
+            look_at_decode=transform is None and explain,
         )
         return accountant.run(self.source)
 
     def run(self) -> Profile:
         """Account, advise, measure; KvtoolError where there is nothing to profile."""
         plan = self.plan
-        if self.measure is not None and self.measure.model is not None:
-            self._check_model(self.measure.model, self.measure)
+        if self.measure is not None:
+            self._check_measure(self.measure)
         together = not plan.one_at_a_time and plan.rules == "vllm"
         unlimited = None
         if together and plan.engine.num_blocks is not None:
@@ -128,7 +130,7 @@ class Profiler:
         measured = None
         if self.measure is not None and not result.partial:
             try:
-                measured = self._measure(self.measure)
+                measured = self._measure(self.measure, result.decode)
                 result.partial = measured.interrupted
             except KeyboardInterrupt:  # while the model was made
                 result.partial = True
@@ -153,6 +155,7 @@ class Profiler:
             dtype_gain=gain,
             skipped_lines=skipped,
             partial=result.partial,
+            decode=result.decode,
         )
         profile.gates = self._gates(profile)
         self.metrics = self._metrics(result, profile)
@@ -193,20 +196,32 @@ class Profiler:
         return findings or []
 
     @staticmethod
-    def _check_model(model: str, how: MeasureOptions) -> None:
-        """EngineError where it could not be loaded: better now than after all the accounting."""
+    def _check_measure(how: MeasureOptions) -> None:
+        """EngineError for a device or a model that cannot be had: better now than after all the accounting."""
+        if how.model is None and how.device in ("auto", "cpu"):
+            return
         with uninterrupted():
-            from kvtool.engine.weights import check_model  # torch
+            from kvtool.engine.device import find_device  # torch
+            from kvtool.engine.weights import check_model
 
-        check_model(model, dtype=how.dtype, load_format=how.load_format)
+        device = find_device(how.device)
+        if how.model is not None:
+            check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
-    def _measure(self, how: MeasureOptions) -> Measured:
+    def _measure(self, how: MeasureOptions, decode: DecodeTraffic | None) -> Measured:
         with uninterrupted():
             from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
 
         self.progress.stage("measuring")
         maker = JobMaker(self.renderer, seed=self.plan.seed)
-        measurement = Measurement(self.plan.engine, maker, how, limit=self.plan.limit, progress=self.progress)
+        measurement = Measurement(
+            self.plan.engine,
+            maker,
+            how,
+            limit=self.plan.limit,
+            progress=self.progress,
+            decode_together=round(decode.requests) if decode is not None else 0,
+        )
         return measurement.run(self.source)
 
     def _gates(self, profile: Profile) -> list[Gate]:

@@ -26,14 +26,15 @@ _CHECK = 64
 
 
 class Progress:
-    """Counts requests of one stage after the other; silent where `quiet`."""
+    """Counts requests, or other `unit`, of one stage after the other; silent where `quiet`."""
 
-    def __init__(self, console: Console | None, *, quiet: bool = False) -> None:
+    def __init__(self, console: Console | None, *, quiet: bool = False, unit: str = "requests") -> None:
         self._console = console
         self._quiet = quiet or console is None
         self._has_terminal = console is not None and console.file.isatty() and os.environ.get("TERM") != "dumb"
         self._started = time.monotonic()
         self._last_line = self._started
+        self._unit = unit
         self._stage = ""
         self._done = 0
         self._total: int | None = None
@@ -67,7 +68,7 @@ class Progress:
             self._draw(self._console)
         elif now - self._last_line >= _EVERY:
             self._last_line = now
-            print(f"kvtool: {self._stage}, {self._done:,} requests, {now - self._started:.0f} s", file=sys.stderr)
+            print(f"kvtool: {self._stage}, {self._done:,} {self._unit}, {now - self._started:.0f} s", file=sys.stderr)
 
     def _draw(self, console: Console) -> None:
         if self._bars is None:

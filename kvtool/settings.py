@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool import __version__
 from kvtool.accounting import Plan, Rules
+from kvtool.bench.calibration_file import load_calibration
 from kvtool.engine.config import EngineConfig, HashAlgorithm
+from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.errors import EngineError
 from kvtool.engine.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
@@ -27,6 +30,7 @@ from kvtool.workload.schema import EngineOptions
 from kvtool.workload.yaml_source import YamlSource
 
 _TRACE_BLOCK = 512
+_DECODE_BATCH = 64
 _MOST_BLOCKS = 10_000_000
 _COUNTS = (
     "block_size",
@@ -37,6 +41,7 @@ _COUNTS = (
     "concurrency",
     "requests",
     "tensor_parallel",
+    "decode_batch",
 )
 """Flags that are whole numbers from 1 on."""
 
@@ -48,6 +53,7 @@ class ProfileArguments:
     inputs: Sequence[str]
     model: str | None = None
     accelerator: str | None = None
+    calibration: str | None = None
     tokenizer: str | None = None
     chat_template: str | None = None
     block_size: int | None = None
@@ -64,6 +70,9 @@ class ProfileArguments:
     hash_algo: HashAlgorithm | None = None
     load_format: Literal["auto", "dummy"] = "auto"
     dtype: str = "auto"
+    device: str = "auto"
+    decode_attention: DecodeMode = "auto"
+    decode_batch: int | None = None
     audit: bool = False
     events: str | None = None
     metrics: str | None = None
@@ -109,12 +118,18 @@ def check(arguments: ProfileArguments) -> None:
         raise KvtoolError("--events are those of the engine; --rules block-lru has none")
     if arguments.dtype not in MODEL_DTYPES:
         raise KvtoolError(f"unknown dtype `{arguments.dtype}`", hint=f"--dtype is one of {', '.join(MODEL_DTYPES)}")
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", arguments.device):
+        raise KvtoolError(f"unknown device `{arguments.device}`", hint="--device is one of auto, cpu, cuda, cuda:N")
     if arguments.audit and not arguments.measure_budget:
         raise KvtoolError(
             "--audit compares the logits of real runs, and --dry-run or --measure-budget 0 asks for none",
             hint="give --measure-budget SECONDS",
         )
     _check_outputs(arguments)
+    if arguments.calibration is not None and arguments.accelerator is not None:
+        raise KvtoolError(
+            "--calibration and --accelerator both say what the predictions are for", hint="give one of them"
+        )
     if arguments.capacity is not None and arguments.gpu_memory is not None:
         raise KvtoolError("--capacity and --gpu-memory both say how large the cache is", hint="give one of them")
 
@@ -122,6 +137,8 @@ def check(arguments: ProfileArguments) -> None:
 def _check_outputs(arguments: ProfileArguments) -> None:
     """What is written must be neither an input nor the other output."""
     taken = {os.path.realpath(path): "an input" for path in arguments.inputs if path != "-"}
+    if arguments.calibration is not None:
+        taken[os.path.realpath(arguments.calibration)] = "the calibration"
     for flag, path in (("--events", arguments.events), ("--metrics", arguments.metrics)):
         if path is None:
             continue
@@ -143,8 +160,8 @@ class Setup:
         if arguments.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         geometry = find_geometry(self.model or DEFAULT_GEOMETRY)
-        accelerator = find_accelerator(arguments.accelerator or asked.accelerator or DEFAULT_ACCELERATOR)
         block_size = self._block_size(asked, source)
+        self.calibration = load_calibration(arguments.calibration) if arguments.calibration is not None else None
         self.kv_dtype = find_kv_dtype(arguments.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
         self.tensor_parallel = arguments.tensor_parallel or asked.tensor_parallel or 1
         self.max_num_batched_tokens = arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192
@@ -172,7 +189,7 @@ class Setup:
         seed = source.seed if isinstance(source, YamlSource) else arguments.seed or 0
         self.plan = Plan(
             engine,
-            LatencyModel(geometry, accelerator, tensor_parallel=self.tensor_parallel, kv_token_bytes=kv_token_bytes),
+            self._latency(geometry, arguments.accelerator or asked.accelerator, kv_token_bytes),
             rules=arguments.rules,
             concurrency=self.concurrency,
             use_arrivals=self.use_arrivals,
@@ -180,7 +197,31 @@ class Setup:
             kv_cache_dtype=self.kv_dtype.name,
             limit=arguments.requests,
             skip_refused=arguments.on_bad_line == "skip",
+            decode_attention=arguments.decode_attention,
+            decode_batch=self._decode_batch(),
         )
+
+    def _decode_batch(self) -> int:
+        """How many conversations decode together where no run says it."""
+        most = self.max_num_seqs if self.concurrency is None else min(self.max_num_seqs, self.concurrency)
+        given = self.arguments.decode_batch
+        if given is not None and given > most:
+            flag = "--max-num-seqs" if most == self.max_num_seqs else "--concurrency"
+            raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
+        return given or min(_DECODE_BATCH, most)
+
+    def _latency(self, geometry: Geometry, accelerator: str | None, kv_token_bytes: float) -> LatencyModel:
+        """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
+        calibration, ways = self.calibration, self.tensor_parallel
+        if calibration is None:
+            found = find_accelerator(accelerator or DEFAULT_ACCELERATOR)
+            return LatencyModel(geometry, found, tensor_parallel=ways, kv_token_bytes=kv_token_bytes)
+        if ways > 1:
+            raise KvtoolError(
+                f"a calibration is fitted on one device; how {ways} share a model is not in it",
+                hint="predict for one: --tensor-parallel 1",
+            )
+        return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
     def _block_size(self, asked: EngineOptions, source: YamlSource | LogSource) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
@@ -280,6 +321,8 @@ class Setup:
             load_format=arguments.load_format,
             dtype=arguments.dtype,
             kv_cache_dtype=arguments.kv_cache_dtype or self._asked.kv_cache_dtype or AUTO,
+            device=arguments.device,
+            decode_attention=self.plan.decode_attention,
             audit=arguments.audit,
         )
 
@@ -293,9 +336,11 @@ class Setup:
         """Whether the measured run uses the model that was named, not the embedded one."""
         return self.model is not None and (self.arguments.load_format == "dummy" or model_path(self.model).is_dir())
 
-    def describe(self, name: str, renderer: Renderer) -> dict[str, str | int | float | bool | None]:
-        """Everything that the numbers depend on."""
-        engine = self.plan.engine
+    def describe(
+        self, name: str, renderer: Renderer, *, device: str | None = None
+    ) -> dict[str, str | int | float | bool | None]:
+        """Everything that the numbers depend on; `device` is what computed the measured ones."""
+        engine, calibration = self.plan.engine, self.calibration
         tokenizer = renderer.tokenizer if renderer.loaded("tokenizer") else None
         return {
             "version": __version__,
@@ -315,6 +360,10 @@ class Setup:
             "seed": self.plan.seed,
             "model": self.plan.latency.geometry.name,
             "accelerator": self.plan.latency.accelerator.name,
+            "calibration": self.arguments.calibration,
+            "calibration_model": None if calibration is None else calibration.geometry.name,
+            "calibration_dtype": None if calibration is None else calibration.dtype,
+            "predicted_dtype": find_kv_dtype(AUTO).torch_name,
             "kv_cache_dtype": self.kv_dtype.name,
             "tensor_parallel": self.tensor_parallel,
             "async_scheduling": engine.async_scheduling,
@@ -323,7 +372,9 @@ class Setup:
             "measured_model": self.measured_model,
             "load_format": self.arguments.load_format,
             "dtype": self.arguments.dtype,
-            "device": "cpu",
+            "device": device,
+            "decode_attention": self.plan.decode_attention,
+            "decode_batch": self.plan.decode_batch,
             "measure_budget": self.arguments.measure_budget,
         }
 

@@ -79,7 +79,8 @@ def run_profile(arguments: ProfileArguments) -> int:
         profile = profiler.run()
         if metrics is not None and profiler.metrics is not None:
             metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
-    profile.config = setup.describe(name, renderer)
+    device = profile.measured.device if profile.measured is not None else None
+    profile.config = setup.describe(name, renderer, device=device)
     profile.notes = setup.notes()
     try:
         _print(profile, arguments)

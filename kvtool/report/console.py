@@ -105,6 +105,12 @@ def put(console: Console, line: str | Text = "", style: str | None = None) -> No
     console.print(line, style=style, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True, markup=False)
 
 
+def say(console: Console, text: str, *, indent: int = 2, style: str | None = None) -> None:
+    """A sentence, on as many indented lines as it takes."""
+    for line in fold(" " * indent + text, console.width, indent=indent):
+        put(console, line, style)
+
+
 def sanitize(text: str, *, newlines: bool = True, ascii_only: bool = False) -> str:
     """Text that is safe to show: control, format, surrogate and unassigned characters as visible escapes (`\\x1b`, `\\u202e`).
 

@@ -52,6 +52,7 @@ def document(profile: Profile) -> dict[str, Any]:
             "measured": _measured(profile.measured),
             "predicted": {"on": _quantiles(profile.predicted_on), "off": _quantiles(profile.predicted_off)},
         },
+        "decode": _decode(profile),
         "findings": [_finding(finding) for finding in profile.findings],
         "gates": [
             {"group": gate.group, "minimum": gate.minimum, "actual": gate.actual, "passed": gate.passed}
@@ -107,6 +108,41 @@ def _measured(measured: Measured | None) -> dict[str, Any] | None:
         "audit": None if measured.reuse is None else measured.reuse.to_json(),
         "kv_cache_dtype_error": None if measured.price is None else measured.price.to_json(),
         "reason": measured.reason,
+        "kernels": measured.kernels,
+        "shortfall": measured.shortfall,
+        "too_large_requests": measured.too_large,
+    }
+
+
+def _decode(profile: Profile) -> dict[str, Any] | None:
+    """Of a decode step: bytes of keys and values, and seconds; None where no two requests decode together."""
+    traffic = profile.decode
+    if traffic is None:
+        return None
+    measured = profile.measured.decode if profile.measured is not None else None
+    return {
+        "batch": traffic.requests,
+        "tokens_mean": traffic.tokens,
+        "sampled": "steps" if traffic.together else "windows",
+        "samples": traffic.samples,
+        "sampled_of": traffic.steps,
+        "flat_bytes_per_step": traffic.flat_bytes,
+        "prefix_aware_bytes_per_step": traffic.shared_bytes,
+        "decode_attention": traffic.mode,
+        "chosen": traffic.chosen,
+        "prefix_aware_share": traffic.sharing,
+        "tpot": {
+            "predicted": {"flat": traffic.flat_seconds, "prefix_aware": traffic.shared_seconds},
+            "measured": None
+            if measured is None or measured.flat_seconds is None
+            else {
+                "requests": measured.requests,
+                "tokens_mean": measured.tokens,
+                "steps": len(measured.flat),
+                "flat": measured.flat_seconds,
+                "prefix_aware": measured.sharing_seconds,
+            },
+        },
     }
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.ledger import FATES, GroupTotals
-from kvtool.profile import Gate, Profile, Quantiles
-from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize
+from kvtool.profile import Gate, Profile
+from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize, say
 from kvtool.report.findings import print_findings
 from kvtool.report.next_command import shell_lines, shorten_middle, with_flag, without
 from kvtool.report.numbers import percent, plural, shares, size
 from kvtool.report.reuse import reuse_lines
 from kvtool.report.table import Column, table
+from kvtool.report.times import print_decode, print_ttft
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,8 +44,9 @@ def print_profile(
     put(console)
     _rates(console, profile, plain)
     put(console)
-    _times(console, profile, plain)
+    print_ttft(console, profile, plain)
     put(console)
+    print_decode(console, profile, plain)
     _fates(console, profile, plain)
     put(console)
     _alignment(console, profile, plain)
@@ -62,11 +64,6 @@ def print_profile(
     _verdict(console, profile, plain, command)
 
 
-def _say(console: Console, text: str, *, indent: int = 2, style: str | None = None) -> None:
-    for line in fold(" " * indent + text, console.width, indent=indent):
-        put(console, line, style)
-
-
 def _header(console: Console, profile: Profile, plain: bool) -> None:
     config = profile.config
     shown = [
@@ -80,12 +77,12 @@ def _header(console: Console, profile: Profile, plain: bool) -> None:
     for line in pack(shown, console.width, separator=" | " if plain else " · ", indent=2):
         put(console, line, "bold")
     for note in profile.notes:
-        _say(console, sanitize(note, ascii_only=plain), style="dim")
+        say(console, sanitize(note, ascii_only=plain), style="dim")
     if profile.refused:
         text = f"{plural(profile.refused, 'request')} refused and left out; the first: {profile.first_refusal}"
-        _say(console, sanitize(text, ascii_only=plain), style="yellow")
+        say(console, sanitize(text, ascii_only=plain), style="yellow")
     if profile.skipped_lines:
-        _say(console, f"{plural(profile.skipped_lines, 'bad line')} skipped", style="yellow")
+        say(console, f"{plural(profile.skipped_lines, 'bad line')} skipped", style="yellow")
 
 
 def _rates(console: Console, profile: Profile, plain: bool) -> None:
@@ -112,46 +109,6 @@ def _word(gate: Gate | None, profile: Profile) -> str:
     if gate is None:
         return ""
     return "open" if profile.partial else "ok" if gate.passed else "FAIL"
-
-
-def _times(console: Console, profile: Profile, plain: bool) -> None:
-    measured = profile.measured
-    rows: list[tuple[str, ...]] = []
-    for label, quantiles in (
-        ("measured here, cache on", Quantiles.of(measured.on) if measured is not None else None),
-        ("measured here, cache off", Quantiles.of(measured.off) if measured is not None else None),
-        ("predicted, cache on", profile.predicted_on),
-        ("predicted, cache off", profile.predicted_off),
-    ):
-        if quantiles is not None:
-            rows.append((label, *(f"{1000 * value:,.1f}" for value in (quantiles.p50, quantiles.p90, quantiles.p99))))
-    columns = [Column("TTFT in ms", "<"), Column("p50"), Column("p90"), Column("p99")]
-    for line in table(columns, rows, console.width, ascii_only=plain):
-        put(console, line)
-    config = profile.config
-    if measured is not None and len(measured.on):
-        share = measured.hit_tokens / measured.prompt_tokens
-        text = (
-            f"measured: the first {len(measured.on):,} of {plural(profile.total.requests, 'request')} "
-            f"({percent(len(measured.on) / profile.total.requests)}; their hit rate {percent(share)}), one at a time, "
-            f"on {_measured_model(profile, plain)}, {config['device']}"
-        )
-        _say(console, text, indent=4, style="dim")
-    elif measured is not None:
-        _say(console, f"not measured: {measured.reason or 'there was nothing to run'}", indent=4, style="dim")
-    else:
-        _say(console, "not measured: --measure-budget 0", indent=4, style="dim")
-    model, ways = sanitize(str(config["model"]), ascii_only=plain), config["tensor_parallel"]
-    on = f"{config['accelerator']}" if ways == 1 else f"{ways} x {config['accelerator']}"
-    _say(console, f"predicted: {model} on {on}, a roofline estimate", indent=4, style="dim")
-
-
-def _measured_model(profile: Profile, plain: bool) -> str:
-    model = str(profile.config["measured_model"])
-    if model == "embedded":
-        return "the embedded model with random weights"
-    shown = sanitize(model, ascii_only=plain)
-    return f"{shown} with random weights" if profile.config["load_format"] == "dummy" else shown
 
 
 def _fates(console: Console, profile: Profile, plain: bool) -> None:
@@ -226,7 +183,7 @@ def _memory(console: Console, profile: Profile) -> None:
     for line in pack(parts, console.width - 2, separator=" | " if ascii_only(console) else " · ", indent=2):
         put(console, "  " + line)
     for text in reuse_lines(profile, plain=ascii_only(console)):
-        _say(console, text)
+        say(console, text)
 
 
 def _groups(console: Console, profile: Profile, plain: bool) -> None:
@@ -318,7 +275,7 @@ def _turn_ranges(profile: Profile) -> Iterator[tuple[str, int, int, int]]:
 
 def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[str]) -> None:
     if profile.partial:
-        _say(
+        say(
             console,
             "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict",
             indent=0,
@@ -328,18 +285,18 @@ def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[
     failed = profile.failed_gates
     if profile.audit_verdict:
         text = sanitize(f"FAIL audit: {profile.audit_verdict}", ascii_only=plain)
-        _say(console, text, indent=0, style="bold red")
+        say(console, text, indent=0, style="bold red")
     elif profile.audit_verdict is not None:
-        _say(console, "PASS audit", indent=0, style="bold green")
+        say(console, "PASS audit", indent=0, style="bold green")
     if failed:
         which = ", ".join(
             f"{sanitize(gate.group, ascii_only=plain) if gate.group is not None else 'all requests'} "
             f"{percent(gate.actual)} < {percent(gate.minimum)}"
             for gate in failed
         )
-        _say(console, f"FAIL {plural(len(failed), 'gate')} ({which})", indent=0, style="bold red")
+        say(console, f"FAIL {plural(len(failed), 'gate')} ({which})", indent=0, style="bold red")
     elif profile.gates:
-        _say(console, f"PASS {plural(len(profile.gates), 'gate')}", indent=0, style="bold green")
+        say(console, f"PASS {plural(len(profile.gates), 'gate')}", indent=0, style="bold green")
     _next(console, profile, plain, command)
 
 
@@ -348,7 +305,7 @@ def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str
     advice = [found for found in profile.findings if found.rerun is not None]
     edit = next((found for found in advice if found.in_source), None)
     if advice and edit is None:
-        _say(console, "Next: change what writes this line, then profile the new log", indent=0, style="dim")
+        say(console, "Next: change what writes this line, then profile the new log", indent=0, style="dim")
         return
     if edit is not None:
         todo, extra = f"edit {sanitize(edit.path, ascii_only=plain)}:{edit.line}, then run this again", ""
@@ -360,13 +317,13 @@ def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str
         todo, extra = why, f"{flag} {value}" if value is not None else flag
     lines = shell_lines(["kvtool", *command], console.width, plain)
     if len(lines) <= _MOST_COMMAND_LINES:
-        _say(console, f"Next: {todo}:", indent=0, style="dim")
+        say(console, f"Next: {todo}:", indent=0, style="dim")
         for line in lines:
             put(console, line)
     elif edit is not None:
-        _say(console, f"Next: {todo}", indent=0, style="dim")
+        say(console, f"Next: {todo}", indent=0, style="dim")
     else:
-        _say(console, f"Next: the same command with {extra}: {todo}", indent=0, style="dim")
+        say(console, f"Next: the same command with {extra}: {todo}", indent=0, style="dim")
 
 
 def _next_flag(profile: Profile) -> tuple[str, str | None, str]:

@@ -1,0 +1,53 @@
+"""How many KV blocks the embedded engine can have beside its model on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.geometry import Geometry
+from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.model import Decoder
+from kvtool.engine.sizing import bytes_per_block, estimated_activations
+from kvtool.engine.weights import free_memory
+
+_SHARE = 0.9
+_MOST_BLOCKS = 1 << 18
+"""Of a cache: small models leave room for more than a scheduler should have to keep lists of."""
+
+
+class DeviceMemory:
+    """Memory for caches of the same engine, all of them with blocks of the largest of some KV cache dtypes."""
+
+    def __init__(self, model: Decoder, engine: EngineConfig, kv_cache_dtypes: Sequence[str]) -> None:
+        geometry = Geometry.of(model.config)
+        own = str(model.dtype).removeprefix("torch.")
+        self._device = model.device
+        self.block_bytes = max(
+            bytes_per_block(
+                geometry.num_layers,
+                geometry.num_kv_heads,
+                geometry.head_dim,
+                engine.block_size,
+                find_kv_dtype(name, own),
+            )
+            for name in kv_cache_dtypes
+        )
+        estimate = estimated_activations(
+            geometry, max_num_batched_tokens=engine.max_num_batched_tokens, max_num_seqs=engine.max_num_seqs
+        )
+        self._activations = estimate * model.dtype.itemsize // 2  # the estimate is for types of two bytes
+
+    @property
+    def bounded(self) -> bool:
+        """Whether caches have a limit and are made that large at once: a GPU has no memory but its own, and growing copies."""
+        return self._device.type == "cuda"
+
+    def blocks(self, caches: int) -> int:
+        """For each of so many caches, of the memory that is free now; with the null block, and at least one beside it."""
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()  # what the allocator keeps does not count as free
+        left = _SHARE * free_memory(self._device) - self._activations
+        return min(max(int(left // (caches * self.block_bytes)), 2), _MOST_BLOCKS)
