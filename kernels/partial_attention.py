@@ -31,7 +31,9 @@ def check_attention(
     check_type("partial_lse", partial_lse, torch.float32)
     check_shape("partial_lse", partial_lse, *partial_out.shape[:2])
     for name, number in (("scale", scale), ("k_scale", k_scale), ("v_scale", v_scale)):
-        if isinstance(number, (int, float)) and not 0 < number < math.inf:
+        if isinstance(number, torch.Tensor):
+            check_rows(name, number)
+        elif number is not None and not 0 < number < math.inf:
             raise ValueError(f"{name} must be above 0 and finite, not {number}")
 
 

@@ -171,6 +171,7 @@ def attend(
     Rows that see nothing have 0 and -inf. The second loop is one as well where it takes a single step, because an `if` takes more
     registers. Block ids are fetched a step ahead of the keys and values that they say the place of.
     """
+    kv_head = kv_head.to(tl.int64)
     k_cache += kv_head * k_stride_head
     v_cache += kv_head * v_stride_head
     if K_SCALED:

@@ -92,6 +92,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tile_queries": 0}, "tile_queries must be at least 1, not 0"),
     ({"scale": 0.0}, "scale must be above 0"),
     ({"k_scale": torch.ones(6, 2, 15)}, "k_scale must be [6, 2, 16]"),
+    ({"v_scale": torch.ones(6, 16, 2).mT}, "v_scale must be contiguous in its last dimension"),
 ]
 
 
