@@ -8,6 +8,7 @@ import triton.language as tl
 
 from kvtool.kernels.gpu.attend import attend
 from kvtool.kernels.gpu.attention_launch import AttentionLaunch
+from kvtool.kernels.gpu.options import OPTIONS
 from kvtool.kernels.gpu.tiles import current_target, prefill_rows, prefill_tile
 from kvtool.kernels.kv_quantization import Scale
 from kvtool.kernels.paged_prefill import check_prefill
@@ -90,6 +91,7 @@ def paged_prefill(
         TOKENS=tile.tokens,
         STAGES=tile.stages,
         num_warps=tile.warps,
+        **OPTIONS,
     )
 
 

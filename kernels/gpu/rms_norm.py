@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_norm, check_summands
+from kvtool.kernels.gpu.options import OPTIONS
 
 _ELEMENTS = 2048  # of a program with several rows
 _MOST_COLUMNS = 16_384  # a row is kept in registers, 32 numbers for each of 512 threads
@@ -38,6 +39,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         ROWS=rows_per_program,
         PER_HEAD=weight.dim() == 2,
         num_warps=warps,
+        **OPTIONS,
     )
     return out
 
@@ -68,6 +70,7 @@ def add_rms_norm(
         WIDTH=width,
         ROWS=rows_per_program,
         num_warps=warps,
+        **OPTIONS,
     )
     return total, out
 

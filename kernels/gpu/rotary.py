@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_rotation
+from kvtool.kernels.gpu.options import OPTIONS
 
 ELEMENTS = 2048
 """Of a program: where numbers have 16 bits, each of its 128 threads loads 16 bytes of both halves of a row, of cos and of sin."""
@@ -37,6 +38,7 @@ def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
         WIDTH=width,
         ROWS=rows,
         num_warps=WARPS,
+        **OPTIONS,
     )
     return out
 

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_new_tokens, check_projection, check_rotation
+from kvtool.kernels.gpu.options import OPTIONS
 from kvtool.kernels.gpu.rotary import ELEMENTS, WARPS, load_halves, rotate, rounded, store_halves
 from kvtool.kernels.gpu.store_kv import check_castable, dynamic_scale, quantized, scale_strides, slot_offsets
 from kvtool.kernels.gpu.tiles import current_target
@@ -76,6 +77,7 @@ def rotary_store_kv(
         V_DYNAMIC=isinstance(v_scale, torch.Tensor),
         NORMED=qk_norm is not None,
         num_warps=WARPS,
+        **OPTIONS,
     )
     return q
 

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_new_tokens
+from kvtool.kernels.gpu.options import OPTIONS
 from kvtool.kernels.gpu.tiles import Target, current_target
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
@@ -59,6 +60,7 @@ def store_kv(
         K_DYNAMIC=isinstance(k_scale, torch.Tensor),
         V_DYNAMIC=isinstance(v_scale, torch.Tensor),
         num_warps=_WARPS,
+        **OPTIONS,
     )
 
 

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_gate_up
+from kvtool.kernels.gpu.options import OPTIONS
 
 _COLUMNS = 1024  # of a program: 16 bytes of gate and of up for each of its 128 threads, where numbers have 16 bits
 _WARPS = 4
@@ -21,7 +22,9 @@ def swiglu(gate_up: torch.Tensor) -> torch.Tensor:
         return out
     columns = min(_COLUMNS, triton.next_power_of_2(inner))
     programs = triton.cdiv(inner, columns)
-    _swiglu[(tokens * programs,)](gate_up, out, inner, gate_up.stride(0), programs, COLUMNS=columns, num_warps=_WARPS)
+    _swiglu[(tokens * programs,)](
+        gate_up, out, inner, gate_up.stride(0), programs, COLUMNS=columns, num_warps=_WARPS, **OPTIONS
+    )
     return out
 
 

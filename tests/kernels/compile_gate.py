@@ -407,8 +407,13 @@ def main() -> int:
     ]
     if not work:
         parser.error(f"no launcher or variant has {' and '.join(args.only)} in its name")
-    with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("fork")) as pool:
-        rows = [row for found in pool.map(compile_variant, *zip(*work, strict=True)) for row in found]
+    rows = []
+    for target in (
+        args.target or TARGETS
+    ):  # processes of its own: Triton 3.6 keeps the first target's casts for all others
+        variants = [variant for name, variant in work if name == target]
+        with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("fork")) as pool:
+            rows += [row for found in pool.map(partial(compile_variant, target), variants) for row in found]
     print(json.dumps([asdict(row) for row in rows], indent=1) if args.json else _printed(rows))
     return 1 if any(row.error for row in rows) else 0
 
