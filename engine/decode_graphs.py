@@ -6,7 +6,9 @@ so that a step copies once; what a step does not fill is padding: rows without a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,6 +29,18 @@ Recorder = Callable[[Callable[[], None]], Replay]
 
 _MOST_GRAPHS = 48
 _ALIGNMENT = 4  # numbers: pointers that are multiples of 16 bytes, for which Triton compiles wide loads
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """For recordings: garbage may have graphs and modules of the device, and to free these in the middle of one may end it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class CudaRecorder:
@@ -51,7 +65,7 @@ class CudaRecorder:
         here.wait_stream(self._stream)
         graph = torch.cuda.CUDAGraph()
         pool = None if self._first is None else self._first.pool()
-        with torch.cuda.graph(graph, pool=pool, stream=self._stream):
+        with uncollected(), torch.cuda.graph(graph, pool=pool, stream=self._stream):
             run()
         if self._first is None:
             self._first = graph

@@ -54,7 +54,9 @@ class ModelRunner:
         if model.kernels is not torch_twins or decode_attention == "prefix-aware":
             self._planner = self._make_planner(decode_attention)
         self._graphs = None
-        if cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins:  # which read plans on the host
+        if (
+            cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins
+        ):  # which read plans on the host
             self._graphs = DecodeGraphs(model, self.kv, CudaRecorder(model.device))
 
     def _make_planner(self, mode: DecodeMode) -> AttentionPlanner:

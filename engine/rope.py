@@ -18,15 +18,10 @@ class Rotation:
         self.scale = rope.attention_factor if isinstance(rope, YarnRope) else 1.0
 
     def at(self, positions: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """cos and signed sin of positions [T], each [T, 1, D], for `rotated`."""
+        """cos and signed sin of positions [T], each [T, 1, D], for `kernels.rotary`."""
         angle = positions.to(torch.float32)[:, None, None] * self.frequency
         cos, sin = (angle.cos() * self.scale).to(dtype), (angle.sin() * self.scale).to(dtype)
         return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
-
-
-def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x [T, H, D], rotated."""
-    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, dims=-1), sin)
 
 
 def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:

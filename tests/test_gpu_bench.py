@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
@@ -163,6 +164,23 @@ assert "transformers" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
+def test_processes_that_write_the_same_file(gpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them say which machine this is, at the same time."""
+    assert gpu  # whose folder is on the path
+    worker = importlib.import_module("gpu_worker")
+    file, replace = tmp_path / "machine.json", Path.replace
+
+    def meanwhile(self: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", replace)
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        worker.write_json(file, {"device": "of the other process"})
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", meanwhile)
+    worker.write_json(file, {"device": "a GPU"})
+    assert json.loads(file.read_text()) == {"device": "a GPU"}
+
+
 # --------------------------------------------------------------------------------------------------------------- broken sections
 
 STUB = """
@@ -170,9 +188,10 @@ import json, os, sys, time
 arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 work = arguments["--work"]
 def write(name, value):
-    with open(f"{work}/{name}.part", "w") as file:
+    part = f"{work}/{name}.{os.getpid()}.part"
+    with open(part, "w") as file:
         json.dump(value, file)
-    os.replace(f"{work}/{name}.part", f"{work}/{name}.json")
+    os.replace(part, f"{work}/{name}.json")
 write("machine", {"device": "stub"})
 for item in arguments["--sections"].split(","):
     name, most, _ = item.split("=")

@@ -14,7 +14,6 @@ from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 _LOG2_E = math.log2(math.e)
 _COMPUTE = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
-_FIRST_E4M3 = 89
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,7 @@ class AttentionLaunch:
         v_scale: Scale,
     ) -> AttentionLaunch:
         """ValueError where the target cannot read the caches."""
-        if (
-            k_cache.dtype == torch.float8_e4m3fn
-            and target.backend == "cuda"
-            and isinstance(target.arch, int)
-            and target.arch < _FIRST_E4M3
-        ):
-            raise ValueError(f"sm_{target.arch} cannot read float8_e4m3fn caches, sm_{_FIRST_E4M3} and later can")
+        target.check_cache(k_cache.dtype)
         quantized = k_cache.dtype in MAXIMA
         kv_heads, page, head_dim = k_cache.shape[1:]
         factor = _LOG2_E * (head_dim**-0.5 if scale is None else scale)

@@ -9,7 +9,7 @@ import triton.language as tl
 from kvtool.kernels.checks import check_new_tokens, check_projection, check_rotation
 from kvtool.kernels.gpu.options import OPTIONS
 from kvtool.kernels.gpu.rotary import ELEMENTS, WARPS, load_halves, rotate, rounded, store_halves
-from kvtool.kernels.gpu.store_kv import check_castable, dynamic_scale, quantized, scale_strides, slot_offsets
+from kvtool.kernels.gpu.store_kv import dynamic_scale, quantized, scale_strides, slot_offsets
 from kvtool.kernels.gpu.tiles import current_target
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
@@ -37,7 +37,7 @@ def rotary_store_kv(
     q_heads = qkv.shape[1] - 2 * kv_heads
     k, v = qkv[:, q_heads:-kv_heads], qkv[:, -kv_heads:]
     check_new_tokens(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
-    check_castable(current_target(), k_cache.dtype)
+    current_target().check_cache(k_cache.dtype)
     tokens, half = len(qkv), dim // 2
     q = qkv.new_empty(tokens, q_heads, dim)
     if not tokens:

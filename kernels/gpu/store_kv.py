@@ -8,12 +8,11 @@ import triton.language as tl
 
 from kvtool.kernels.checks import check_new_tokens
 from kvtool.kernels.gpu.options import OPTIONS
-from kvtool.kernels.gpu.tiles import Target, current_target
+from kvtool.kernels.gpu.tiles import current_target
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 _ELEMENTS = 4096  # of a program: 4 loads of 16 bytes in flight for each of its 128 threads, where numbers have 16 bits
 _WARPS = 4
-_FIRST_E4M3 = 89
 
 
 def store_kv(
@@ -30,7 +29,7 @@ def store_kv(
     Only the last dimension of k, v and the caches has to be contiguous; accesses are of 16 bytes where all strides and D allow it.
     """
     check_new_tokens(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
-    check_castable(current_target(), k_cache.dtype)
+    current_target().check_cache(k_cache.dtype)
     tokens, heads, dim = k.shape
     if not tokens:
         return
@@ -62,16 +61,6 @@ def store_kv(
         num_warps=_WARPS,
         **OPTIONS,
     )
-
-
-def check_castable(target: Target, dtype: torch.dtype) -> None:
-    """ValueError where the target has no way to make numbers of that type."""
-    if dtype != torch.float8_e4m3fn or target.backend != "cuda":
-        return
-    if isinstance(target.arch, int) and target.arch < _FIRST_E4M3:
-        raise ValueError(
-            f"sm_{target.arch} cannot write float8_e4m3fn caches, sm_{_FIRST_E4M3} and later can; float8_e5m2 and int8 work"
-        )
 
 
 def scale_strides(scale: Scale) -> tuple[int, ...]:

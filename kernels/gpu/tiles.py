@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import triton
 from triton.runtime.driver import driver
+
+_FIRST_E4M3 = 89
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,13 @@ class Target:
 
     backend: str  # "cuda", "hip", or "interpreter", where nothing is compiled
     arch: int | str
+
+    def check_cache(self, dtype: torch.dtype) -> None:
+        """ValueError where Triton neither casts to nor from a cache's type for this target."""
+        if dtype == torch.float8_e4m3fn and isinstance(self.arch, int) and self.arch < _FIRST_E4M3:
+            raise ValueError(
+                f"sm_{self.arch} has no float8_e4m3fn caches, sm_{_FIRST_E4M3} and later have; float8_e5m2 and int8 work"
+            )
 
 
 @dataclass(frozen=True, slots=True)

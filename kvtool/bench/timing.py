@@ -11,6 +11,8 @@ from typing import cast
 
 import torch
 
+from kvtool.engine.decode_graphs import uncollected
+
 Call = Callable[[], object]
 
 _LEAST_REPLAY_S = 2e-3  # a replay is timed between two events, and starting it takes some microseconds
@@ -131,7 +133,7 @@ def _captured(run: Call) -> Call | None:
     """Replays what `run` launches; None where some of it cannot be captured."""
     recorded = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(recorded):
+        with uncollected(), torch.cuda.graph(recorded):
             run()
     except RuntimeError:
         torch.cuda.synchronize()  # raises again where the device, not the capture, has failed

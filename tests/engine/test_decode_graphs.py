@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +77,7 @@ class Cuda:
         self.log: list[Any] = []
         self.CUDAGraph = lambda: SimpleNamespace(pool=lambda: "the first one's", replay=lambda: None)
 
-    def Stream(self, _device: torch.device) -> SimpleNamespace:  # noqa: N802 - torch's name
+    def Stream(self, _device: torch.device) -> SimpleNamespace:
         return SimpleNamespace(wait_stream=lambda _: self.log.append("waits"))
 
     def current_stream(self, _device: torch.device) -> SimpleNamespace:
@@ -89,6 +90,7 @@ class Cuda:
 
     @contextlib.contextmanager
     def graph(self, _graph: object, pool: object, stream: SimpleNamespace) -> Iterator[None]:
+        assert not gc.isenabled()
         self.log.append(("records", pool, stream))
         yield
 
@@ -106,6 +108,7 @@ def test_graphs_share_memory_and_a_stream(monkeypatch: pytest.MonkeyPatch) -> No
         assert cuda.log[: len(steps)] == steps
         del cuda.log[: len(steps)]
     assert not cuda.log
+    assert gc.isenabled()
 
 
 def test_kernels_that_read_their_plans_on_the_host_are_not_recorded(

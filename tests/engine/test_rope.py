@@ -13,8 +13,9 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 from kvtool.engine.errors import EngineError
 from kvtool.engine.json_object import JsonObject
-from kvtool.engine.rope import Rotation, frequencies, rotated
+from kvtool.engine.rope import Rotation, frequencies
 from kvtool.engine.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope, read_rope
+from kvtool.kernels.rotary import rotary
 
 POSITIONS = torch.tensor([0, 1, 2, 77, 4096, 8191, 8192, 40_000, 131_071])
 VARIANTS: dict[str, dict[str, object]] = {
@@ -91,7 +92,7 @@ def test_the_rotation_is_that_of_transformers(name: str, head_dim: int) -> None:
     q = torch.randn(1, 3, len(POSITIONS), head_dim)
     cos, sin = theirs(q, POSITIONS[None])
     expected, _ = apply_rotary_pos_emb(q, q, cos, sin)
-    actual = rotated(q[0].transpose(0, 1), *Rotation(rope, head_dim).at(POSITIONS, torch.float32))
+    actual = rotary(q[0].transpose(0, 1), *Rotation(rope, head_dim).at(POSITIONS, torch.float32))
     # A frequency's last bit is worth some 1e-7 of it for each token of the position.
     torch.testing.assert_close(actual, expected[0].transpose(0, 1), rtol=0, atol=2e-2)
     torch.testing.assert_close(actual[:6], expected[0].transpose(0, 1)[:6], rtol=0, atol=2e-3)
@@ -132,7 +133,7 @@ def test_attention_sees_distances_only(rope: Rope, start: int, distance: int) ->
 
     def turned(x: torch.Tensor, position: int) -> torch.Tensor:
         cos, sin = (position * frequency).cos(), (position * frequency).sin()
-        return rotated(x, torch.cat((cos, cos)), torch.cat((-sin, sin)))
+        return rotary(x, torch.cat((cos, cos))[None, None], torch.cat((-sin, sin))[None, None])
 
     def product(position: int) -> float:
         return float((turned(k, position) * turned(q, position + distance)).sum())

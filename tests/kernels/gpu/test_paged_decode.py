@@ -77,7 +77,7 @@ def test_no_items_are_no_launch() -> None:
 
 def test_caches_that_a_gpu_cannot_read_are_refused() -> None:
     q, cache = torch.zeros(1, 2, 64), torch.zeros(2, 1, 16, 64).to(E4M3)
-    with pytest.raises(ValueError, match="sm_80 cannot read float8_e4m3fn caches, sm_89"):
+    with pytest.raises(ValueError, match="sm_80 has no float8_e4m3fn caches, sm_89"):
         AttentionLaunch.of(Target("cuda", 80), q, cache, cache, None, 1.0, 1.0)
     for target in (Target("cuda", 89), Target("hip", "gfx942")):
         AttentionLaunch.of(target, q, cache, cache, None, 1.0, 1.0)

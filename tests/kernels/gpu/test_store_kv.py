@@ -9,7 +9,7 @@ from kvtool.kernels.gpu.merge_states import merge_states
 from kvtool.kernels.gpu.rms_norm import add_rms_norm, rms_norm
 from kvtool.kernels.gpu.rotary import rotary
 from kvtool.kernels.gpu.rotary_store_kv import rotary_store_kv
-from kvtool.kernels.gpu.store_kv import check_castable, store_kv
+from kvtool.kernels.gpu.store_kv import store_kv
 from kvtool.kernels.gpu.swiglu import swiglu
 from kvtool.kernels.gpu.tiles import Target
 from kvtool.kernels.kv_quantization import MAXIMA
@@ -75,10 +75,10 @@ def test_ties_go_to_the_even_neighbour(cache_dtype: torch.dtype) -> None:
 
 def test_e4m3_needs_a_target_that_has_it() -> None:
     with pytest.raises(ValueError, match=r"sm_80 .* float8_e5m2 and int8 work"):
-        check_castable(Target("cuda", 80), torch.float8_e4m3fn)
+        Target("cuda", 80).check_cache(torch.float8_e4m3fn)
     for target in (Target("cuda", 89), Target("cuda", 90), Target("hip", "gfx942")):
-        check_castable(target, torch.float8_e4m3fn)
-    check_castable(Target("cuda", 80), torch.float8_e5m2)
+        target.check_cache(torch.float8_e4m3fn)
+    Target("cuda", 80).check_cache(torch.float8_e5m2)
 
 
 @pytest.mark.parametrize("index", range(len(BAD)), ids=[message for message, _ in BAD])
