@@ -133,7 +133,7 @@ def test_attention_sees_distances_only(rope: Rope, start: int, distance: int) ->
 
     def turned(x: torch.Tensor, position: int) -> torch.Tensor:
         cos, sin = (position * frequency).cos(), (position * frequency).sin()
-        return rotary(x, torch.cat((cos, cos))[None, None], torch.cat((-sin, sin))[None, None])
+        return x * torch.cat((cos, cos)) + x.roll(16, dims=-1) * torch.cat((-sin, sin))  # `rotary` takes no float64
 
     def product(position: int) -> float:
         return float((turned(k, position) * turned(q, position + distance)).sum())
