@@ -28,9 +28,9 @@ def with_kvtool(folder: str) -> Generate:
     from kvtool.engine.clock import WallClock
     from kvtool.engine.config import EngineConfig
     from kvtool.engine.engine import Engine
-    from kvtool.engine.model_runner import ModelRunner
+    from kvtool.engine.model.model_runner import ModelRunner
+    from kvtool.engine.model.weights import load_model
     from kvtool.engine.request import Request
-    from kvtool.engine.weights import load_model
 
     engine = Engine(
         EngineConfig(block_size=BLOCK), ModelRunner(load_model(folder, dtype="float32"), BLOCK), WallClock()

@@ -36,9 +36,9 @@ from kvtool.bench.end_to_end import ThroughputResult, TtftResult, measure_throug
 from kvtool.bench.prefill import PrefillPoint, measure_prefill
 from kvtool.bench.timing import Timing, free_memory, release, synchronize
 from kvtool.bench.writes import WriteResult, measure_norms, measure_rotary_store, measure_store
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.presets import find_model
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.presets import find_model
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE_LOST = 3

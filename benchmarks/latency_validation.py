@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.accelerators import Accelerator, find_accelerator
 from kvtool.engine.clock import StepTimes, VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.geometry import Geometry, find_geometry
-from kvtool.engine.latency import LatencyModel
+from kvtool.engine.model.geometry import Geometry, find_geometry
+from kvtool.engine.prediction.accelerators import Accelerator, find_accelerator
+from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import Step

@@ -19,8 +19,8 @@ from typing import get_args
 import numpy as np
 from timing import machine
 
-from kvtool.engine.decode_plan import DecodePlan, Int32
-from kvtool.engine.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.decode_plan import DecodePlan, Int32
+from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
 
 BLOCK = 16
 

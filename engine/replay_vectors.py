@@ -11,8 +11,8 @@ import numpy as np
 from kvtool.engine.errors import EngineError
 from kvtool.engine.hashing import Lora, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.prediction.sizing import Pool, bytes_per_block
 from kvtool.engine.request import Request
-from kvtool.engine.sizing import Pool, bytes_per_block
 from kvtool.engine.vllm_hashing import VllmHasher, event_hash
 
 Vectors = dict[str, Any]

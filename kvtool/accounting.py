@@ -11,17 +11,17 @@ from kvtool.block_lru import BlockLru
 from kvtool.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.diagnose.causes import CauseBook
 from kvtool.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.engine import Engine
 from kvtool.engine.errors import EngineError
 from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.kv_dtype import AUTO
-from kvtool.engine.latency import LatencyModel
+from kvtool.engine.prediction.latency import LatencyModel
+from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
-from kvtool.engine.sizing import block_bytes
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.events_out import EventWriter
 from kvtool.interrupts import Shield, uninterrupted

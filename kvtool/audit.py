@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from kvtool.engine.model_runner import OnLogits
+    from kvtool.engine.model.model_runner import OnLogits
     from kvtool.engine.request import Request
 
 

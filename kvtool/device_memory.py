@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.geometry import Geometry
 from kvtool.engine.kv_dtype import find_kv_dtype
-from kvtool.engine.model import Decoder
-from kvtool.engine.sizing import bytes_per_block, estimated_activations
-from kvtool.engine.weights import free_memory
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.weights import free_memory
+from kvtool.engine.prediction.sizing import bytes_per_block, estimated_activations
 
 _SHARE = 0.9
 _MOST_BLOCKS = 1 << 18

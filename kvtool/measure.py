@@ -15,15 +15,15 @@ from kvtool.device_memory import DeviceMemory
 from kvtool.drive import first_turns, one_at_a_time
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.device import choose_kernels, device_name, find_device
 from kvtool.engine.engine import Engine
 from kvtool.engine.errors import EngineError
 from kvtool.engine.kv_dtype import AUTO
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner, OnLogits
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.device import choose_kernels, device_name, find_device
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner, OnLogits
+from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request
-from kvtool.engine.weights import load_model
 from kvtool.errors import MessageRefusedError
 from kvtool.interrupts import uninterrupted
 from kvtool.jobs import Job, JobMaker

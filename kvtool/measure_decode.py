@@ -12,13 +12,13 @@ from statistics import median
 import numpy as np
 
 from kvtool.drive import NO_ANSWER, first_turns, side_by_side
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.engine import Engine
 from kvtool.engine.hashing import BlockHash, extend_hashes
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
 from kvtool.jobs import JobMaker

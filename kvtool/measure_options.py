@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kvtool.engine.decode_planner import DecodeMode
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.kv_dtype import AUTO
 
 MODEL_DTYPES = (AUTO, "float32", "float", "fp32", "bfloat16", "bf16", "float16", "half", "fp16")
-"""What `--dtype` takes: the names that `engine.weights`, which imports torch, knows."""
+"""What `--dtype` takes: the names that `engine.model.weights`, which imports torch, knows."""
 
 
 @dataclass(frozen=True, slots=True)

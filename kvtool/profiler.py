@@ -201,8 +201,8 @@ class Profiler:
         if how.model is None and how.device in ("auto", "cpu"):
             return
         with uninterrupted():
-            from kvtool.engine.device import find_device  # torch
-            from kvtool.engine.weights import check_model
+            from kvtool.engine.model.device import find_device  # torch
+            from kvtool.engine.model.weights import check_model
 
         device = find_device(how.device)
         if how.model is not None:

@@ -11,14 +11,14 @@ from typing import Literal
 from kvtool import __version__
 from kvtool.accounting import Plan, Rules
 from kvtool.bench.calibration_file import load_calibration
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.config import EngineConfig, HashAlgorithm
-from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
-from kvtool.engine.presets import model_path
-from kvtool.engine.sizing import block_bytes, blocks_that_fit
+from kvtool.engine.model.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
+from kvtool.engine.model.presets import model_path
+from kvtool.engine.prediction.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
+from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError
 from kvtool.measure_options import MODEL_DTYPES, MeasureOptions
 from kvtool.render import Renderer

@@ -14,9 +14,9 @@ from kvtool.audit import Audit, AuditResult, to_all
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner, OnLogits
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner, OnLogits
 from kvtool.engine.request import Request
 
 BLOCK = 8

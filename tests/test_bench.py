@@ -23,9 +23,9 @@ from kvtool.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
 from kvtool.bench.engine_steps import StepTimer, build_step
 from kvtool.bench.result import BenchOptions, BenchResult, StepTime, StoreTime
 from kvtool.cli import run
-from kvtool.engine.geometry import Geometry, find_geometry
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.geometry import Geometry, find_geometry
+from kvtool.engine.model.model_config import ModelConfig
 from kvtool.report.bench import document, print_bench
 from kvtool.report.console import cell_width, make_console
 

@@ -19,9 +19,9 @@ from kvtool.bench.calibration_file import Calibration, Machine, load_calibration
 from kvtool.bench.cases import CPU, GPU, Sizes, shallow_cases, step_cases
 from kvtool.cli import run
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry, find_geometry
-from kvtool.engine.latency import LatencyModel, find_accelerator
-from kvtool.engine.model_config import ModelConfig
+from kvtool.engine.model.geometry import Geometry, find_geometry
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 
 TINY = Geometry.of(ModelConfig.tiny(32_000))

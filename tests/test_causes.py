@@ -13,8 +13,8 @@ from kvtool.accounting import Accountant, PassResult, Plan
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.findings import Finding, is_candidate
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.geometry import find_geometry
-from kvtool.engine.latency import LatencyModel, find_accelerator
+from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
 from kvtool.profile import Demands
 from kvtool.profiler import Profiler

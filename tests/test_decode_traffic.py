@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from kvtool.accounting import Plan
 from kvtool.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.drive import Arrivals
+from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.decode_planner import DecodePlanner
 from kvtool.engine.engine import Engine
-from kvtool.engine.geometry import find_geometry
 from kvtool.engine.hashing import hash_ids
-from kvtool.engine.latency import LatencyModel, find_accelerator
+from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import Step

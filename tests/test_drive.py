@@ -12,8 +12,8 @@ from kvtool.drive import Arrivals, first_turns, one_at_a_time, side_by_side
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.geometry import Geometry
-from kvtool.engine.latency import Accelerator, LatencyModel
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.prediction.latency import Accelerator, LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account

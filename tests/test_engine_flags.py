@@ -15,14 +15,14 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer as Backend
 
 from kvtool.cli import run
-from kvtool.engine.checkpoint import SINGLE_FILE
 from kvtool.engine.kv_dtype import KV_CACHE_DTYPES
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner
-from kvtool.engine.parameters import parameter_shapes
+from kvtool.engine.model.checkpoint import SINGLE_FILE
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner
+from kvtool.engine.model.parameters import parameter_shapes
+from kvtool.engine.model.weights import DTYPES
 from kvtool.engine.step import Step
 from kvtool.engine.vllm_hashing import VllmHasher, event_hash
-from kvtool.engine.weights import DTYPES
 from kvtool.measure_options import MODEL_DTYPES
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
@@ -468,7 +468,7 @@ def test_bad_checkpoints(
 
 
 def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvtool.engine.weights.free_memory", lambda _: 1000)
+    monkeypatch.setattr("kvtool.engine.model.weights.free_memory", lambda _: 1000)
     assert "of cpu memory are free" in refused(["profile", "w.yaml", *MEASURED], capsys)
     err = refused(["profile", "w.yaml", "--model", "llama-3.1-405b", "--load-format", "dummy"], capsys)
     assert "llama-3.1-405b takes 756.0 GiB in bfloat16" in err

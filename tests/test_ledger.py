@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kvtool.accounting import Accountant, PassResult, Plan, Rules
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.geometry import find_geometry
-from kvtool.engine.latency import LatencyModel, find_accelerator
+from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
 from kvtool.ledger import FATES, Ledger
 from kvtool.progress import Progress

@@ -16,11 +16,11 @@ from kvtool import device_memory, measure, measure_decode
 from kvtool.chat import ChatTemplate
 from kvtool.cli import run
 from kvtool.device_memory import DeviceMemory
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.decode_planner import DecodeMode
-from kvtool.engine.device import KernelChoice
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.device import KernelChoice
+from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.request import Request
 from kvtool.jobs import JobMaker
 from kvtool.kernels import torch_twins

@@ -11,9 +11,9 @@ import pytest
 
 from kvtool.commands.size import run_size
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import find_geometry
-from kvtool.engine.latency import ACCELERATORS
-from kvtool.engine.sizing import size_cache
+from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.prediction.latency import ACCELERATORS
+from kvtool.engine.prediction.sizing import size_cache
 from kvtool.errors import KvtoolError
 from kvtool.report.console import cell_width
 

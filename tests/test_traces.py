@@ -11,8 +11,8 @@ import pytest
 
 from kvtool.accounting import Accountant, PassResult, Plan, Rules
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.geometry import find_geometry
-from kvtool.engine.latency import LatencyModel, find_accelerator
+from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
 from kvtool.progress import Progress
 from kvtool.render import Renderer

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 
 from kvtool.bench.timing import Call
-from kvtool.engine.attention import AttentionPlan, AttentionPlanner, attend
+from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.plan import AttentionPlan, AttentionPlanner, attend
 from kvtool.engine.batch import Batch
-from kvtool.engine.decode_planner import DecodeMode, DecodePlanner
-from kvtool.engine.device import processors
+from kvtool.engine.model.device import processors
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 from kvtool.kernels.protocol import Kernels
 

@@ -16,10 +16,10 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.accelerators import Accelerator
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry
-from kvtool.engine.latency import LatencyModel
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.prediction.accelerators import Accelerator
+from kvtool.engine.prediction.latency import LatencyModel
 
 Floats = npt.NDArray[np.float64]
 Work = tuple[tuple[int, int], ...]

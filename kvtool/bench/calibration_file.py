@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kvtool.bench.calibration import Constants, Fitted, Point, Residuals, residuals
-from kvtool.engine.geometry import Geometry
-from kvtool.engine.latency import LatencyModel
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError, Place
 from kvtool.workload.json_position import line_and_column, nearest_start
 from kvtool.workload.text_files import read_text

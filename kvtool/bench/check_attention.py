@@ -14,9 +14,9 @@ import torch
 from kvtool.bench import references
 from kvtool.bench.attention import MODES, AttentionShape, Int32, Layer, Sequences, attention_planner
 from kvtool.bench.checks import SHORT, Check, bound, checked, covering
-from kvtool.engine.attention import attend
-from kvtool.engine.decode_planner import DecodeMode
-from kvtool.engine.prefill_plan import plan_prefill
+from kvtool.engine.attention.decode_planner import DecodeMode
+from kvtool.engine.attention.plan import attend
+from kvtool.engine.attention.prefill_plan import plan_prefill
 from kvtool.kernels.kv_quantization import MAXIMA
 from kvtool.kernels.protocol import Kernels
 

@@ -12,18 +12,18 @@ import torch
 from kvtool.bench.attention import Int32
 from kvtool.bench.checks import SHORT, Check, checked
 from kvtool.bench.references import relative_error
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.decode_planner import DecodeMode
-from kvtool.engine.device import choose_kernels
 from kvtool.engine.engine import Engine
 from kvtool.engine.kv_dtype import AUTO, KV_CACHE_DTYPES
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner
-from kvtool.engine.random_weights import RandomWeights
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.device import choose_kernels
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner
+from kvtool.engine.model.random_weights import RandomWeights
+from kvtool.engine.model.rope_config import DefaultRope, Llama3Rope, YarnRope
 from kvtool.engine.request import Request
-from kvtool.engine.rope_config import DefaultRope, Llama3Rope, YarnRope
 from kvtool.kernels import torch_twins
 from kvtool.kernels.protocol import Kernels
 
@@ -42,8 +42,8 @@ FAMILIES = (
     replace(_LLAMA, name="qwen3", head_dim=128, num_key_value_heads=4, qk_norm=True, rope=YarnRope(1e4, 4.0, 64, 1.1)),
 )
 KEPT_BOUND = 5e-3
-"""After a cache in fewer bits: a key that differs by rounding may, now and then, be kept as the next number. (On a CPU, weights that
-differ in their last bits move the logits of fp8_e5m2 by 1.1e-3, of the other types by less than 3e-4.)"""
+"""After a cache in fewer bits: a key that differs by rounding may, now and then, be kept as the next number. (On a CPU, weights
+that differ in their last bits move the logits of fp8_e5m2 by 1.1e-3, of the other types by less than 3e-4.)"""
 
 _MODEL_BOUNDS = {torch.float16: 1e-2, torch.bfloat16: 8e-2}
 """Of a model in half precision, against fp32."""

@@ -11,7 +11,7 @@ import torch
 from kvtool.bench.attention import MODES, AttentionShape, Layer, Sequences, attention_calls, attention_planner
 from kvtool.bench.ceilings import Ceilings
 from kvtool.bench.timing import Timing, free_memory, layers_to_rotate, measure, release
-from kvtool.engine.decode_planner import DecodeMode
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.kernels.protocol import Kernels
 
 _KEPT_FREE = 0.12  # of the free memory

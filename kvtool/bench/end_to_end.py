@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvtool.bench.attention import Int32
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.engine import Engine
 from kvtool.engine.kv_dtype import AUTO
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 
 BLOCK = 16

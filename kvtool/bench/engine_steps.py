@@ -12,9 +12,9 @@ from kvtool.bench.attention import random_cache
 from kvtool.bench.cases import Mode, StepCase
 from kvtool.bench.result import StepTime
 from kvtool.bench.timing import host_seconds
-from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.kv_store import KVStore
+from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 from kvtool.engine.step import Scheduled, Step
 

@@ -13,7 +13,7 @@ import torch
 from kvtool.bench.calibration_file import Machine
 from kvtool.bench.ceilings import Ceilings, measure_ceilings
 from kvtool.bench.timing import measure
-from kvtool.engine.device import choose_kernels, device_name
+from kvtool.engine.model.device import choose_kernels, device_name
 
 _CPU_COPIED = 64 << 20  # larger than what a core's caches hold
 _SIDES = {"cpu": 1024, "cuda": 8192}

@@ -69,7 +69,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """float64[T, H, D]: with the signed sin of `engine.rope`, the first half of each head is rotated with the second."""
+    """float64[T, H, D]: with the signed sin of `engine.model.rope`, the first half of each head is rotated with the second."""
     wide = x.double()
     first, second = wide.chunk(2, dim=-1)
     return wide * cos.double() + torch.cat((second, first), dim=-1) * sin.double()

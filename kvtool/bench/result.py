@@ -10,7 +10,7 @@ from typing import Literal
 from kvtool.bench.calibration import Constants, Point, Residuals
 from kvtool.bench.calibration_file import Calibration, Machine
 from kvtool.bench.cases import StepCase
-from kvtool.engine.geometry import Geometry
+from kvtool.engine.model.geometry import Geometry
 
 _ONLY_FLOPS, _ONLY_BYTES = Constants(1.0, inf), Constants(inf, 1.0)
 

@@ -22,16 +22,16 @@ from kvtool.bench.machine import ceilings, describe_machine
 from kvtool.bench.result import BenchOptions, BenchResult, StoreTime
 from kvtool.bench.timing import release
 from kvtool.bench.writes import measure_store
-from kvtool.engine.accelerators import Accelerator
-from kvtool.engine.device import choose_kernels, find_device
-from kvtool.engine.geometry import Geometry
 from kvtool.engine.kv_dtype import KVDtype, find_kv_dtype
-from kvtool.engine.kv_store import storage_dtype
-from kvtool.engine.latency import LatencyModel
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.sizing import bytes_per_block
-from kvtool.engine.weights import DTYPES, free_memory, load_model
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.device import choose_kernels, find_device
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.kv_store import storage_dtype
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.weights import DTYPES, free_memory, load_model
+from kvtool.engine.prediction.accelerators import Accelerator
+from kvtool.engine.prediction.latency import LatencyModel
+from kvtool.engine.prediction.sizing import bytes_per_block
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how many of its parts are done, and how many there are."""

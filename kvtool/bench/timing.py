@@ -11,7 +11,7 @@ from typing import cast
 
 import torch
 
-from kvtool.engine.decode_graphs import uncollected
+from kvtool.engine.model.decode_graphs import uncollected
 
 Call = Callable[[], object]
 

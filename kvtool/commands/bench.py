@@ -12,7 +12,7 @@ from typing import Literal
 from kvtool.atomic_file import AtomicFile
 from kvtool.bench.result import BenchOptions, BenchResult
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.presets import find_model
+from kvtool.engine.model.presets import find_model
 from kvtool.errors import KvtoolError
 from kvtool.interrupts import uninterrupted
 from kvtool.measure_options import MODEL_DTYPES

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry, find_geometry
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.latency import ACCELERATORS, find_accelerator
-from kvtool.engine.sizing import DEFAULT_UTILIZATION, block_bytes, kv_heads_per_rank, size_cache
+from kvtool.engine.model.geometry import Geometry, find_geometry
+from kvtool.engine.prediction.latency import ACCELERATORS, find_accelerator
+from kvtool.engine.prediction.sizing import DEFAULT_UTILIZATION, block_bytes, kv_heads_per_rank, size_cache
 from kvtool.errors import KvtoolError
 from kvtool.report.console import ColorChoice, make_console
 from kvtool.report.size import SizeReport, document, print_size

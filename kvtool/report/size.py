@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kvtool.engine.sizing import Sizing
+from kvtool.engine.prediction.sizing import Sizing
 from kvtool.report.console import ascii_only, fold, pack, put, sanitize
 from kvtool.report.next_command import shell_lines
 from kvtool.report.numbers import size

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.engine.decode_plan import DecodePlan, Int32
-from kvtool.engine.decode_planner import (
+from kvtool.engine.attention.decode_plan import DecodePlan, Int32
+from kvtool.engine.attention.decode_planner import (
     AUTO_MARGIN,
     FLOPS_PER_BYTE,
     LAUNCH_BYTES,

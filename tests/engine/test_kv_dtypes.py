@@ -11,15 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.engine import kv_store
 from kvtool.engine.errors import EngineError
 from kvtool.engine.kv_dtype import KV_CACHE_DTYPES, KV_DTYPES, find_kv_dtype
-from kvtool.engine.kv_store import KVStore, storage_dtype
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.model import kv_store
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.kv_store import KVStore, storage_dtype
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner
+from kvtool.engine.prediction.sizing import bytes_per_block
 from kvtool.engine.request import Request
-from kvtool.engine.sizing import bytes_per_block
 from kvtool.engine.step import Scheduled, Step
 from kvtool.kernels.kv_quantization import MAXIMA, Scale, dequantized, dynamic_scale, quantized
 from kvtool.kernels.paged_attention import paged_attention

@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from kvtool.engine import attention as attention_module
-from kvtool.engine import kv_store
+from kvtool.engine.attention import plan as attention_module
 from kvtool.engine.batch import Batch
 from kvtool.engine.errors import EngineError
-from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner
-from kvtool.engine.random_weights import RandomWeights
+from kvtool.engine.model import kv_store
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.kv_store import KVStore
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner
+from kvtool.engine.model.random_weights import RandomWeights
+from kvtool.engine.model.rope_config import DefaultRope
 from kvtool.engine.request import Request
-from kvtool.engine.rope_config import DefaultRope
 from kvtool.engine.step import Scheduled, Step
 from kvtool.kernels.paged_attention import paged_attention
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.engine.prefill_plan import PrefillPlan, plan_prefill
+from kvtool.engine.attention.prefill_plan import PrefillPlan, plan_prefill
 
 
 def plan(

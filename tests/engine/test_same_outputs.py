@@ -8,9 +8,9 @@ import pytest
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry, find_geometry
 from kvtool.engine.kv_dtype import KV_DTYPES, find_kv_dtype
-from kvtool.engine.sizing import (
+from kvtool.engine.model.geometry import Geometry, find_geometry
+from kvtool.engine.prediction.sizing import (
     Pool,
     available_memory,
     block_bytes,

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.decode_graphs import DecodeGraphs, Replay
-from kvtool.engine.decode_planner import DecodeMode
 from kvtool.engine.engine import Engine
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.model_runner import ModelRunner
+from kvtool.engine.model.decode_graphs import DecodeGraphs, Replay
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 from kvtool.kernels import torch_twins
 from kvtool.kernels.protocol import Kernels

@@ -13,17 +13,17 @@ import torch
 from safetensors.torch import save_file
 
 from kvtool.engine.batch import Batch
-from kvtool.engine.checkpoint import INDEX_FILE, SINGLE_FILE, Checkpoint
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry
-from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.parameters import parameter_shapes
-from kvtool.engine.random_weights import RandomWeights
+from kvtool.engine.model.checkpoint import INDEX_FILE, SINGLE_FILE, Checkpoint
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.kv_store import KVStore
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.parameters import parameter_shapes
+from kvtool.engine.model.random_weights import RandomWeights
+from kvtool.engine.model.weights import free_memory, load_model
 from kvtool.engine.request import Request
 from kvtool.engine.step import Scheduled, Step
-from kvtool.engine.weights import free_memory, load_model
 
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from kvtool.engine.decode_plan import DecodePlan
-from kvtool.engine.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.decode_plan import DecodePlan
+from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
 from kvtool.kernels.gpu.merge_states import merge_states
 from kvtool.kernels.gpu.paged_decode import paged_decode
 from kvtool.kernels.paged_attention import paged_attention

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
+from kvtool.engine.model.geometry import Geometry
 
 _GIB = 1 << 30
 _WEIGHT_BYTES = 2  # bf16 or fp16: servers load even fp32 checkpoints as one of them

@@ -10,8 +10,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.json_object import JsonObject
-from kvtool.engine.parameters import Shape
+from kvtool.engine.model.json_object import JsonObject
+from kvtool.engine.model.parameters import Shape
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.json_object import JsonObject
+from kvtool.engine.model.json_object import JsonObject
 
 SUPPORTED = "default, linear, llama3 and yarn"
 

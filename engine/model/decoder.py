@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import linear
 
-from kvtool.engine.attention import AttentionPlan, attend
+from kvtool.engine.attention.plan import AttentionPlan, attend
 from kvtool.engine.batch import Batch
-from kvtool.engine.device import choose_kernels
-from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.parameters import Parameters, State
-from kvtool.engine.random_weights import RandomWeights
-from kvtool.engine.rope import Rotation
+from kvtool.engine.model.device import choose_kernels
+from kvtool.engine.model.kv_store import KVStore
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.parameters import Parameters, State
+from kvtool.engine.model.random_weights import RandomWeights
+from kvtool.engine.model.rope import Rotation
 from kvtool.kernels.protocol import Kernels
 
 Plans = tuple[AttentionPlan, AttentionPlan | None]

@@ -13,8 +13,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.block_tree import FoldRule, Ints, Segment, common_blocks, shared_segments, sort_by_blocks
-from kvtool.engine.decode_plan import DecodePlan, Int32, Items
+from kvtool.engine.attention.block_tree import FoldRule, Ints, Segment, common_blocks, shared_segments, sort_by_blocks
+from kvtool.engine.attention.decode_plan import DecodePlan, Int32, Items
 from kvtool.engine.errors import EngineError
 
 DecodeMode = Literal["flat", "prefix-aware", "auto"]

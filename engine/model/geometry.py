@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.presets import PRESETS, find_model
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.presets import PRESETS, find_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import torch
 
-from kvtool.engine.attention import AttentionPlanner
+from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.plan import AttentionPlanner
 from kvtool.engine.batch import Batch
 from kvtool.engine.block_tables import BlockTables
-from kvtool.engine.decode_graphs import CudaRecorder, DecodeGraphs
-from kvtool.engine.decode_planner import DecodeMode, DecodePlanner
-from kvtool.engine.device import processors
 from kvtool.engine.errors import EngineError
 from kvtool.engine.kv_dtype import AUTO
-from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model import Decoder
+from kvtool.engine.model.decode_graphs import CudaRecorder, DecodeGraphs
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.device import processors
+from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.request import Request
 from kvtool.engine.step import Step
 from kvtool.kernels import torch_twins

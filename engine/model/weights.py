@@ -8,15 +8,15 @@ from typing import Literal
 
 import torch
 
-from kvtool.engine.checkpoint import Checkpoint
-from kvtool.engine.device import find_device
 from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry
-from kvtool.engine.model import Decoder
-from kvtool.engine.model_config import ModelConfig
-from kvtool.engine.parameters import check_names, check_shapes, parameter_shapes
-from kvtool.engine.presets import find_model, model_path
-from kvtool.engine.random_weights import RandomWeights
+from kvtool.engine.model.checkpoint import Checkpoint
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.device import find_device
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.parameters import check_names, check_shapes, parameter_shapes
+from kvtool.engine.model.presets import find_model, model_path
+from kvtool.engine.model.random_weights import RandomWeights
 
 LoadFormat = Literal["auto", "dummy"]
 DTYPES = {

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvtool.engine.attention import AttentionPlan, Phase
+from kvtool.engine.attention.decode_plan import DecodePlan
+from kvtool.engine.attention.plan import AttentionPlan, Phase
 from kvtool.engine.batch import Batch
-from kvtool.engine.decode_plan import DecodePlan
-from kvtool.engine.kv_store import KVStore
-from kvtool.engine.model import Decoder
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.kv_store import KVStore
 
 Int32 = npt.NDArray[np.int32]
 Replay = Callable[[], None]

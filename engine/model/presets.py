@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.model_config import CONFIG_FILE, ModelConfig
-from kvtool.engine.rope_config import DefaultRope, Llama3Rope
+from kvtool.engine.model.model_config import CONFIG_FILE, ModelConfig
+from kvtool.engine.model.rope_config import DefaultRope, Llama3Rope
 
 _LLAMA_3_CONTEXT = 131_072
 _VARIANT = re.compile(r"-(instruct|chat|it|hf|base)(?=-|$)")

@@ -20,14 +20,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import hypot
 
-from kvtool.engine.accelerators import (
+from kvtool.engine.errors import EngineError
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.prediction.accelerators import (
     ACCELERATORS,
     DEFAULT_ACCELERATOR,
     Accelerator,
     find_accelerator,
 )
-from kvtool.engine.errors import EngineError
-from kvtool.engine.geometry import Geometry
 
 __all__ = ["ACCELERATORS", "DEFAULT_ACCELERATOR", "Accelerator", "LatencyModel", "find_accelerator"]
 

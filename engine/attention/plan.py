@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from kvtool.engine.attention.decode_planner import DecodePlanner
+from kvtool.engine.attention.prefill_plan import plan_prefill
 from kvtool.engine.batch import Batch
-from kvtool.engine.decode_planner import DecodePlanner
-from kvtool.engine.prefill_plan import plan_prefill
 from kvtool.kernels.kv_quantization import Scale
 from kvtool.kernels.paged_attention import paged_attention
 from kvtool.kernels.protocol import Kernels

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.model_config import ModelConfig
+from kvtool.engine.model.model_config import ModelConfig
 
 Shape = tuple[int, ...]
 State = Mapping[str, torch.Tensor]

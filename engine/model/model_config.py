@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.engine.errors import EngineError
-from kvtool.engine.json_object import JsonObject
-from kvtool.engine.rope_config import DefaultRope, Rope, read_rope
+from kvtool.engine.model.json_object import JsonObject
+from kvtool.engine.model.rope_config import DefaultRope, Rope, read_rope
 
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",

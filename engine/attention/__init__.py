@@ -1,0 +1,1 @@
+"""How a step's attention is cut into work for the kernels."""
