@@ -31,6 +31,25 @@ def check_rows(name: str, x: torch.Tensor) -> None:
         raise ValueError(f"{name} must be contiguous in its last dimension, not have strides {list(x.stride())}")
 
 
+def check_heads(name: str, x: torch.Tensor, *, written: bool = False) -> None:
+    """Rows of heads: what belongs to one index of the first dimension is within 2^31 numbers, the reach of an int32 offset; and
+    where it is `written`, no two elements share their memory."""
+    check_rows(name, x)
+    sizes, strides = x.shape[1:], x.stride()[1:]
+    if sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) >= 2**31:
+        raise ValueError(f"{name} has strides {list(x.stride())}: its heads lie more than 2^31 numbers apart")
+    if written and any(size > 1 and not stride for size, stride in zip(x.shape, x.stride(), strict=True)):
+        raise ValueError(f"{name} is written, but has strides {list(x.stride())}, by which elements share their memory")
+
+
+def check_devices(**tensors: torch.Tensor | float | None) -> None:
+    """All that are tensors are on one device."""
+    found = {name: x.device for name, x in tensors.items() if isinstance(x, torch.Tensor)}
+    if len(set(found.values())) > 1:
+        places = ", ".join(f"{name} on {device}" for name, device in found.items())
+        raise ValueError(f"tensors must be on one device, not {places}")
+
+
 def check_type(name: str, x: torch.Tensor, *allowed: torch.dtype) -> None:
     if x.dtype not in allowed:
         names = " or ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
@@ -62,10 +81,11 @@ def check_caches(k_cache: torch.Tensor, v_cache: torch.Tensor, k_scale: Scale, v
     check_type("k_cache", k_cache, *_CACHES)
     check_type("v_cache", v_cache, k_cache.dtype)
     for name, cache, scale in (("k", k_cache, k_scale), ("v", v_cache, v_scale)):
-        check_rows(f"{name}_cache", cache)
+        check_heads(f"{name}_cache", cache, written=True)
         if isinstance(scale, torch.Tensor):
             check_type(f"{name}_scale", scale, torch.float32)
             check_shape(f"{name}_scale", scale, *cache.shape[:3])
+            check_heads(f"{name}_scale", scale, written=True)
             check_rows(f"{name}_scale", scale)
 
 
@@ -73,7 +93,7 @@ def check_queries(q: torch.Tensor, k_cache: torch.Tensor) -> None:
     """q [T, Hq, D] whose heads are shared out evenly among the cache's."""
     check_type("q", q, *_FLOATS)
     check_shape("q", q, None, None, k_cache.shape[3])
-    check_rows("q", q)
+    check_heads("q", q)
     if q.shape[1] % k_cache.shape[1] or not q.shape[1]:
         raise ValueError(f"{q.shape[1]} query heads cannot share {k_cache.shape[1]} K/V heads evenly")
 
@@ -93,8 +113,11 @@ def check_new_tokens(
     for name, x in (("k", k), ("v", v)):
         check_type(name, x, *_FLOATS)
         check_shape(name, x, len(k), kv_heads, dim)
-        check_rows(name, x)
+        check_heads(name, x)
     check_type("v", v, k.dtype)
+    check_devices(
+        k=k, v=v, k_cache=k_cache, v_cache=v_cache, slot_mapping=slot_mapping, k_scale=k_scale, v_scale=v_scale
+    )
     check_indices("slot_mapping", slot_mapping, len(k), dtype=torch.int64)
     check_range("slot_mapping", slot_mapping, -1, num_blocks * page)
     for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
@@ -182,8 +205,17 @@ def check_parts(
     check_shape("out", out, None, None, None)
     check_shape("partial_out", partial_out, None, *out.shape[1:])
     check_shape("partial_lse", partial_lse, *partial_out.shape[:2])
-    for name, x in (("partial_out", partial_out), ("partial_lse", partial_lse), ("out", out)):
-        check_rows(name, x)
+    check_heads("partial_out", partial_out)
+    check_rows("partial_lse", partial_lse)
+    check_heads("out", out, written=True)
+    check_devices(
+        partial_out=partial_out,
+        partial_lse=partial_lse,
+        part_start=part_start,
+        part_index=part_index,
+        out_rows=out_rows,
+        out=out,
+    )
     check_indices("out_rows", out_rows, None)
     check_indices("part_start", part_start, len(out_rows) + 1)
     check_indices("part_index", part_index, None)

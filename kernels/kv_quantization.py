@@ -27,7 +27,9 @@ def quantized(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tensor
     largest = MAXIMA.get(dtype)
     if largest is None:
         return x.to(dtype)
-    scaled = x.to(torch.float32) if isinstance(scale, float) and scale == 1.0 else x.to(torch.float32) / scale
+    scaled = (
+        x.to(torch.float32) if not isinstance(scale, torch.Tensor) and scale == 1.0 else x.to(torch.float32) / scale
+    )
     if not dtype.is_floating_point:
         scaled = scaled.round()
     return scaled.clamp(-largest, largest).to(dtype)
@@ -38,7 +40,7 @@ def dequantized(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tens
     if x.dtype not in MAXIMA:
         return x.to(dtype)
     wide = x.to(torch.float32)
-    return (wide if isinstance(scale, float) and scale == 1.0 else wide * scale).to(dtype)
+    return (wide if not isinstance(scale, torch.Tensor) and scale == 1.0 else wide * scale).to(dtype)
 
 
 def storage_view(cache: torch.Tensor) -> torch.Tensor:

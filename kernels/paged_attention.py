@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from kvtool.kernels.checks import check_caches, check_indices, check_queries, check_range, check_shape, check_type
 from kvtool.kernels.kv_quantization import Scale, dequantized, storage_view
 
 _QUERY_TILE = 256  # rows of queries per call where a mask is needed: bounds the mask and skips most of what it hides
@@ -32,8 +33,20 @@ def paged_attention(
     query_start: int32[n + 1]; seq_lens: int32[n]; block_table: int32[n, max_blocks].
     Caches of another type than q are read as q's; quantized ones with the scales that `store_kv` had.
     """
+    check_caches(k_cache, v_cache, k_scale, v_scale)
+    check_queries(q, k_cache)
+    check_indices("seq_lens", seq_lens, None)
+    check_indices("query_start", query_start, len(seq_lens) + 1)
+    check_type("block_table", block_table, torch.int32)
+    check_shape("block_table", block_table, len(seq_lens), None)
     heads, dim = q.shape[1:]
-    kv_heads, page = k_cache.shape[1:3]
+    num_blocks, kv_heads, page = k_cache.shape[:3]
+    check_range("query_start", query_start, 0, len(q) + 1)
+    check_range("seq_lens", seq_lens, 0, block_table.shape[1] * page + 1)
+    check_range("block_table", block_table, 0, num_blocks)
+    counts = query_start.diff()
+    if bool(((counts < 0) | (counts > seq_lens)).any()):
+        raise ValueError(f"requests have {counts.tolist()} queries, and no more than {seq_lens.tolist()} tokens")
     group = heads // kv_heads
     keys, values = _Rows(k_cache, k_scale, q.dtype), _Rows(v_cache, v_scale, q.dtype)
     head_row = torch.arange(kv_heads, device=q.device)[:, None]

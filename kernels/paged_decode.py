@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kvtool.kernels.checks import check_indices, check_range
+from kvtool.kernels.checks import check_devices, check_indices, check_range
 from kvtool.kernels.kv_quantization import Scale
 from kvtool.kernels.partial_attention import attend_part, check_attention, read_tokens
 
@@ -76,8 +76,9 @@ def check_decode(
     check_indices("items", items, None, 4)
     check_indices("query_index", query_index, None)
     check_indices("block_index", block_index, None)
-    if most_queries < 1:
-        raise ValueError(f"most_queries must be at least 1, not {most_queries}")
+    check_devices(q=q, items=items, query_index=query_index, block_index=block_index)
+    if not 1 <= most_queries <= max(len(query_index), 1):
+        raise ValueError(f"most_queries must be from 1 to the {len(query_index)} of query_index, not {most_queries}")
     if items.device.type != "cpu":
         return
     check_range("kv_len of items", items[:, 3], 0, 2**31)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kvtool.kernels.checks import check_indices, check_range, check_rows, check_shape, check_type
+from kvtool.kernels.checks import check_devices, check_heads, check_indices, check_range, check_shape, check_type
 from kvtool.kernels.kv_quantization import Scale
 from kvtool.kernels.partial_attention import attend_part, check_attention, read_tokens
 
@@ -96,7 +96,8 @@ def check_prefill(
     check_attention(q, k_cache, v_cache, partial_out, partial_lse, scale, k_scale, v_scale)
     check_type("out", out, q.dtype)
     check_shape("out", out, *q.shape)
-    check_rows("out", out)
+    check_heads("out", out, written=True)
+    check_devices(q=q, block_table=block_table, query_start=query_start, seq_lens=seq_lens, tiles=tiles, out=out)
     check_indices("seq_lens", seq_lens, None)
     check_indices("query_start", query_start, len(seq_lens) + 1)
     check_indices("block_table", block_table, len(seq_lens), None)

@@ -6,7 +6,15 @@ import math
 
 import torch
 
-from kvtool.kernels.checks import check_caches, check_queries, check_rows, check_shape, check_type
+from kvtool.kernels.checks import (
+    check_caches,
+    check_devices,
+    check_heads,
+    check_queries,
+    check_rows,
+    check_shape,
+    check_type,
+)
 from kvtool.kernels.kv_quantization import MAXIMA, Scale, dequantized, storage_view
 
 _LOG2_E = math.log2(math.e)
@@ -27,9 +35,19 @@ def check_attention(
     check_queries(q, k_cache)
     check_type("partial_out", partial_out, torch.float32)
     check_shape("partial_out", partial_out, None, *q.shape[1:])
-    check_rows("partial_out", partial_out)
+    check_heads("partial_out", partial_out, written=True)
     check_type("partial_lse", partial_lse, torch.float32)
     check_shape("partial_lse", partial_lse, *partial_out.shape[:2])
+    check_heads("partial_lse", partial_lse, written=True)
+    check_devices(
+        q=q,
+        k_cache=k_cache,
+        v_cache=v_cache,
+        partial_out=partial_out,
+        partial_lse=partial_lse,
+        k_scale=k_scale,
+        v_scale=v_scale,
+    )
     for name, number in (("scale", scale), ("k_scale", k_scale), ("v_scale", v_scale)):
         if isinstance(number, torch.Tensor):
             check_rows(name, number)

@@ -225,14 +225,14 @@ HUGE = 10**30
         ),
         (
             lambda d: d["constants"].update(flops_per_s=0),
-            "`constants.flops_per_s` must be above 0, not 0",
+            "`constants.flops_per_s` must be a number of at least 1000, not 0",
             '"flops_per',
         ),
         (lambda d: d["constants"].update(bytes_per_s=math.inf), "`constants.bytes_per_s` must be a n", '"bytes_per_s"'),
         (lambda d: d["constants"].update(step_overhead_s=math.nan), "step_overhead_s` must be a number", '"step_over'),
         (lambda d: d["constants"].update(layer_overhead_s=-1e-6), "layer_overhead_s` must be a number", '"layer_over'),
-        (lambda d: d["constants"].update(layer_overhead_s="2"), 'from 0 to 1e+06, not "2"', '"layer_overhead_s"'),
-        (lambda d: d["constants"].update(layer_overhead_s=HUGE), "from 0 to 1e+06, not 1000000", '"layer_overhead_s"'),
+        (lambda d: d["constants"].update(layer_overhead_s="2"), 'from 0 to 1000, not "2"', '"layer_overhead_s"'),
+        (lambda d: d["constants"].update(layer_overhead_s=HUGE), "from 0 to 1000, not 1000000", '"layer_overhead_s"'),
         (
             lambda d: d["constants"].pop("request_overhead_s"),
             "`constants.request_overhead_s` is missing",

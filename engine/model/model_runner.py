@@ -50,9 +50,12 @@ class ModelRunner:
         )
         self.on_logits = on_logits
         self._tables = BlockTables()
-        self._planner = None
+        self._planner = self._last_planner = None
         if model.kernels is not torch_twins or decode_attention == "prefix-aware":
             self._planner = self._make_planner(decode_attention)
+            self._last_planner = self._make_planner(
+                decode_attention
+            )  # of its own: a planner goes on from its last plan
         self._graphs = None
         if (
             cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins
@@ -120,7 +123,8 @@ class ModelRunner:
             sampled = list(batch.sampled)
             return logits[sampled], tokens[sampled]
         plan = planner.plan(batch)
-        last = planner.plan(batch.of_logits()) if len(batch.logits_at) < len(batch.input_ids) else None
+        assert self._last_planner is not None
+        last = self._last_planner.plan(batch.of_logits()) if len(batch.logits_at) < len(batch.input_ids) else None
         logits = self.model.forward(batch.to(device), self.kv, (plan, last))
         return logits, logits.argmax(dim=-1)
 

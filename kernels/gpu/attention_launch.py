@@ -13,6 +13,7 @@ from kvtool.kernels.gpu.tiles import Target, width
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 _LOG2_E = math.log2(math.e)
+_WIDEST_HEAD = 256
 _COMPUTE = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 
 
@@ -47,13 +48,15 @@ class AttentionLaunch:
     ) -> AttentionLaunch:
         """ValueError where the target cannot read the caches."""
         target.check_cache(k_cache.dtype)
+        if q.shape[2] > _WIDEST_HEAD:
+            raise ValueError(f"heads have at most {_WIDEST_HEAD} numbers, not {q.shape[2]}")
         quantized = k_cache.dtype in MAXIMA
         kv_heads, page, head_dim = k_cache.shape[1:]
         factor = _LOG2_E * (head_dim**-0.5 if scale is None else scale)
         v_factor = 1.0
         if quantized:
-            factor *= k_scale if isinstance(k_scale, float) else 1.0
-            v_factor = v_scale if isinstance(v_scale, float) else 1.0
+            factor *= 1.0 if isinstance(k_scale, torch.Tensor) else k_scale
+            v_factor = 1.0 if isinstance(v_scale, torch.Tensor) else v_scale
         k_scales = k_scale if quantized and isinstance(k_scale, torch.Tensor) else None
         v_scales = v_scale if quantized and isinstance(v_scale, torch.Tensor) else None
         # fp16 holds every 8-bit number, and is more exact than bf16 for the probabilities.

@@ -19,7 +19,7 @@ DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _MOST_BYTES = 16 << 20
 _MOST_POINTS, _MOST_REQUESTS, _MOST_TOKENS = 10_000, 1 << 16, 1 << 31
 _MOST_LAYERS, _MOST_WIDTH = 10_000, 1 << 30
-_MOST_RATE, _MOST_SECONDS = 1e24, 1e6
+_LEAST_RATE, _MOST_RATE, _MOST_SECONDS = 1e3, 1e24, 1e3
 _EXCERPT = 200
 _SIZES = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "head_dim", "intermediate_size", "vocab_size")
 _AGAIN = "kvtool bench -o FILE writes a new one"
@@ -289,8 +289,8 @@ class _Reader:
     def rate(self, *pointer: str | int) -> float:
         """What one divides by."""
         value = self.number(*pointer, most=_MOST_RATE)
-        if value <= 0:
-            raise self._wrong(pointer, "above 0")
+        if value < _LEAST_RATE:
+            raise self._wrong(pointer, f"a number of at least {_LEAST_RATE:g}")
         return value
 
     def seconds(self, *pointer: str | int) -> float:

@@ -91,7 +91,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"items": _items(0, 1, 3, 17)}, "blk_off + ceil(kv_len / P) of items has 5, which is not in [0, 5)"),
     ({"query_index": torch.tensor([0, 3, 1], dtype=torch.int32)}, "query_index has 3, which is not in [0, 3)"),
     ({"block_index": torch.tensor([1, 2, 9], dtype=torch.int32)}, "block_index has 9, which is not in [0, 9)"),
-    ({"most_queries": 0}, "most_queries must be at least 1, not 0"),
+    ({"most_queries": 0}, "most_queries must be from 1 to the 3 of query_index, not 0"),
     (
         {"partial_out": torch.empty(1, 4, 64), "partial_lse": torch.empty(1, 4)},
         "q_off + q_len of items has 2, which is not in [0, 2)",
