@@ -70,6 +70,47 @@ def test_too_many_graphs_are_given_up_all_at_once(model: Decoder, monkeypatch: p
     assert set(calls.alive) == {0, 1}
 
 
+def run_long(model: Decoder, calls: Calls | None, *, grow: bool) -> list[list[int]]:
+    """Two requests of many blocks; the cache moves to other memory between their decode steps, if it is to `grow`."""
+    runner = ModelRunner(model, 4, decode_attention="prefix-aware")
+    if calls is not None:
+        runner._graphs = calls.graphs = DecodeGraphs(model, runner.kv, calls)
+    engine = Engine(EngineConfig(block_size=4), runner, WallClock())
+    random = np.random.default_rng(2)
+    prompts = [random.integers(0, 97, count, dtype=np.int32) for count in (700, 900)]
+    requests = [Request(str(index), len(ids), prompt_ids=ids, max_tokens=6) for index, ids in enumerate(prompts)]
+    for request in requests:
+        engine.add(request)
+    while engine.busy:
+        engine.step()
+        if grow and len(requests[0].outputs) == 3:
+            before = runner.kv.k[0]
+            runner.kv.reserve(runner.kv.num_blocks + 1)
+            before.fill_(torch.nan)
+    return [request.outputs for request in requests]
+
+
+def test_graphs_do_not_outlive_the_memory_of_the_cache(model: Decoder) -> None:
+    calls = Calls()
+    assert run_long(model, calls, grow=True) == run_long(model, None, grow=False)
+    assert calls.alive == [0, 0]
+
+
+def test_more_parts_than_requests(model: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a device with many processors, for which long requests are cut."""
+    monkeypatch.setattr(model_runner, "processors", lambda _: 132)
+    parts: list[tuple[int, int]] = []
+    of = decode_graphs._Shape.of
+
+    def seen(batch: Any, plan: Any) -> Any:
+        parts.append((len(plan.query_index), len(batch.input_ids)))
+        return of(batch, plan)
+
+    monkeypatch.setattr(decode_graphs._Shape, "of", seen)
+    assert run_long(model, Calls(), grow=False) == run_long(model, None, grow=False)
+    assert all(count > 2 * requests for count, requests in parts)
+
+
 class Cuda:
     """As much of torch.cuda as records: what happened, in order."""
 

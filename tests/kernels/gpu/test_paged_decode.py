@@ -96,3 +96,12 @@ def test_tiles_are_what_a_matrix_product_takes_and_no_larger_than_they_need_be(t
                 assert tile.rows == min(fits, most)
                 assert tile.tokens in (16, 32, 64)
                 assert tile.warps * (64 if target.backend == "hip" else 32) <= 1024
+
+
+def test_one_scale_for_a_cache_may_be_a_whole_number() -> None:
+    cache = torch.ones(2, 1, 16, 16, dtype=torch.int8)
+    items = torch.tensor([[0, 1, 0, 16]], dtype=torch.int32)
+    lists = torch.tensor([0], dtype=torch.int32), torch.tensor([1], dtype=torch.int32)
+    out, lse = torch.zeros(1, 1, 16), torch.zeros(1, 1)
+    paged_decode(torch.ones(1, 1, 16), cache, cache, items, *lists, 1, out, lse, k_scale=2, v_scale=3)
+    assert torch.equal(out, torch.full_like(out, 3.0))
