@@ -13,7 +13,7 @@ from kvtool.kernels.paged_attention import paged_attention
 def test_heads_beyond_the_reach_of_an_int32() -> None:
     """A cache whose heads, not whose blocks, come first: memory that is never touched."""
     cache = torch.empty(3, 1 << 20, 16, 64, dtype=torch.int8, device="meta").permute(1, 0, 2, 3)
-    with pytest.raises(ValueError, match="k_cache has strides .*: its heads lie more than"):
+    with pytest.raises(ValueError, match=r"k_cache has strides .*: its heads lie more than"):
         check_caches(cache, cache, 1.0, 1.0)
     near = torch.empty(2, 1 << 20, 16, 64, dtype=torch.int8, device="meta").permute(1, 0, 2, 3)
     check_caches(near, near, 1.0, 1.0)
