@@ -353,7 +353,9 @@ def bench(
         str, typer.Option(metavar="NAME", help="Of the model: auto, float32, bfloat16, float16.")
     ] = "auto",
     kv_cache_dtype: KvCacheDtype = None,
-    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What computes.")] = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="What computes: auto (CUDA where there is one), cpu, cuda or cuda:N.")
+    ] = "auto",
     budget: Annotated[float, typer.Option(metavar="SECONDS", help="For all measurements together.")] = 30.0,
     output: Annotated[
         str | None,

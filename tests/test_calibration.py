@@ -225,7 +225,7 @@ HUGE = 10**30
         ),
         (
             lambda d: d["constants"].update(flops_per_s=0),
-            "`constants.flops_per_s` must be a number of at least 1000, not 0",
+            "`constants.flops_per_s` must be a number of at least 1, not 0",
             '"flops_per',
         ),
         (lambda d: d["constants"].update(bytes_per_s=math.inf), "`constants.bytes_per_s` must be a n", '"bytes_per_s"'),

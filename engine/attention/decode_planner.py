@@ -132,14 +132,6 @@ class DecodePlanner:
         )
         self._last: _Growing | None = None
 
-    def kv_bytes_read(self, plan: DecodePlan) -> int:
-        """Bytes of K and V that a layer reads with the plan."""
-        return self._kv_bytes(plan.tokens_read)
-
-    def flat_kv_bytes_read(self, plan: DecodePlan) -> int:
-        """Bytes of K and V that a layer would read if every sequence were read by itself."""
-        return self._kv_bytes(plan.flat_tokens)
-
     def plan(
         self, block_table: Int32, seq_lens: npt.NDArray[np.integer], rows: npt.NDArray[np.integer] | None = None
     ) -> DecodePlan:
@@ -153,9 +145,6 @@ class DecodePlanner:
             return plan
         self._last = self._plan_anew(block_table, lengths, row_ids)
         return self._last.plan
-
-    def _kv_bytes(self, tokens: int) -> int:
-        return round(tokens * self.num_kv_heads * 2 * self.vector_bytes)
 
     def _checked(
         self, table: Int32, seq_lens: npt.NDArray[np.integer], rows: npt.NDArray[np.integer] | None

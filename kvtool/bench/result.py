@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal
 
 from kvtool.bench.calibration import Constants, Point, Residuals
 from kvtool.bench.calibration_file import Calibration, Machine
@@ -23,7 +22,7 @@ class BenchOptions:
     model: str | None = None
     dtype: str = "auto"
     kv_cache_dtype: str = "auto"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: str = "auto"
     block_size: int = 16
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
 
 from kvtool.atomic_file import AtomicFile
 from kvtool.bench.result import BenchOptions, BenchResult
@@ -33,7 +32,7 @@ class BenchArguments:
     model: str | None = None
     dtype: str = AUTO
     kv_cache_dtype: str = AUTO
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: str = "auto"
     budget: float = 30.0
     output: str | None = None
     json: bool = False

@@ -288,7 +288,7 @@ class _BenchView:
         if result.load > _BUSY:
             busy.append(f"other programs wanted {percent(result.load)} of the processors")
         if result.disturbance > _DISTURBED:
-            busy.append(f"steps usually took {percent(result.disturbance - 1)} longer than when they were quick")
+            busy.append(f"steps took {result.disturbance:.1f} times as long as when they were quickest")
         if busy:
             notes.append(f"this machine was busy: {', and '.join(busy)}; measure again when it is idle")
         notes += self._guesses()
