@@ -186,10 +186,9 @@ def check_elementwise(section: Section) -> None:
 
 def check_store(section: Section) -> None:
     from kvtool.bench.check_elementwise import store_checks
-    from kvtool.kernels.gpu.store_kv import store_kv
 
     for dtype in types(section):
-        keep(section, store_checks(section.kernels, store_kv, dtype, extent(section), section.device))
+        keep(section, store_checks(section.kernels, dtype, extent(section), section.device))
 
 
 def check_decode(name: str) -> Callable[[Section], None]:
@@ -322,8 +321,6 @@ def prefill(section: Section) -> None:
 
 def writes(section: Section) -> None:
     """store_kv into every type of cache, its fusion with the rotation, and the norms."""
-    from kvtool.kernels.gpu.rotary import rotary
-    from kvtool.kernels.gpu.store_kv import store_kv
 
     how: dict[str, Any] = {"seconds": section.seconds, "most_layers": 1 if section.smoke else 32}
     floors, device, kernels = section.ceilings, section.device, section.kernels
@@ -332,10 +329,10 @@ def writes(section: Section) -> None:
     kept = [None, torch.int8] if section.smoke else [None, torch.float8_e4m3fn, torch.float8_e5m2, torch.int8]
     caches = [shape(section, cache_dtype=cache) for cache in kept]
     jobs: list[tuple[str, Callable[[], WriteResult | list[WriteResult]]]] = [
-        (f"store_kv, {at.kept}", partial(measure_store, store_kv, at, many, floors, device, **how)) for at in caches
+        (f"store_kv, {at.kept}", partial(measure_store, kernels, at, many, floors, device, **how)) for at in caches
     ]
     for at, count in [*((at, many) for at in caches), (caches[0], few)]:
-        run = partial(measure_rotary_store, kernels, rotary, store_kv, at, count, floors, device, **how)
+        run = partial(measure_rotary_store, kernels, at, count, floors, device, **how)
         jobs.append((f"rotary_store_kv, {at.kept}, {count} tokens", run))
     for count in (many, few):
         norms = partial(measure_norms, kernels, caches[0].dtype, count, hidden, inner, floors, device, **how)

@@ -25,6 +25,19 @@ class Kernels(Protocol):
 
     def swiglu(self, gate_up: torch.Tensor) -> torch.Tensor: ...
 
+    def rotary(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor: ...
+
+    def store_kv(
+        self,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        slot_mapping: torch.Tensor,
+        k_scale: Scale = 1.0,
+        v_scale: Scale = 1.0,
+    ) -> None: ...
+
     def rotary_store_kv(
         self,
         qkv: torch.Tensor,

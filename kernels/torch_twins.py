@@ -8,7 +8,9 @@ from kvtool.kernels.merge_states import merge_states
 from kvtool.kernels.paged_decode import paged_decode
 from kvtool.kernels.paged_prefill import paged_prefill
 from kvtool.kernels.rms_norm import add_rms_norm, rms_norm
+from kvtool.kernels.rotary import rotary
 from kvtool.kernels.rotary_store_kv import rotary_store_kv
+from kvtool.kernels.store_kv import store_kv
 from kvtool.kernels.swiglu import swiglu
 
 __all__ = [
@@ -19,7 +21,9 @@ __all__ = [
     "paged_prefill",
     "prefill_queries",
     "rms_norm",
+    "rotary",
     "rotary_store_kv",
+    "store_kv",
     "swiglu",
 ]
 

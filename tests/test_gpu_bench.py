@@ -310,10 +310,10 @@ def twins(**changed: Any) -> Any:
     return SimpleNamespace(**{name: getattr(torch_twins, name) for name in names} | changed)
 
 
-def all_checks(kernels: Any, dtype: torch.dtype = torch.float32, store: Any = store_kv) -> list[Check]:
+def all_checks(kernels: Any, dtype: torch.dtype = torch.float32) -> list[Check]:
     return [
         *elementwise_checks(kernels, dtype, SMALL, CPU),
-        *store_checks(kernels, store, dtype, SMALL, CPU),
+        *store_checks(kernels, dtype, SMALL, CPU),
         *decode_checks(kernels, dtype, SMALL, CPU),
         *prefill_checks(kernels, dtype, SMALL, CPU),
     ]
@@ -360,7 +360,7 @@ def test_writes_what_it_should_not() -> None:
         k_cache.view(-1)[0] = 5 if k_cache.view(-1)[0] == 3 else 3
 
     assert "paged_decode" in wrong(all_checks(twins(paged_decode=generous)))
-    assert wrong(all_checks(twins(), store=careless)) == {"store_kv k"}
+    assert wrong(all_checks(twins(store_kv=careless))) == {"store_kv k"}
 
 
 def test_a_mask_off_by_one() -> None:

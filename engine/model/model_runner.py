@@ -50,16 +50,13 @@ class ModelRunner:
         )
         self.on_logits = on_logits
         self._tables = BlockTables()
-        self._planner = self._last_planner = None
+        self._planners: tuple[AttentionPlanner, AttentionPlanner] | None = None
         if model.kernels is not torch_twins or decode_attention == "prefix-aware":
-            self._planner = self._make_planner(decode_attention)
-            self._last_planner = self._make_planner(
-                decode_attention
-            )  # of its own: a planner goes on from its last plan
+            # The last layer, where only some tokens attend, has a planner of its own: each goes on from its last plan.
+            self._planners = self._make_planner(decode_attention), self._make_planner(decode_attention)
         self._graphs = None
-        if (
-            cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins
-        ):  # which read plans on the host
+        # Torch's kernels read plans on the host, which cannot be recorded.
+        if cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins:
             self._graphs = DecodeGraphs(model, self.kv, CudaRecorder(model.device))
 
     def _make_planner(self, mode: DecodeMode) -> AttentionPlanner:
@@ -110,10 +107,11 @@ class ModelRunner:
 
     def _compute(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of the batch's sampled requests, [len(batch.sampled), vocab], and the likeliest token of each."""
-        device, planner = self.model.device, self._planner
-        if planner is None:
+        device = self.model.device
+        if self._planners is None:
             logits = self.model.forward(batch.to(device), self.kv)
             return logits, logits.argmax(dim=-1)
+        planner, last_planner = self._planners
         requests = len(batch.seq_lens)
         if self._graphs is not None and len(batch.input_ids) == requests:
             table, seq_lens = batch.block_table.numpy(), batch.seq_lens.numpy()
@@ -123,8 +121,7 @@ class ModelRunner:
             sampled = list(batch.sampled)
             return logits[sampled], tokens[sampled]
         plan = planner.plan(batch)
-        assert self._last_planner is not None
-        last = self._last_planner.plan(batch.of_logits()) if len(batch.logits_at) < len(batch.input_ids) else None
+        last = last_planner.plan(batch.of_logits()) if len(batch.logits_at) < len(batch.input_ids) else None
         logits = self.model.forward(batch.to(device), self.kv, (plan, last))
         return logits, logits.argmax(dim=-1)
 

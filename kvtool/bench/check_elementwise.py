@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -14,10 +14,9 @@ from kvtool.bench import references
 from kvtool.bench.attention import random_cache
 from kvtool.bench.check_attention import Extent
 from kvtool.bench.checks import BOUNDS, QUANTIZED_BOUND, SHORT, Check, checked, covering
+from kvtool.kernels import torch_twins
 from kvtool.kernels.kv_quantization import MAXIMA, Scale, dequantized, dynamic_scale, quantized, storage_view
 from kvtool.kernels.protocol import Kernels
-
-StoreKV = Callable[..., None]
 
 _MOST_OTHER_CODES = 1e-3
 """Of the numbers that `store_kv` keeps in 8 bits: ties may be rounded either way."""
@@ -39,9 +38,7 @@ def elementwise_checks(kernels: Kernels, dtype: torch.dtype, extent: Extent, dev
         )
 
 
-def store_checks(
-    kernels: Kernels, store_kv: StoreKV, dtype: torch.dtype, extent: Extent, device: torch.device
-) -> Iterator[Check]:
+def store_checks(kernels: Kernels, dtype: torch.dtype, extent: Extent, device: torch.device) -> Iterator[Check]:
     """Of the two kernels that write the cache, with keys and values of one type."""
     others = tuple(kept for kept in (torch.float16, torch.bfloat16) if kept != dtype and extent.realistic)
     cases = covering((dtype, *extent.caches, *others), extent.head_dims, extent.block_sizes, (False, True), (1, 4))
@@ -50,7 +47,7 @@ def store_checks(
         shape = (2 + extent.most_tokens // block_size, extent.kv_heads, block_size, dim)
         name = f"{SHORT[kept]} cache, D {dim}, P {block_size}"
         if not normed and group == 1:  # which are nothing to this kernel
-            run = partial(_check_store, store_kv, dtype, kept, shape, device, name, seed)
+            run = partial(_check_store, kernels, dtype, kept, shape, device, name, seed)
             yield from checked("store_kv", dtype, name, device, run)
         name += f", group {group}{', normed' if normed else ''}"
         fused = partial(_check_rotary_store, kernels, dtype, kept, shape, group, normed, device, name, seed)
@@ -117,7 +114,7 @@ def _slots(shape: tuple[int, ...], device: torch.device, seed: int) -> torch.Ten
 
 
 def _check_store(
-    store_kv: StoreKV,
+    kernels: Kernels,
     dtype: torch.dtype,
     kept: torch.dtype,
     shape: tuple[int, int, int, int],
@@ -126,16 +123,14 @@ def _check_store(
     seed: int,
 ) -> Iterator[Check]:
     """The same bits as torch's, but for ties in 8 bits; slots that no token has keep theirs."""
-    from kvtool.kernels.store_kv import store_kv as in_torch
-
     slots = _slots(shape, device, seed)
     # As a model has them: slices of one projection.
     kv = (torch.randn(len(slots), 3 * shape[1], shape[3], device=device) * 4).to(dtype)
     k, v = kv[:, : shape[1]], kv[:, -shape[1] :]
     cache = _Cache.poisoned(shape, kept, device)
     expected = cache.copy()
-    store_kv(k, v, *cache.kept, slots, *cache.scales)
-    in_torch(k, v, *expected.kept, slots, *expected.scales)
+    kernels.store_kv(k, v, *cache.kept, slots, *cache.scales)
+    torch_twins.store_kv(k, v, *expected.kept, slots, *expected.scales)
     most_other = _MOST_OTHER_CODES if kept in MAXIMA else 0.0
     written = torch.zeros(shape[0] * shape[2], dtype=torch.bool, device=device)
     written[slots[slots >= 0]] = True

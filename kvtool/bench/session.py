@@ -108,10 +108,6 @@ class Bench:
 
     def _store(self) -> StoreTime:
         """Writing the keys and values of new tokens."""
-        if self._kernels.triton:
-            from kvtool.kernels.gpu.store_kv import store_kv
-        else:
-            from kvtool.kernels.store_kv import store_kv
         self._on_progress("store_kv", 0, 1)
         config, result = self._model.config, self.result
         shape = AttentionShape(
@@ -123,7 +119,7 @@ class Bench:
             storage_dtype(self._kept, self._device),
         )
         written = measure_store(
-            store_kv,
+            self._kernels.kernels,
             shape,
             _STORED_TOKENS,
             Ceilings(result.copy_bytes_per_s, result.matmul_flops_per_s),

@@ -11,6 +11,7 @@ from typing import cast
 
 import torch
 
+from kvtool.engine.model import weights
 from kvtool.engine.model.decode_graphs import uncollected
 
 Call = Callable[[], object]
@@ -69,10 +70,8 @@ def layers_to_rotate(bytes_per_layer: int, device: torch.device, memory: int | N
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can be allocated."""
-    if device.type != "cuda":
-        return 1 << 30
-    return int(torch.cuda.mem_get_info(device)[0])
+    """Bytes that a measurement may take: all that are free on a GPU, little of a computer that others use as well."""
+    return weights.free_memory(device) if device.type == "cuda" else 1 << 30
 
 
 def measure(calls: Sequence[Call], device: torch.device, *, seconds: float = 0.15, graph: bool = True) -> Timing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,7 +33,7 @@ class WriteResult:
 
 
 def measure_store(
-    store_kv: Callable[..., None],
+    kernels: Kernels,
     shape: AttentionShape,
     tokens: int,
     ceilings: Ceilings,
@@ -52,7 +52,7 @@ def measure_store(
         for _ in layers
     ]
     calls = [
-        partial(store_kv, k, v, layer.k_cache, layer.v_cache, slots, layer.k_scale, layer.v_scale)
+        partial(kernels.store_kv, k, v, layer.k_cache, layer.v_cache, slots, layer.k_scale, layer.v_scale)
         for layer, (k, v) in zip(layers, kv, strict=True)
     ]
     timing = measure(calls, device, seconds=seconds)
@@ -62,8 +62,6 @@ def measure_store(
 
 def measure_rotary_store(
     kernels: Kernels,
-    rotary: Callable[..., torch.Tensor],
-    store_kv: Callable[..., None],
     shape: AttentionShape,
     tokens: int,
     ceilings: Ceilings,
@@ -82,9 +80,9 @@ def measure_rotary_store(
     projected = [torch.randn(tokens, heads, shape.head_dim, device=device).to(shape.dtype) for _ in layers]
 
     def separately(qkv: torch.Tensor, layer: Layer) -> None:
-        qk = rotary(qkv[:, : -shape.kv_heads], cos, sin)
+        qk = kernels.rotary(qkv[:, : -shape.kv_heads], cos, sin)
         k, v = qk[:, shape.heads :], qkv[:, -shape.kv_heads :]
-        store_kv(k, v, layer.k_cache, layer.v_cache, slots, layer.k_scale, layer.v_scale)
+        kernels.store_kv(k, v, layer.k_cache, layer.v_cache, slots, layer.k_scale, layer.v_scale)
 
     fused = [
         partial(kernels.rotary_store_kv, qkv, cos, sin, x.k_cache, x.v_cache, slots, x.k_scale, x.v_scale)
