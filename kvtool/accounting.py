@@ -26,7 +26,7 @@ from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.events_out import EventWriter
 from kvtool.interrupts import Shield, uninterrupted
 from kvtool.jobs import Job, JobMaker
-from kvtool.ledger import Entry, Ledger
+from kvtool.ledger.ledger import Entry, Ledger
 from kvtool.progress import Progress
 from kvtool.workload.turn import Conversation, Source, Turn
 

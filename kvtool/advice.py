@@ -14,7 +14,7 @@ from kvtool.diagnose.findings import (
     no_gain_finding,
     volatile_finding,
 )
-from kvtool.ledger import GroupTotals, Totals
+from kvtool.ledger.totals import GroupTotals, Totals
 from kvtool.rewrite.move import destination, movers
 from kvtool.text import Origin
 from kvtool.workload.turn import Turn

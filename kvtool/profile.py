@@ -11,7 +11,7 @@ import numpy as np
 from kvtool.accounting import RequestRow
 from kvtool.decode_traffic import DecodeTraffic
 from kvtool.diagnose.findings import Finding
-from kvtool.ledger import GroupTotals, Totals
+from kvtool.ledger.totals import GroupTotals, Totals
 
 if TYPE_CHECKING:
     from kvtool.measure import Measured

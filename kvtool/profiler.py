@@ -16,7 +16,7 @@ from kvtool.errors import KvtoolError
 from kvtool.events_out import EventWriter
 from kvtool.interrupts import uninterrupted
 from kvtool.jobs import JobMaker
-from kvtool.ledger import Totals
+from kvtool.ledger.totals import Totals
 from kvtool.measure_options import MeasureOptions
 from kvtool.metrics import Metrics
 from kvtool.profile import Demands, DtypeGain, Gate, Profile, Quantiles

@@ -15,7 +15,8 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
-from kvtool.ledger import FATES, Ledger
+from kvtool.ledger.fates import FATES
+from kvtool.ledger.ledger import Ledger
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.tokenize import Tokenizer

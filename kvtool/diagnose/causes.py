@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
-from kvtool.ledger import Gap
+from kvtool.ledger.ledger import Gap
 from kvtool.prompt import Prompt
 from kvtool.text import Origin, Traced, line_around
 

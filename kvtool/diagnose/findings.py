@@ -8,7 +8,7 @@ from typing import Literal
 
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import OTHER
-from kvtool.ledger import GroupTotals
+from kvtool.ledger.totals import GroupTotals
 
 Severity = Literal["error", "warning", "info"]
 

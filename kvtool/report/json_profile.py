@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kvtool.diagnose.findings import Finding
-from kvtool.ledger import GroupTotals
+from kvtool.ledger.totals import GroupTotals
 from kvtool.profile import DtypeGain, Profile, Quantiles
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.ledger import FATES, GroupTotals
+from kvtool.ledger.fates import FATES
+from kvtool.ledger.totals import GroupTotals
 from kvtool.profile import Gate, Profile
 from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize, say
 from kvtool.report.findings import print_findings

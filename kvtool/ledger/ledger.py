@@ -1,112 +1,24 @@
-"""The ledger: every prompt token has exactly one fate, and the fates of a request sum to its prompt tokens.
-
-The fates come from a ladder: the same requests are accounted for again under ever kinder rules, and a token's fate is the first
-rung on which it becomes a hit. Rungs that cannot differ in a configuration are absent.
-
-====================  ================================================================================================
-hit                   the engine as configured reused it
-caching_off           prefix caching is switched off
-evicted               an unlimited cache would still have had it
-in_flight             it was being computed at that moment; requests one after another would have found it
-isolated              another tenant's salt protects it
-last_token            it stands in a full block that vLLM recomputes, as the logits of the last token are needed
-partial_block         it is shared, but the shared prefix ends before its block does
-blocked               the same text follows in an earlier prompt, behind text that differs
-first_use             the first time that a prefix is seen which later prompts reuse
-unique                seen once
-====================  ================================================================================================
-"""
+"""The book in which every request is entered when it is submitted and settled when it is done."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from kvtool.align import align, common_prefix
+from kvtool.ledger.fates import FATES
+from kvtool.ledger.totals import GroupTotals, TurnTotals
 from kvtool.prefix_tree import Ids, Match, PrefixTree
-
-FATES = {
-    "hit": "hit",
-    "caching_off": "prefix caching is off",
-    "evicted": "evicted before reuse",
-    "in_flight": "computed at the same time",
-    "isolated": "another tenant's salt",
-    "last_token": "last block, recomputed",
-    "partial_block": "partial last block",
-    "blocked": "blocked by volatile text",
-    "first_use": "first use of a prefix",
-    "unique": "unique text",
-}
-"""Each fate in the order of the ladder, in words for people."""
 
 MIN_RUN = 8
 """Tokens in a row that must agree behind a difference to count as the same text (shorter runs agree by chance)."""
 
 _MOST_ALIGNED = 200_000
-
-
-@dataclass(slots=True)
-class TurnTotals:
-    """Sums over the requests that were the n-th turn of their session."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    hit_tokens: int = 0
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over requests; `request_rates` adds up their own hit rates."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    hit_tokens: int = 0
-    reachable_tokens: int = 0
-    request_rates: float = 0.0
-
-    @classmethod
-    def of(cls, parts: Iterable[Totals]) -> Totals:
-        """The sum of several."""
-        total = cls()
-        for part in parts:
-            total.requests += part.requests
-            total.prompt_tokens += part.prompt_tokens
-            total.hit_tokens += part.hit_tokens
-            total.reachable_tokens += part.reachable_tokens
-            total.request_rates += part.request_rates
-        return total
-
-    @property
-    def hit_rate(self) -> float:
-        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def reachable_rate(self) -> float:
-        return self.reachable_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def mean_request_rate(self) -> float:
-        return self.request_rates / self.requests if self.requests else 0.0
-
-
-@dataclass(slots=True)
-class GroupTotals(Totals):
-    """Sums over the requests of a group, and what else the ledger knows of it."""
-
-    name: str = ""
-    fates: Counter[str] = field(default_factory=Counter)
-    shared_prefixes: Counter[int] = field(default_factory=Counter)
-    turns: dict[int, TurnTotals] = field(default_factory=dict)
-    last_prompt: Ids | None = None
-
-    def common_prefix(self) -> int:
-        """The most usual length, in tokens, of what a request shares with earlier ones (the longest of equals)."""
-        return max(self.shared_prefixes.items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+"""The ledger: every prompt token has exactly one fate, and the fates of a request sum to its prompt tokens.
+
+The fates come from a ladder: the same requests are accounted for again under ever kinder rules, and a token's fate is the first
+rung on which it becomes a hit. Rungs that cannot differ in a configuration are absent.
+
+====================  ================================================================================================
+hit                   the engine as configured reused it
+caching_off           prefix caching is switched off
+evicted               an unlimited cache would still have had it
+in_flight             it was being computed at that moment; requests one after another would have found it
+isolated              another tenant's salt protects it
+last_token            it stands in a full block that vLLM recomputes, as the logits of the last token are needed
+partial_block         it is shared, but the shared prefix ends before its block does
+blocked               the same text follows in an earlier prompt, behind text that differs
+first_use             the first time that a prefix is seen which later prompts reuse
+unique                seen once
+====================  ================================================================================================
+"""
+
+from __future__ import annotations
+
+FATES = {
+    "hit": "hit",
+    "caching_off": "prefix caching is off",
+    "evicted": "evicted before reuse",
+    "in_flight": "computed at the same time",
+    "isolated": "another tenant's salt",
+    "last_token": "last block, recomputed",
+    "partial_block": "partial last block",
+    "blocked": "blocked by volatile text",
+    "first_use": "first use of a prefix",
+    "unique": "unique text",
+}
+"""Each fate in the order of the ladder, in words for people."""

@@ -1,0 +1,68 @@
+"""Sums over requests: of a group, of a turn, of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kvtool.prefix_tree import Ids
+
+
+@dataclass(slots=True)
+class TurnTotals:
+    """Sums over the requests that were the n-th turn of their session."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    hit_tokens: int = 0
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over requests; `request_rates` adds up their own hit rates."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    hit_tokens: int = 0
+    reachable_tokens: int = 0
+    request_rates: float = 0.0
+
+    @classmethod
+    def of(cls, parts: Iterable[Totals]) -> Totals:
+        """The sum of several."""
+        total = cls()
+        for part in parts:
+            total.requests += part.requests
+            total.prompt_tokens += part.prompt_tokens
+            total.hit_tokens += part.hit_tokens
+            total.reachable_tokens += part.reachable_tokens
+            total.request_rates += part.request_rates
+        return total
+
+    @property
+    def hit_rate(self) -> float:
+        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    @property
+    def reachable_rate(self) -> float:
+        return self.reachable_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    @property
+    def mean_request_rate(self) -> float:
+        return self.request_rates / self.requests if self.requests else 0.0
+
+
+@dataclass(slots=True)
+class GroupTotals(Totals):
+    """Sums over the requests of a group, and what else the ledger knows of it."""
+
+    name: str = ""
+    fates: Counter[str] = field(default_factory=Counter)
+    shared_prefixes: Counter[int] = field(default_factory=Counter)
+    turns: dict[int, TurnTotals] = field(default_factory=dict)
+    last_prompt: Ids | None = None
+
+    def common_prefix(self) -> int:
+        """The most usual length, in tokens, of what a request shares with earlier ones (the longest of equals)."""
+        return max(self.shared_prefixes.items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
