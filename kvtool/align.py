@@ -50,7 +50,7 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
         pairs = (
             _tokens(middle_a, middle_b)
             if newline is None
-            else _pieces(middle_a, middle_b, _cuts(middle_a, newline), _cuts(middle_b, newline), chunked=True)
+            else _pieces(middle_a, middle_b, line_cuts(middle_a, newline), line_cuts(middle_b, newline), chunked=True)
         )
         blocks += [Run(prefix + i, prefix + j, n) for i, j, n in pairs]
     blocks.append(Run(stop_a, stop_b, suffix))
@@ -115,7 +115,7 @@ def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: in
     ]
 
 
-def _cuts(ids: Ids, newline: LineEnds) -> npt.NDArray[np.intp]:
+def line_cuts(ids: Ids, newline: LineEnds) -> npt.NDArray[np.intp]:
     """Where lines begin and end: `[0, …, len(ids)]`."""
     if isinstance(newline, np.ndarray):
         ends = newline[np.minimum(ids, len(newline) - 1)] & (ids < len(newline))
@@ -145,14 +145,20 @@ def _tokens(a: Ids, b: Ids, *, chunked: bool = True) -> list[Run]:
         return []
     if len(a) * len(b) <= _MAX_TOKEN_CELLS:
         return _sequence(a.tolist(), b.tolist())
-    return _pieces(a, b, _chunk_cuts(a), _chunk_cuts(b), chunked=False) if chunked else []
+    return _pieces(a, b, chunk_cuts(a), chunk_cuts(b), chunked=False) if chunked else []
 
 
-def _chunk_cuts(ids: Ids) -> npt.NDArray[np.intp]:
-    """Cuts after every sixteenth token or so, at places that depend on the tokens there alone: equal text is cut alike."""
+def chunk_cuts(ids: Ids) -> npt.NDArray[np.intp]:
+    """Cuts `[0, …, len(ids)]` after every sixteenth token or so, where the tokens there alone decide: equal text is cut alike."""
+    return _bounds(chunk_ends(ids))
+
+
+def chunk_ends(ids: Ids) -> npt.NDArray[np.bool_]:
+    """Behind which tokens `chunk_cuts` cuts."""
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed[1:] ^= mixed[:-1] >> np.uint64(7)
-    return _bounds((mixed >> np.uint64(40)) & np.uint64(15) == 0)
+    ends: npt.NDArray[np.bool_] = (mixed >> np.uint64(40)) & np.uint64(15) == 0
+    return ends
 
 
 def _sequence(a: list[int], b: list[int]) -> list[Run]:

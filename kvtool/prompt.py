@@ -69,7 +69,8 @@ class Prompt:
         start = self.char_starts[piece]
         stop = self.char_starts[piece + 1] if piece + 1 < len(self.char_starts) else len(self.text)
         ranges = self.offsets(str.__getitem__(self.text, slice(start, stop)))
-        for within, (_, right) in enumerate(ranges):
-            if start + right > char:
-                return self.token_starts[piece] + within
-        return self.token_starts[piece] + len(ranges)
+        return self.token_starts[piece] + bisect_right(ranges, char - start, key=_stop)
+
+
+def _stop(span: tuple[int, int]) -> int:
+    return span[1]

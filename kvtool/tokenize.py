@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MEMO_CHARACTERS = 100_000_000
+_OFFSET_PIECES = 64
+_OFFSET_CHARACTERS = 1_000_000
+"""Of pieces whose tokens' offsets are remembered: these take some 120 bytes for each token, and it may be of one character."""
 _PIECE_CHARACTERS = 16_000_000
 """A longer stretch that cannot be cut would take gigabytes in the encoder."""
 _BATCH_CHARACTERS = 2_000_000
@@ -62,7 +65,8 @@ class Tokenizer:
             self.special_tokens["bos_token"] = self.token_text(self._prefix[0])
         self._memo: dict[str, Ids] = {}
         self._memo_characters = 0
-        self._offsets = lru_cache(maxsize=64)(self._encode_offsets)
+        self._offset_memo: dict[str, list[tuple[int, int]]] = {}
+        self._offset_characters = 0
 
     @property
     def bos_token(self) -> str | None:
@@ -159,6 +163,20 @@ class Tokenizer:
         for piece, encoding in zip(batch, encodings, strict=True):
             self._memo[piece] = np.array(encoding.ids, np.int32)
             self._memo_characters += len(piece)
+
+    def _offsets(self, piece: str) -> list[tuple[int, int]]:
+        """The characters of each token of a piece; the pieces that were asked for last are remembered."""
+        memo = self._offset_memo
+        found = memo.pop(piece, None)
+        if found is None:
+            found = self._encode_offsets(piece)
+            self._offset_characters += len(piece)
+            while memo and (self._offset_characters > _OFFSET_CHARACTERS or len(memo) >= _OFFSET_PIECES):
+                oldest = next(iter(memo))
+                self._offset_characters -= len(oldest)
+                del memo[oldest]
+        memo[piece] = found
+        return found
 
     def _encode_offsets(self, piece: str) -> list[tuple[int, int]]:
         encoding = self._backend.encode(_SURROGATE.sub("\ufffd", piece), add_special_tokens=False)

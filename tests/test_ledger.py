@@ -143,6 +143,12 @@ def test_isolated(no_template: Renderer) -> None:
     }
 
 
+def test_what_another_tenant_has_makes_no_block_of_any_size(no_template: Renderer) -> None:
+    prompts = [turn(numbers(0, 20), salt="a"), turn(numbers(0, 20), salt="b"), turn(numbers(0, 20), salt="a")]
+    [group] = account(no_template, *([each] for each in prompts)).boundaries
+    assert (group.nothing, group.sizes[16].hit_tokens) == (2, 16)
+
+
 def test_no_salt_is_a_tenant_too_even_where_it_came_first(no_template: Renderer) -> None:
     prompts = [turn(TEN), turn(TEN), turn(TEN, salt="a"), turn(TEN), turn(TEN, salt=""), turn(TEN, salt="a")]
     result = account(no_template, *([each] for each in prompts))
@@ -164,6 +170,20 @@ def test_blocked(no_template: Renderer) -> None:
     shared = numbers(0, 20)
     prompts = [[turn([500 + i, *shared])] for i in range(3)]
     assert account(no_template, *prompts).ledger.fates() == {"hit": 0, "blocked": 40, "unique": 3 + 20}
+
+
+def test_eight_tokens_are_enough_to_be_the_same_text(no_template: Renderer) -> None:
+    prompts = [[turn([500 + i, *numbers(0, 8)])] for i in range(2)]
+    assert account(no_template, *prompts).ledger.fates() == {"hit": 0, "blocked": 8, "unique": 2 + 8}
+
+
+def test_what_was_answered_counts_as_seen(no_template: Renderer) -> None:
+    """A prompt that is most like another request, with an earlier answer at its end."""
+    long, answer = numbers(1000, 400), numbers(3000, 100)
+    prompts = [[turn([7, 8], outputs=[*answer, 1])], [turn([501, *long])], [turn([502, *long, *answer])]]
+    fates = account(no_template, *prompts).ledger.fates()
+    assert fates["blocked"] == 400
+    assert 0 < fates["displaced"] <= 100
 
 
 def test_short_agreements_do_not_count_as_the_same_text(no_template: Renderer) -> None:
@@ -289,8 +309,8 @@ def test_tokens_and_blocks_of_the_same_number_are_different_things(no_template: 
 def test_a_request_that_never_ended_is_left_out() -> None:
     ledger = Ledger(BLOCK)
     ids, nothing = np.arange(10, dtype=np.int32), np.empty(0, np.int32)
-    ledger.drop(ledger.submit("g", ids, nothing))
-    ledger.settle(ledger.submit("g", ids, nothing), 8)
+    ledger.drop(ledger.submit(Turn("g"), ids, nothing))
+    ledger.settle(ledger.submit(Turn("g"), ids, nothing), 8)
     ledger.close()
     assert ledger.fates() == {"hit": 8, "partial_block": 2}
 
@@ -298,9 +318,9 @@ def test_a_request_that_never_ended_is_left_out() -> None:
 def test_another_run_cannot_say_that_more_was_lost_than_there_was() -> None:
     """With an unlimited cache requests may come in another order; in this one, nothing was there to be evicted."""
     ledger = Ledger(BLOCK)
-    nothing = np.empty(0, np.int32)
-    assert ledger.settle(ledger.submit("g", np.arange(10, dtype=np.int32), nothing), 0, unlimited_hit=8) == {"hit": 0}
-    assert ledger.settle(ledger.submit("g", np.arange(10, dtype=np.int32), nothing), 4, unlimited_hit=8) == {
+    ids, nothing, kinder = np.arange(10, dtype=np.int32), np.empty(0, np.int32), [("evicted", 8)]
+    assert ledger.settle(ledger.submit(Turn("g"), ids, nothing), 0, kinder=kinder) == {"hit": 0}
+    assert ledger.settle(ledger.submit(Turn("g"), ids, nothing), 4, kinder=kinder) == {
         "hit": 4,
         "evicted": 4,
         "partial_block": 2,
@@ -311,7 +331,7 @@ def test_another_run_cannot_say_that_more_was_lost_than_there_was() -> None:
 
 def test_more_hits_than_there_were_are_a_bug() -> None:
     ledger = Ledger(BLOCK)
-    entry = ledger.submit("g", np.arange(10, dtype=np.int32), np.empty(0, np.int32))
+    entry = ledger.submit(Turn("g"), np.arange(10, dtype=np.int32), np.empty(0, np.int32))
     with pytest.raises(AssertionError, match="more than there was"):
         ledger.settle(entry, 4)
 

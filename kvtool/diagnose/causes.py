@@ -1,135 +1,347 @@
-"""What stands at the place where prompts of a group first differ although the same text follows: the causes of blocked tokens."""
+"""What stands where prompts of a group differ although the same text follows: the causes of blocked tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
-from kvtool.ledger.ledger import Gap
-from kvtool.prompt import Prompt
-from kvtool.text import Origin, Traced, line_around
+from kvtool.diagnose.chains import Chain, Chains
+from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.names import TIME
+from kvtool.diagnose.naming import Named, Namer
+from kvtool.diagnose.slots import Slot, content_part
+from kvtool.diagnose.values import Resolved, Values
+from kvtool.ledger.alignment import Alignment, Rung, attribute
+from kvtool.prompt import Ids, Prompt
+from kvtool.text import Origin, line_around
+from kvtool.workload.turn import Turn
 
-_MOST_VALUES = 100_000
+__all__ = ["Cause", "CauseBook", "Slot", "content_part"]
+
+MOST_NAMED = 16
+"""Gaps of a request that are named one by one, and slots that are told apart before a token."""
+MOST_CAUSES = 1024
+"""Slots of a group that are told apart; further ones count as one slot."""
+PERMUTED = ("documents_reordered", "examples_reordered")
+"""Kinds of change whose gaps hold the same text as other gaps."""
+_SHARE_UNITS = 720_720
+"""The least common multiple of 1 to 16: shares of tokens are whole numbers of these, so they add up exactly."""
+TEMPLATE_TIME = Kind("template_time", "date that the chat template writes", "KV131")
+_STRUCTURE_IS_SURE = 0.95
 _EXCERPT = 160
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A place in the source of prompts that varies: a template variable, a line of a file, or a line of a logged message."""
+class Opportunities:
+    """How often a request of a group was compared with an earlier one of its session, and of another."""
 
-    path: str
-    line: int
-    column: int
-    variable: str | None = None
-    part: str = ""
-    line_in_text: int = 0
-    kind: str = OTHER.key
-    logged: bool = False
-    content_part: int | None = None
-    """Which part of a logged message's content it is in, where that is a list."""
+    __slots__ = ("across", "within")
+
+    def __init__(self) -> None:
+        self.within = 0
+        self.across = 0
 
 
-@dataclass(slots=True)
 class Cause:
     """A slot and what it blocks in one group. `excerpt` is its line in a prompt, with the range of the value in it."""
 
-    group: str
-    slot: Slot
-    kind: Kind
-    origin: Origin | None
-    offset: int
-    excerpt: str
-    value_start: int
-    value_stop: int
-    first_token: int
-    requests: int = 0
-    blocked: int = 0
-    values: set[int] = field(default_factory=set)
+    __slots__ = (
+        "_opportunities",
+        "_resolved",
+        "_resolved_at",
+        "_share_units",
+        "across",
+        "blocked",
+        "excerpt",
+        "first_kind",
+        "first_token",
+        "group",
+        "offset",
+        "origin",
+        "requests",
+        "slot",
+        "structural",
+        "value_start",
+        "value_stop",
+        "values",
+        "within",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        group: str,
+        slot: Slot,
+        kind: Kind,
+        origin: Origin | None,
+        offset: int,
+        excerpt: str,
+        value_start: int,
+        value_stop: int,
+        first_token: int,
+        *,
+        structural: bool = False,
+        opportunities: Opportunities | None = None,
+    ) -> None:
+        """`kind` is that of the first value; a `structural` one is known from the comparison of two requests and stays."""
+        self.group = group
+        self.slot = slot
+        self.first_kind = kind
+        self.origin = origin
+        self.offset = offset
+        self.excerpt = excerpt
+        self.value_start = value_start
+        self.value_stop = value_stop
+        self.first_token = first_token
+        self.requests = 0
+        """Requests in which it is to blame for tokens."""
+        self.blocked = 0
+        """The tokens that it is to blame for: it is the first of the worst gaps before them."""
+        self.within = 0
+        """How often it changed between requests of one session, and (`across`) between requests of two."""
+        self.across = 0
+        self.values = Values()
+        self._share_units = 0
+        self.structural = structural
+        self._opportunities = opportunities or Opportunities()
+        self._resolved = Resolved(kind, _STRUCTURE_IS_SURE if structural else 0.0)
+        self._resolved_at = 0
+
+    @property
+    def seen(self) -> int:
+        """How many requests it changed in, whether or not it is to blame."""
+        return self.values.seen
 
     @property
     def distinct(self) -> int:
         """How many values it took (counted up to 100,000)."""
-        return len(self.values)
+        return len(self.values.distinct)
+
+    @property
+    def examples(self) -> list[str]:
+        """The first 32 values, at most 256 characters of each."""
+        return self.values.examples
+
+    @property
+    def share(self) -> float:
+        """Its fair share of the blocked tokens, each split evenly over the distinct slots before it.
+
+        That is the Shapley value of the game in which a token is won when all slots before it are closed. The shares of a group's
+        causes add up to the tokens that they are to blame for.
+        """
+        return self._share_units / _SHARE_UNITS
+
+    @property
+    def volatility_within(self) -> float:
+        """Changes between requests of one session ÷ comparisons of two requests of one session; 0 where there were none."""
+        return min(self.within / self._opportunities.within, 1.0) if self._opportunities.within else 0.0
+
+    @property
+    def volatility_across(self) -> float:
+        """The same for requests of two sessions (a request without a session is one of its own)."""
+        return min(self.across / self._opportunities.across, 1.0) if self._opportunities.across else 0.0
+
+    @property
+    def kind(self) -> Kind:
+        """What varies, by all that was seen of it."""
+        kind = self._resolve().kind
+        return TEMPLATE_TIME if self.slot.part == "chat template" and kind.code == TIME.code else kind
+
+    @property
+    def confidence(self) -> float:
+        """How sure the kind is: 0 (a guess) to 1; see `Values.resolve`. A change of structure has 0.95."""
+        return self._resolve().confidence
+
+    def _resolve(self) -> Resolved:
+        if not self.structural and self.values.seen != self._resolved_at:
+            constant = self._opportunities.within >= 2 and self.volatility_within <= 0.1
+            self._resolved = self.values.resolve(self.slot.variable, constant_within=constant)
+            self._resolved_at = self.values.seen
+        return self._resolved
+
+    def _add_share(self, units: int) -> None:
+        self._share_units += units
+
+    def _scale(self, weight: float) -> None:
+        self.requests, self.blocked = round(self.requests * weight), round(self.blocked * weight)
+        self._share_units = round(self._share_units * weight)
 
 
 class CauseBook:
-    """Collects causes; holds one example and a count of each, never prompts."""
+    """Collects causes; holds some examples and a count of each, never prompts."""
 
-    def __init__(self) -> None:
-        self._causes: dict[tuple[str, Slot], Cause] = {}
+    def __init__(self, decode: Callable[[Ids], str] | None = None, *, block_size: int = 1) -> None:
+        """`decode` turns token ids into text; without it, seams in what was generated are not told from other differences.
 
-    def add(self, group: str, prompt: Prompt, gap: Gap) -> None:
-        """Enter a gap of a prompt that has text."""
-        text = prompt.text
-        found = prompt.char_range(min(gap.start, len(prompt) - 1))
-        if text is None or found is None:
-            return
-        start = found[0]
-        last = prompt.char_range(gap.stop - 1) if gap.stop > gap.start else None
-        kind, low, high, origin, offset = _value_at(text, start, max(last[1] if last else start, start))
-        slot = _slot(text, origin, offset, low, kind)
-        cause = self._causes.get((group, slot))
-        if cause is None:
-            line_start, line_stop = line_around(text, low)
-            line_start = max(line_start, low - _EXCERPT // 2)
-            excerpt = str.__getitem__(text, slice(line_start, min(line_stop, line_start + _EXCERPT))).rstrip("\r\n")
-            cause = self._causes[group, slot] = Cause(
-                group, slot, kind, origin, offset, excerpt, low - line_start, high - line_start, gap.start
-            )
-        cause.requests += 1
-        cause.blocked += gap.blocked
-        cause.first_token = min(cause.first_token, gap.start)
-        if len(cause.values) < _MOST_VALUES:
-            cause.values.add(hash(str.__getitem__(text, slice(low, high))))
+        `block_size` is the tokens of a block: what is predicted comes in whole ones.
+        """
+        self._decode = decode
+        self._block_size = block_size
+        self._causes: dict[str, dict[Slot, Cause]] = {}
+        self._chains: dict[str, Chains] = {}
+        self._opportunities: dict[str, Opportunities] = {}
+
+    def add(self, turn: Turn, prompt: Prompt, alignment: Alignment) -> tuple[Rung, ...]:
+        """Enter what a prompt and its donor differ in; returns the rung of each gap. Where there are no gaps, that is `met`."""
+        if alignment.donor is not None:
+            self.met(turn, alignment.donor.turn)
+        if not alignment.gaps:
+            return ()
+        namer = Namer(turn, prompt, alignment, self._decode)
+        rungs: list[Rung] = []
+        slots: list[list[Cause]] = []
+        tails: list[int] = []
+        counted: set[Slot] = set()
+        donor_session = alignment.donor.turn.session if alignment.donor is not None else None
+        for gap in alignment.gaps[:MOST_NAMED]:
+            rung, found = namer.name(gap)
+            rungs.append(rung)
+            causes: list[Cause] = []
+            for named in found:
+                cause = self._cause(turn.group, named, gap.start)
+                causes.append(cause)
+                if cause.slot not in counted:
+                    counted.add(cause.slot)
+                    _count(cause, named, turn, donor_session)
+            slots.append(causes)
+            tails.append(found[-1].tail if found else 0)
+        rest = len(alignment.gaps) - len(rungs)
+        if rungs[-1] == "cosmetic" and not rest and slots[-1] and slots[-1][0].slot.part == "tools":
+            tails[-1] -= namer.rest_of_tools(
+                alignment.gaps[-1].stop + alignment.gaps[-1].run
+            )  # in another order there, too
+        slots += slots[-1:] * rest
+        chains = self._book(turn.group, alignment, (*rungs, *rungs[-1:] * rest), slots)
+        self._promise(turn.group, alignment, rungs + rungs[-1:] * rest, slots, chains, tails + [0] * rest, len(prompt))
+        return (*rungs, *rungs[-1:] * rest)
+
+    def met(self, turn: Turn, donor: Turn) -> None:
+        """Count that a request was compared with an earlier one. Of the accountant's only where there is no alignment to `add`."""
+        seen = self._opportunities.setdefault(turn.group, Opportunities())
+        if turn.session is not None and turn.session == donor.session:
+            seen.within += 1
+        else:
+            seen.across += 1
 
     def of_group(self, group: str) -> list[Cause]:
         """The causes of a group, the costliest first."""
-        causes = [cause for cause in self._causes.values() if cause.group == group]
-        return sorted(causes, key=lambda cause: (-cause.blocked, cause.first_token))
+        causes = self._causes.get(group, {}).values()
+        return sorted(causes, key=lambda cause: (-cause.blocked, -cause.share, cause.first_token))
+
+    def scale(self, group: str, weight: float) -> None:
+        """Count every token of a group's causes as so many: they were looked for in a part of its requests."""
+        for cause in self._causes.get(group, {}).values():
+            cause._scale(weight)
+        if group in self._chains:
+            self._chains[group].scale(weight)
+
+    def chains(self, group: str) -> Counter[Chain]:
+        """Tokens of a group by the distinct slots that stand before them, in the order in which they stand."""
+        return self._chains[group].tokens if group in self._chains else Counter()
+
+    def predicted(self, group: str, slots: Collection[Slot]) -> int:
+        """Tokens that closing these slots would win: those behind nothing else, in whole blocks, the last token left out.
+
+        The cache is taken for unlimited, and what was in the gaps for gone from the front of the prompt.
+        """
+        return self._chains[group].predicted(slots) if group in self._chains else 0
 
     def __iter__(self) -> Iterator[Cause]:
-        return iter(self._causes.values())
+        return (cause for causes in self._causes.values() for cause in causes.values())
+
+    def _book(self, group: str, alignment: Alignment, rungs: tuple[Rung, ...], slots: list[list[Cause]]) -> list[Chain]:
+        """Give the attributed tokens to their owners, to all slots before them, and to the chain of these.
+
+        Returns the chain of slots up to each gap.
+        """
+        before: list[dict[Slot, Cause]] = []
+        chain: dict[Slot, Cause] = {}
+        for causes in slots:
+            for cause in causes:
+                if len(chain) < MOST_NAMED or cause.slot in chain:
+                    chain[cause.slot] = cause
+            before.append(dict(chain))
+        owners: dict[Slot, Cause] = {}
+        ends = [gap.stop + gap.run for gap in alignment.gaps]
+        at = 0
+        for found in attribute(alignment, rungs):
+            while found.stop > ends[at]:
+                at += 1
+            owner = next(iter(slots[found.owner]), None)
+            if owner is None:
+                continue
+            tokens = found.stop - found.start
+            owner.blocked += tokens
+            owners[owner.slot] = owner
+            there = before[at]
+            for cause in there.values():
+                cause._add_share(tokens * (_SHARE_UNITS // len(there)))
+            self._chains.setdefault(group, Chains()).add(tuple(there), tokens)
+        for owner in owners.values():
+            owner.requests += 1
+        return [tuple(there) for there in before]
+
+    def _promise(
+        self,
+        group: str,
+        alignment: Alignment,
+        rungs: Sequence[Rung],
+        slots: list[list[Cause]],
+        chains: list[Chain],
+        lost: list[int],
+        length: int,
+    ) -> None:
+        """Count what a cache would hit if the gaps were closed one after the other.
+
+        `lost` tokens behind each go with what is in it (a negative number: so many more would be the same).
+        """
+        reached = alignment.known
+        hits = self._whole_blocks(reached, length)
+        promises = self._chains.setdefault(group, Chains())
+        for gap, rung, causes, chain, gone in zip(alignment.gaps, rungs, slots, chains, lost, strict=True):
+            same_text = rung != "blocked" or any(cause.first_kind.key in PERMUTED for cause in causes)
+            start = max(gap.start if same_text else gap.stop, alignment.known)
+            reached += max(gap.stop + gap.run - start - gone, 0)
+            more = self._whole_blocks(reached, length)
+            promises.promise(chain, more - hits)
+            hits = more
+
+    def _whole_blocks(self, tokens: int, length: int) -> int:
+        """What hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
+        return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
+
+    def _cause(self, group: str, named: Named, token: int) -> Cause:
+        """The cause of a slot, made where it is new."""
+        causes = self._causes.setdefault(group, {})
+        slot = named.slot
+        if slot not in causes and len(causes) >= MOST_CAUSES:
+            slot = Slot("", 0, 0, part="other places", logged=True)
+        cause = causes.get(slot)
+        if cause is None:
+            start, stop = line_around(named.text, named.low)
+            start = max(start, named.low - _EXCERPT // 2)
+            stop = min(stop, start + _EXCERPT)
+            excerpt = str.__getitem__(named.text, slice(start, stop)).rstrip("\r\n")
+            cause = causes[slot] = Cause(
+                group,
+                slot,
+                named.kind,
+                named.origin,
+                named.offset,
+                excerpt,
+                named.low - start,
+                named.high - start,
+                token,
+                structural=named.structural,
+                opportunities=self._opportunities.setdefault(group, Opportunities()),
+            )
+        cause.first_token = min(cause.first_token, token)
+        return cause
 
 
-def _value_at(text: Traced, start: int, stop: int) -> tuple[Kind, int, int, Origin | None, int]:
-    """The varying value around `text[start:stop]`: its kind, its range, and where it comes from.
-
-    What a template variable produced is one value. Elsewhere the detectors find its range; as text behind it may differ too, what
-    they find at the first differing character counts where the whole difference has no name.
-    """
-    origin, offset = None, 0
-    at = 0
-    for length, source, begins in text.marks:
-        if at >= max(stop, start + 1):
-            break
-        if at + length > start and source is not None:
-            if source.variable is not None:
-                value = str.__getitem__(text, slice(at, at + length))
-                return classify(value), at, at + length, source, begins
-            if origin is None:
-                origin, offset = source, begins + max(start - at, 0)
-        at += length
-    kind, low, high = classify_in(text, start, stop)
-    if kind is OTHER:
-        kind, low, high = classify_in(text, start, start)
-    return kind, low, high, origin, max(offset - (start - low), 0)
-
-
-def _slot(text: Traced, origin: Origin | None, offset: int, low: int, kind: Kind) -> Slot:
-    if origin is None:
-        return Slot("", 0, 0, part="chat template", line_in_text=text.count("\n", 0, low), kind=kind.key)
-    if origin.variable is not None:
-        return Slot(origin.path, origin.line, origin.column, variable=origin.variable, part=origin.part)
-    if origin.pointer or not origin.verbatim:
-        line = origin.text.count("\n", 0, offset)
-        part = content_part(origin)
-        return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=kind.key, logged=True, content_part=part)
-    line, _ = origin.position(offset)
-    return Slot(origin.path, line, 1, part=origin.part)
-
-
-def content_part(origin: Origin) -> int | None:
-    """The index that leads to a text in a message's list of parts."""
-    return next((at for name, at in pairwise(origin.pointer) if name == "content" and isinstance(at, int)), None)
+def _count(cause: Cause, named: Named, turn: Turn, donor_session: str | None) -> None:
+    """Enter a value, once for each request."""
+    session = turn.session if turn.session is not None else turn.salt
+    cause.values.add(named.value, named.kind, named.label, session, absent=named.absent, other=named.other)
+    if turn.session is not None and turn.session == donor_session:
+        cause.within += 1
+    else:
+        cause.across += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,26 +16,34 @@ _WARNING_POINTS = 0.01
 _WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
 _MUCH = 0.2
-"""Share of a group's prompt tokens from which a loss is told even if the fix that was tried won nothing."""
-_NO_GAIN = (
-    "moving its line to the end wins nothing (measured by running again): part the line, so that the value stands apart "
-    "from the text that is shared"
-)
+"""Share of a group's prompt tokens from which a loss is told even if no fix that was tried won anything."""
+_CLAIM = "stands before shared text"
 
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """Hit rates of the group and of all, measured by running the engine again on the changed prompts."""
+    """Hit rates of the group and of all, measured by running the engine again on the changed prompts.
+
+    `alone` is the group's with nothing but this fix, `predicted` what the alignment of the prompts promised for it and the fixes
+    before it.
+    """
 
     group_before: float
     group_after: float
     total_before: float
     total_after: float
+    alone: float | None = None
+    predicted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One diagnosis. `message` never quotes a prompt; `excerpt` does, and is for the terminal only."""
+    """One diagnosis. `message` never quotes a prompt; `excerpt` does, and is for the terminal only.
+
+    `points` is the part of the group's prompt tokens that it costs, `share` its fair share of what several causes block together
+    (tokens), `ttft_seconds` what the loss adds to the predicted TTFT of a mean request, `confidence` (0 to 1) how sure its name is,
+    and `tier` the proof that its fix carries.
+    """
 
     code: str
     severity: Severity
@@ -54,17 +61,26 @@ class Finding:
     in_source: bool = False
     """Whether path, line and column point into text that people edit (a template, a prompt file), not into a log."""
     width: int = 1
+    points: float = 0.0
+    share: float | None = None
+    ttft_seconds: float | None = None
+    confidence: float = 1.0
+    tier: str | None = None
+    fix_key: str = ""
+    tried: Rerun | None = None
+    """What the fix gave in a run of its own, where it is none of those that `rerun` proves together (capacity, routing…)."""
+    warnings: tuple[str, ...] = ()
+    """What a person has to look at before the fix is made."""
 
 
 def is_candidate(cause: Cause, group: GroupTotals) -> bool:
-    """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote."""
-    if cause.requests < 2 or cause.blocked < _WORTH_TELLING * group.prompt_tokens or cause.distinct < 2:
+    """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered."""
+    if cause.blocked < _WORTH_TELLING * group.prompt_tokens:
         return False
     slot = cause.slot
-    if slot.logged:  # only what has a name can be found again in a log, and a recorded answer cannot be rewritten
-        return cause.kind is not OTHER and not slot.part.endswith("(assistant)")
-    named = slot.variable is not None or cause.kind is not OTHER
-    return named or not slot.part.endswith("(user)")
+    if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
+        return False  # a recorded answer cannot be rewritten
+    return slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
 
 
 def is_declared_stable(cause: Cause) -> bool:
@@ -77,54 +93,54 @@ def severity_of(points: float) -> Severity:
     return "error" if points >= _ERROR_POINTS else "warning" if points >= _WARNING_POINTS else "info"
 
 
-def volatile_finding(
+def fixed_finding(
     cause: Cause,
     rerun: Rerun,
     *,
     place: tuple[str, int, int],
     block_size: int,
     tokens_lost: int,
+    fix: str,
     number: int = 0,
     together: int = 1,
-    destination: str = "the end of the prompt",
 ) -> Finding | None:
-    """The finding of a cause whose line was moved to the end in a rerun; None where that won nothing.
+    """The finding of a cause whose fix was tried in a rerun; None where that won nothing.
 
-    It was cause `number` (from 0) of `together` that were moved in that rerun, each found with those before it moved.
+    It was fix `number` (from 0) of `together` in that rerun, in the order of what each adds.
     """
     gain = rerun.group_after - rerun.group_before
     declared = is_declared_stable(cause)
     if gain <= 0 and not declared:
         return None
-    claim = "stands in a segment declared stable" if declared else "stands before shared text"
+    claim = "stands in a segment declared stable" if declared else _CLAIM
     if number:
-        claim += " next, once the line above is moved" if number == 1 else " next, once the lines above are moved"
-    together_text = f" ({together} moves together)" if together > 1 else ""
+        claim += " next, with the fix above" if number == 1 else " next, with the fixes above"
+    together_text = f" ({together} fixes together)" if together > 1 else ""
     return replace(
-        _described(cause, claim, place=place, block_size=block_size),
+        described(cause, claim, place=place, block_size=block_size),
         code="KV103" if declared else cause.kind.code,
         severity="error" if declared else severity_of(gain),
         tokens_lost=tokens_lost,
-        fix=f"move its line behind the shared text, to {destination}{together_text}",
+        fix=fix + together_text,
         rerun=rerun,
     )
 
 
 def no_gain_finding(
-    cause: Cause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int
+    cause: Cause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int, fix: str
 ) -> Finding | None:
-    """The finding of a cause that blocks much, although moving its line won nothing in a rerun; None where it blocks little."""
+    """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
     if cause.blocked < _MUCH * group.prompt_tokens:
         return None
-    claim = "stands before shared text"
-    return replace(_described(cause, claim, place=place, block_size=block_size), fix=_NO_GAIN)
+    return replace(described(cause, _CLAIM, place=place, block_size=block_size), fix=fix)
 
 
-def _described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
+def described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
     """What and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
-    values = f"{cause.distinct:,} values, in the way of {cause.requests:,} requests"
+    to_blame = f"in the way of {cause.requests:,} requests" if cause.requests else f"changed in {cause.seen:,} requests"
+    values = f"{cause.distinct:,} values, {to_blame}"
     where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
     path, line, column = place
     return Finding(
@@ -145,40 +161,3 @@ def _described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_s
         if cause.slot.variable and cause.origin is not None
         else cause.value_stop - cause.value_start,
     )
-
-
-_RUN = (
-    ("KV301", "evicted", "evicted before reuse", "raise --capacity; the reachable rate is that of an unlimited cache"),
-    (
-        "KV302",
-        "isolated",
-        "a cache salt keeps tenants from sharing this prefix",
-        "a decision about security, not about speed",
-    ),
-    (
-        "KV303",
-        "in_flight",
-        "requests of one prefix start together, before it is computed",
-        "send one request first",
-    ),
-)
-"""What a fate leads to: code, fate, message and fix."""
-
-
-def run_findings(groups: Iterable[GroupTotals], *, path: str, block_size: int) -> list[Finding]:
-    """What the run itself shows: evictions, salts, cold starts, prefixes too short to fill a block."""
-    findings: list[Finding] = []
-    for group in groups:
-        for code, fate, message, fix in _RUN:
-            tokens = group.fates[fate]
-            share = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
-            if share >= _WORTH_TELLING:
-                severity = "info" if code == "KV302" else severity_of(share)  # nobody should trade security for speed
-                findings.append(Finding(code, severity, group.name, path, 0, 0, message, tokens, fix))
-        shared = group.common_prefix()
-        if group.requests > 1 and block_size <= 4 * shared < 4 * block_size and not group.hit_tokens:
-            message = f"the shared prefix of {shared} tokens is shorter than a block of {block_size}"
-            lost = shared * (group.requests - 1)
-            fix = "merge the stable parts at the front"
-            findings.append(Finding("KV203", "info", group.name, path, 0, 0, message, lost, fix))
-    return findings

@@ -7,11 +7,18 @@ rung on which it becomes a hit. Rungs that cannot differ in a configuration are 
 hit                   the engine as configured reused it
 caching_off           prefix caching is switched off
 evicted               an unlimited cache would still have had it
+expired               it was dropped when its time to live was over
+scattered             another replica had it
+below_minimum         the shared prefix is shorter than the provider caches
+unmarked              the shared prefix ends at no breakpoint that the provider stored
 in_flight             it was being computed at that moment; requests one after another would have found it
 isolated              another tenant's salt protects it
 last_token            it stands in a full block that vLLM recomputes, as the logits of the last token are needed
 partial_block         it is shared, but the shared prefix ends before its block does
+seam                  the same characters were cut into other tokens
+cosmetic              the same text follows, behind a difference of form only (order of keys or tools, white space)
 blocked               the same text follows in an earlier prompt, behind text that differs
+displaced             an earlier prompt has the same line, elsewhere
 first_use             the first time that a prefix is seen which later prompts reuse
 unique                seen once
 ====================  ================================================================================================
@@ -23,12 +30,24 @@ FATES = {
     "hit": "hit",
     "caching_off": "prefix caching is off",
     "evicted": "evicted before reuse",
+    "expired": "expired before reuse",
+    "scattered": "on another replica",
+    "below_minimum": "below provider's minimum",
+    "unmarked": "at no cache breakpoint",
     "in_flight": "computed at the same time",
     "isolated": "another tenant's salt",
     "last_token": "last block, recomputed",
     "partial_block": "partial last block",
+    "seam": "token boundary drift",
+    "cosmetic": "differs only in form",
     "blocked": "blocked by volatile text",
+    "displaced": "same text, not at front",
     "first_use": "first use of a prefix",
     "unique": "unique text",
 }
 """Each fate in the order of the ladder, in words for people."""
+
+OF_TOKENS = ("blocked", "displaced")
+"""Fates that need the tokens of prompts: a trace of block hashes has none of them."""
+OF_TEXT = ("seam", "cosmetic")
+"""Fates that need the text of prompts: token ids alone do not tell them."""

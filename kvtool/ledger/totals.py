@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kvtool.prefix_tree import Ids
-
 
 @dataclass(slots=True)
 class TurnTotals:
@@ -61,7 +59,6 @@ class GroupTotals(Totals):
     fates: Counter[str] = field(default_factory=Counter)
     shared_prefixes: Counter[int] = field(default_factory=Counter)
     turns: dict[int, TurnTotals] = field(default_factory=dict)
-    last_prompt: Ids | None = None
 
     def common_prefix(self) -> int:
         """The most usual length, in tokens, of what a request shares with earlier ones (the longest of equals)."""

@@ -1,0 +1,39 @@
+"""Some turns of each group, kept for fixes that have to know what occurs in its prompts."""
+
+from __future__ import annotations
+
+from kvtool.workload.turn import Turn
+
+_MOST_TURNS = 256
+_MOST_CHARACTERS = 4_000_000
+
+
+class SampleBook:
+    """The first turns of each group, as many as a bound on their text allows."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, list[Turn]] = {}
+        self._characters: dict[str, int] = {}
+
+    def add(self, turn: Turn) -> None:
+        """Keep a turn that has text while there is room."""
+        if turn.messages is None and turn.text is None:
+            return
+        kept = self._turns.setdefault(turn.group, [])
+        room = _MOST_CHARACTERS - self._characters.get(turn.group, 0)
+        if len(kept) >= _MOST_TURNS or room <= 0:
+            return
+        kept.append(turn)
+        self._characters[turn.group] = _MOST_CHARACTERS - room + _size(turn)
+
+    def of_group(self, group: str) -> list[Turn]:
+        """The turns that were kept, in order."""
+        return self._turns.get(group, [])
+
+
+def _size(turn: Turn) -> int:
+    """Characters of a turn's text, roughly: what is nested in a message is counted by its own length."""
+    if turn.text is not None:
+        return len(turn.text)
+    contents = (message.get("content") for message in turn.messages or ())
+    return sum(len(content) if isinstance(content, str | list) else 16 for content in contents)

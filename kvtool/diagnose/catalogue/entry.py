@@ -1,0 +1,37 @@
+"""What a diagnostic code means, as data that the terminal, the JSON and the documentation are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tier = Literal["P0", "P1", "P2", "P3"]
+
+TIERS: dict[Tier, str] = {
+    "P0": "token ids unchanged",
+    "P1": "equal after a declared canonicalizer",
+    "P2": "the same segments, moved; for you to review",
+    "P3": "content changed; for you to decide",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One way out, and the proof that it carries; None: kvtool can only tell, what to change lies outside of prompts."""
+
+    what: str
+    tier: Tier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One code. Texts are prose in ASCII; `before` and `after` are literal lines, without a line end at the end."""
+
+    code: str
+    name: str
+    what: str
+    why: str
+    before: str
+    after: str
+    remedies: tuple[Remedy, ...]
+    ignore: str

@@ -1,0 +1,118 @@
+"""Which part of a request each character of its rendered prompt belongs to."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvtool.workload.turn import Message, Turn
+
+_MISSES = 8
+"""Times the length of a prompt that may be searched for texts which the chat template left out or changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Characters `[start, stop)` of a prompt: text of message `index`, from `offset` of that message's text on."""
+
+    start: int
+    stop: int
+    index: int
+    offset: int
+
+
+class Layout:
+    """The messages of a turn in its rendered text, found in order; a template may strip them or leave some out."""
+
+    def __init__(self, turn: Turn, text: str) -> None:
+        self._turn = turn
+        self._text = text
+        self._stretches = list(_stretches(turn.messages or (), text))
+        self._starts = [stretch.start for stretch in self._stretches]
+
+    def stretch(self, start: int, stop: int) -> Stretch | None:
+        """The message text that holds the first of the characters `[start, stop)` that stands in a message (or touches it)."""
+        at = max(bisect_right(self._starts, start) - 1, 0)
+        for stretch in self._stretches[at : at + 2]:
+            if stretch.start < max(stop, start + 1) and start < stretch.stop:
+                return stretch
+        touching = [each for each in self._stretches[at : at + 2] if each.start <= stop and start <= each.stop]
+        return touching[0] if touching else None
+
+    def around(self, start: int, stop: int) -> tuple[int, int]:
+        """The stretch without message text that `[start, stop)` stands in."""
+        at = bisect_right(self._starts, start) - 1
+        low = self._stretches[at].stop if at >= 0 else 0
+        high = self._starts[at + 1] if at + 1 < len(self._starts) else len(self._text)
+        return min(low, start), max(high, stop)
+
+    def next_message(self, start: int) -> int:
+        """The index of the message whose text is the first to end behind `start`."""
+        for stretch in self._stretches[max(bisect_right(self._starts, start) - 1, 0) :]:
+            if start < stretch.stop:
+                return stretch.index
+        return len(self._turn.messages or ())
+
+    def holds_tools(self, start: int, stop: int) -> bool:
+        """Whether `[start, stop)` stands in the list of tools, as far as names of tools tell."""
+        low, high = self.around(start, stop)
+        names = [name for tool in self._turn.tools or () if (name := _tool_name(tool))]
+        return any(self._text.find(name, low, high) >= 0 for name in names) if names else not self._turn.tools
+
+    def content_length(self, index: int) -> int:
+        """Characters of a message's content; what a template makes of its other fields counts as text behind it."""
+        messages = self._turn.messages or ()
+        return sum(map(len, pieces_of(messages[index]))) if 0 <= index < len(messages) else 0
+
+    def role(self, index: int) -> str:
+        """The role of a message, empty where it has none."""
+        messages = self._turn.messages or ()
+        role = messages[index].get("role") if 0 <= index < len(messages) else None
+        return role if isinstance(role, str) else ""
+
+    def shifts(self, index: int) -> bool:
+        """Whether a message may stand at another place in another turn: it comes after the first one of the user."""
+        roles = (message.get("role") for message in (self._turn.messages or ())[:index])
+        return "user" in roles
+
+
+def _stretches(messages: Sequence[Message], text: str) -> Iterator[Stretch]:
+    at = 0
+    budget = _MISSES * len(text)
+    for index, message in enumerate(messages):
+        offset = 0
+        for piece in pieces_of(message):
+            wanted = piece.strip()
+            if wanted and budget > 0:
+                found = text.find(wanted, at)
+                if found < 0:
+                    budget -= len(text) - at
+                else:
+                    begin = offset + piece.index(wanted)
+                    at = found + len(wanted)
+                    yield Stretch(found, at, index, begin)
+            offset += len(piece)
+
+
+def pieces_of(message: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a message's content, without their origins."""
+    content = message.get("content")
+    if isinstance(content, str):
+        yield str.__str__(content)
+    elif isinstance(content, list | tuple):
+        for part in content:
+            inner = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
+            if isinstance(inner, str):
+                yield str.__str__(inner)
+
+
+def _tool_name(tool: object) -> str:
+    """The name of a tool in the form of any API."""
+    if isinstance(tool, Mapping):
+        inner = tool.get("function")
+        name = (inner if isinstance(inner, Mapping) else tool).get("name")
+        if isinstance(name, str):
+            return name
+    return ""

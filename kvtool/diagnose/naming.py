@@ -1,0 +1,400 @@
+"""Each gap of a prompt named: the slots that vary in it, and the rung that closing it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeGuard
+
+from kvtool.compare.change import Change
+from kvtool.compare.history import history_start
+from kvtool.compare.kinds import (
+    DOCUMENTS_REORDERED,
+    EXAMPLES_REORDERED,
+    HISTORY_EDITED,
+    JSON_KEYS,
+    OPTIONAL,
+    TOOLS_CHANGED,
+    TOOLS_REORDERED,
+    WINDOW,
+)
+from kvtool.compare.turns import compare_turns
+from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
+from kvtool.diagnose.layout import Layout
+from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.sides import Side, Sources, Variable, by_line, char_span, is_whole, trimmed
+from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
+from kvtool.ledger.alignment import Alignment, Gap, Rung
+from kvtool.prompt import Ids, Prompt
+from kvtool.text import Origin
+from kvtool.workload.turn import Turn
+
+SEAM = Kind("seam", "token boundary where texts are joined", "KV122")
+GENERATED = Kind("generated", "answer that is tokenized differently as a prompt", "KV124")
+
+_CONTEXT = 4
+"""Tokens around a gap that are decoded with it: the bytes of one character may stand in several tokens."""
+_LONG_LINE = 240
+_MOST_VALUE = 512
+_MOST_DECODED = 4096
+_LABEL = 48
+_LABEL_ENDS = (":", "=", ">", " is", " as")
+_QUOTES = " \t\"'`([{"
+_STRUCTURAL = frozenset(
+    (
+        TOOLS_REORDERED,
+        TOOLS_CHANGED,
+        JSON_KEYS,
+        DOCUMENTS_REORDERED,
+        EXAMPLES_REORDERED,
+        OPTIONAL,
+        WINDOW,
+        HISTORY_EDITED,
+    )
+)
+_ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, EXAMPLES_REORDERED)
+_LEAST_MOVED = 16
+_MOST_MOVED = 32
+_IN_SESSIONS = (WINDOW.code, HISTORY_EDITED.code)
+"""What happens to a history; the history of another session is simply another one."""
+_IN_VARIABLES = (OPTIONAL.code, HISTORY_EDITED.code)
+"""Changes of structure that say less than the template variable which they stand in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One slot that varies in a gap. `value` is this prompt's, empty where only the donor has one; `[low, high)` is its range in
+    `text`, which is the donor's then. `structural` kinds are known from the comparison of the requests. `other` is the donor's
+    value where it counts as one, too.
+    """
+
+    slot: Slot
+    kind: Kind
+    structural: bool
+    origin: Origin | None
+    offset: int
+    text: str
+    low: int
+    high: int
+    value: str
+    label: str = ""
+    absent: bool = False
+    other: str | None = None
+    tail: int = 0
+    """Tokens behind the gap that belong to the same line: they go with the value where its line goes."""
+
+
+class Namer:
+    """Names the gaps of one alignment."""
+
+    def __init__(
+        self, turn: Turn, prompt: Prompt, alignment: Alignment, decode: Callable[[Ids], str] | None = None
+    ) -> None:
+        self._turn = turn
+        self._prompt = prompt
+        self._alignment = alignment
+        self._decode = decode
+        donor = alignment.donor
+        self._donor = None if donor is None or donor.prompt.text is None else donor
+        self._text: str = "" if prompt.text is None else prompt.text
+
+    def name(self, gap: Gap) -> tuple[Rung, list[Named]]:
+        """The rung of a gap and its slots, the first of which is to blame; none where the prompt has no text."""
+        if self._prompt.text is None:
+            return "blocked", []
+        own = self._own(gap)
+        theirs = self._theirs(gap)
+        kind = self._seam(gap, own, theirs)
+        if kind is not None:
+            return "seam", [self._structural(kind, own)]
+        change = self._change(own, theirs)
+        if change is not None:
+            return "cosmetic" if change.cosmetic else "blocked", [self._changed(change, own, theirs)]
+        found: list[Named] = []
+        for mine, other in by_line(*trimmed(own, theirs)):
+            found += self._values(mine, other)
+        found = found or [self._literal(own, None)]
+        found[-1] = replace(found[-1], tail=self._rest_of_line(gap.stop, own.stop))
+        return "blocked", found
+
+    # Where it is
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self._turn, str.__str__(self._text))
+
+    @cached_property
+    def _sources(self) -> Sources:
+        return Sources(self._text)
+
+    @cached_property
+    def _donor_sources(self) -> Sources:
+        return Sources(
+            self._donor.prompt.text if self._donor is not None and self._donor.prompt.text is not None else ""
+        )
+
+    @cached_property
+    def _changes(self) -> list[Change]:
+        return compare_turns(self._donor.turn, self._turn) if self._donor is not None else []
+
+    @cached_property
+    def _in_session(self) -> bool:
+        """Whether the donor belongs to the same session, as far as sessions are told apart."""
+        return self._donor is not None and self._donor.turn.session == self._turn.session
+
+    def _own(self, gap: Gap) -> Side:
+        return Side(self._text, *char_span(self._prompt, gap.start, gap.stop))
+
+    def _theirs(self, gap: Gap) -> Side | None:
+        """What the donor has there: in its prompt, or decoded where it was generated or the prompt is not known any more."""
+        donor = self._donor
+        if donor is not None and gap.donor_stop <= len(donor.prompt) and donor.prompt.text is not None:
+            return Side(donor.prompt.text, *char_span(donor.prompt, gap.donor_start, gap.donor_stop))
+        if self._decode is None or gap.donor_stop - gap.donor_start > _MOST_DECODED:
+            return None
+        text = self._decode(self._alignment.donor_ids[gap.donor_start : gap.donor_stop])
+        return Side(text, 0, len(text))
+
+    def rest_of_tools(self, token: int) -> int:
+        """Tokens from `token` to the end of the stretch without messages that it stands in; 0 where it stands in a message."""
+        found = self._prompt.char_range(token) if token < len(self._prompt) else None
+        if found is None or self._layout.stretch(found[0], found[0] + 1) is not None:
+            return 0
+        return max(self._prompt.token_at(self._layout.around(found[0], found[0])[1]) - token, 0)
+
+    def _rest_of_line(self, token: int, start: int) -> int:
+        """Tokens from `token`, whose text begins at `start`, to the end of the line or, where that is far, of the sentence."""
+        text = str.__str__(self._text)
+        end = text.find("\n", start, start + _LONG_LINE)
+        if end < 0:
+            end = text.find(". ", start, start + _LONG_LINE) + 1 or min(start + _LONG_LINE, len(text))
+        return max(self._prompt.token_at(end) - token, 0)
+
+    # What it is
+
+    def _seam(self, gap: Gap, own: Side, theirs: Side | None) -> Kind | None:
+        """The kind of a gap whose tokens are other ones of the same text; None where the texts differ."""
+        lengths = gap.stop - gap.start, gap.donor_stop - gap.donor_start
+        if not min(lengths) or max(lengths) > _MOST_DECODED:
+            return None
+        donor = self._donor
+        generated = donor is not None and gap.donor_stop > len(donor.prompt)
+        if theirs is not None and donor is not None and not generated:
+            same = own.stop > own.start and str(own) == str(theirs)
+        elif self._decode is not None:
+            before, after = min(_CONTEXT, gap.start, gap.donor_start), min(_CONTEXT, gap.run)
+            mine = self._prompt.ids[gap.start - before : gap.stop + after]
+            other = self._alignment.donor_ids[gap.donor_start - before : gap.donor_stop + after]
+            same = self._decode(mine) == self._decode(other)
+        else:
+            return None
+        if not same:
+            return None
+        stretch = self._layout.stretch(own.start, own.stop)
+        answered = stretch is not None and self._layout.role(stretch.index) == "assistant"
+        return GENERATED if generated or answered else SEAM
+
+    def _change(self, own: Side, theirs: Side | None) -> Change | None:
+        """The change of structure that a gap belongs to; None where it is a value that differs."""
+        if not self._changes:
+            return None
+        change = self._covering(own, theirs)
+        if change is None or not (change.cosmetic or change.kind in _STRUCTURAL):
+            return None
+        if change.kind.code in _IN_SESSIONS and not self._in_session:
+            return None
+        if change.kind.code not in _IN_VARIABLES:
+            return change
+        in_variable = any(self._sources.variables(own.start, own.stop)) or (
+            self._is_donors(theirs) and any(self._donor_sources.variables(theirs.start, theirs.stop))
+        )
+        return None if in_variable else change
+
+    def _covering(self, own: Side, theirs: Side | None) -> Change | None:
+        if self._turn.messages is None:
+            texts = [change for change in self._changes if change.part.kind == "text"]
+            return self._nearest(texts, own, theirs, 0)
+        layout = self._layout
+        stretch = layout.stretch(own.start, own.stop)
+        index = layout.next_message(own.start) if stretch is None else stretch.index
+        if stretch is not None:
+            inside = [each for each in self._changes if each.part.kind == "message" and each.part.index == index]
+            found = self._nearest(inside, own, theirs, stretch.offset - stretch.start)
+            if found is not None:
+                return found
+        elif layout.holds_tools(own.start, own.stop):
+            tools = [each for each in self._changes if each.part.kind == "tools"]
+            if tools:
+                return min(tools, key=lambda each: each.cosmetic)
+        else:  # in what the template makes of tool calls, say
+            beside = [each for each in self._changes if each.part.kind == "message" and self._is_beside(each, index)]
+            if beside:
+                return min(beside, key=lambda each: each.cosmetic)
+        history = [each for each in self._changes if each.part.kind == "history" and each.part.index <= index]
+        return history[-1] if history else None
+
+    def _nearest(self, changes: list[Change], own: Side, theirs: Side | None, shift: int) -> Change | None:
+        """The change of a part that shares most characters with a gap, or touches it; of equals the first.
+
+        A change of order also has the gaps beside it in which one prompt has what the other one has elsewhere: which of several
+        things moved is in the eye of the alignment.
+        """
+        start, stop = own.start + shift, own.stop + shift
+        touching = [change for change in changes if change.start <= stop and start <= change.stop]
+        if touching:
+            return max(touching, key=lambda each: min(each.stop, stop) - max(each.start, start))
+        moved = next((change for change in changes if change.kind in _ORDERS), None)
+        return moved if moved is not None and self._is_donors(theirs) and _elsewhere(own, theirs) else None
+
+    def _is_beside(self, change: Change, index: int) -> bool:
+        """Whether a change is one of fields other than the content, of the message before message `index` or of that one."""
+        at = change.part.index
+        return at in (index - 1, index) and change.start >= self._layout.content_length(at)
+
+    def _changed(self, change: Change, own: Side, theirs: Side | None) -> Named:
+        """The slot of a change of structure. Where only the donor has a section, its place in the source is the donor's."""
+        part = "history" if change.kind.code in _IN_SESSIONS else "tools" if change.part.kind == "tools" else ""
+        value = str(own) if part == "history" else change.after
+        absent = change.kind.code == OPTIONAL.code and not (change.before and change.after)
+        words = words_beside(change.before or change.after, 0, 0) if absent else None
+        if absent and not change.after and self._is_donors(theirs):
+            own = theirs
+        named = self._structural(change.kind, own, part, words)
+        return replace(named, value=value, other=change.before, absent=absent)
+
+    def _structural(self, kind: Kind, side: Side, part: str = "", words: str | None = None) -> Named:
+        origin, offset = (self._donor_sources if self._is_donors(side) else self._sources).origin(side.start)
+        slot = source_slot(origin, kind) if origin is not None and not part else None
+        if slot is None:
+            if not part:
+                part = self._shifting(side) or (origin.part if origin else "chat template")
+            slot = structural_slot(part, kind, words)
+        return Named(slot, kind, True, origin, offset, side.text, side.start, side.stop, str(side))
+
+    def _is_donors(self, side: Side | None) -> TypeGuard[Side]:
+        """Whether a side is of the donor's prompt, so that its text is traced."""
+        return side is not None and self._donor is not None and side.text is self._donor.prompt.text
+
+    def _shifting(self, side: Side) -> str | None:
+        """The part that a place belongs to if it may stand elsewhere in other turns, as the history does; else None."""
+        messages = self._turn.messages
+        if messages is None:
+            origin, _ = self._sources.origin(side.start)
+            return origin.part if origin is not None and side.start >= self._history else None
+        if not messages:
+            return None
+        stretch = self._layout.stretch(side.start, side.stop)
+        index = stretch.index if stretch is not None else self._layout.next_message(side.start)
+        index = min(index, len(messages) - 1)
+        return f"messages ({self._layout.role(index)})" if self._layout.shifts(index) else None
+
+    @cached_property
+    def _history(self) -> int:
+        """The first character of the history in a prompt that is one text."""
+        return history_start(str.__str__(self._text))
+
+    def _values(self, own: Side, theirs: Side | None) -> list[Named]:
+        """The values that differ between two stretches of text: of each variable, or else the one that the detectors find."""
+        found = list(self._variables(own, theirs))
+        if found:
+            return found
+        return [self._literal(own, theirs)]
+
+    def _variables(self, own: Side, theirs: Side | None) -> Iterator[Named]:
+        """The variables whose values differ. Of the donor's text too, where it is known: what is equal there does not vary."""
+        empty = own.start == own.stop
+        mine = list(self._sources.variables(max(own.start - empty, 0), own.stop + empty))
+        if not self._is_donors(theirs):
+            yield from (self._variable(each) for each in mine[:1])
+            return
+        near = self._donor_sources.variables(max(theirs.start - 1, 0), theirs.stop + 1)
+        others = {each.origin: each.value for each in near}
+        seen: set[Origin] = set()
+        for each in mine:
+            absent = each.origin not in others
+            if each.origin in seen or others.get(each.origin) == each.value or (empty and absent):
+                continue
+            seen.add(each.origin)
+            yield self._variable(each, absent=absent)
+        around = {each.origin for each in self._sources.variables(max(own.start - 1, 0), own.stop + 1)}
+        for each in self._donor_sources.variables(theirs.start, theirs.stop):
+            if each.origin not in around and each.origin not in seen:
+                seen.add(each.origin)
+                named = self._variable(each, absent=True)
+                yield replace(named, text=theirs.text, value="", other=each.value)
+
+    def _variable(self, each: Variable, *, absent: bool = False) -> Named:
+        """The slot of a variable; `absent`: the other prompt has nothing of it."""
+        low, high = each.start, each.stop
+        kind = classify(each.value)
+        if kind is OTHER:
+            inside, *around = classify_in(self._text, low, high)
+            kind = inside if around == [low, high] else OTHER
+        slot = value_slot(self._text, each.origin, 0, low, high, kind, shifting=None)
+        other = "" if absent else None
+        return Named(slot, kind, False, each.origin, each.offset, self._text, low, high, each.value, "", absent, other)
+
+    def _literal(self, own: Side, theirs: Side | None) -> Named:
+        """The value that differs in text without variables."""
+        if theirs is not None and is_whole(own, theirs):
+            origin, offset = (
+                self._donor_sources.origin(theirs.start) if self._is_donors(theirs) else self._sources.origin(own.start)
+            )
+            kind = classify(str(theirs))
+            slot = value_slot(
+                theirs.text, origin, offset, theirs.start, theirs.stop, kind, shifting=self._shifting(own)
+            )
+            return Named(
+                slot,
+                kind,
+                False,
+                origin,
+                offset,
+                theirs.text,
+                theirs.start,
+                theirs.stop,
+                "",
+                absent=True,
+                other=str(theirs),
+            )
+        kind, low, high = classify_in(self._text, own.start, own.stop)
+        if (
+            kind is OTHER
+        ):  # as text behind it may differ too, a name of what stands at the first differing character counts
+            first, *around = classify_in(self._text, own.start, own.start)
+            if first is not OTHER or high - low > _MOST_VALUE:
+                kind, (low, high) = first, around
+        origin, offset = self._sources.origin(own.start)
+        if origin is None and own.stop > own.start:
+            origin, offset = self._sources.origin(own.stop - 1)
+            offset -= own.stop - 1 - own.start
+        offset = max(offset - (own.start - low), 0)
+        label = _label(self._text, low, numeric=kind.key == "number")
+        if kind is OTHER and label:
+            kind = kind_of_name(label) or OTHER
+        slot = value_slot(self._text, origin, offset, low, high, kind, shifting=self._shifting(own))
+        value = str.__getitem__(self._text, slice(low, high))
+        absent = theirs is not None and is_whole(theirs, own)
+        other = "" if absent else None
+        return Named(slot, kind, False, origin, offset, self._text, low, high, value, label, absent, other)
+
+
+def _elsewhere(own: Side, theirs: Side) -> bool:
+    """Whether the lines that one side has stand in the other prompt, too."""
+    return _all_in(str(own), theirs.text) or _all_in(str(theirs), own.text)
+
+
+def _all_in(piece: str, text: str) -> bool:
+    lines = [line for line in piece.split("\n") if len(line) >= _LEAST_MOVED][:_MOST_MOVED]
+    return bool(lines) and all(str.find(text, line) >= 0 for line in lines)
+
+
+def _label(text: str, low: int, *, numeric: bool) -> str:
+    """The words before a value that may be its name: up to a colon and the like or, before a number, the word beside it."""
+    line = str.__getitem__(text, slice(max(low - _LABEL, 0), low)).rpartition("\n")[2].rstrip(_QUOTES)
+    ends = next((end for end in _LABEL_ENDS if line.endswith(end)), None)
+    if ends is None:
+        return words_beside(line + " ", len(line) + 1, len(line) + 1).rpartition(" ")[2] if numeric else ""
+    line = line[: -len(ends)]
+    return words_beside(line, len(line), len(line))

@@ -1,0 +1,178 @@
+"""Slots: places in the source of prompts that vary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kvtool.diagnose.classify import DETECTORS, OTHER, Kind, classify, value_span
+from kvtool.diagnose.names import kind_of_name
+from kvtool.text import Origin, Traced
+
+WHOLE_LINE = "line"
+"""The `kind` of a slot on a logged line whose value no detector can find again."""
+
+_WORD = re.compile(r"[^\W\d_]{2,32}")
+_WORDS_WITHIN = 64
+_MOST_WORDS = 3
+_LONGEST_LINE = 1 << 16
+_LONGEST_MOVED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in the source of prompts that varies: a template variable, a line of a file, or a line of a logged message.
+
+    `kind` is the key of what a logged value looks like, or of the structural change (its slot has no line). A logged slot is one
+    line (`line_in_text`) of one message while the message has a fixed place, up to the first one of the user; messages behind it
+    shift from turn to turn, so there `part` ends with the role alone (`messages (tool)`) and `words`, the constant words around
+    the value, stand for the line.
+    """
+
+    path: str
+    line: int
+    column: int
+    variable: str | None = None
+    part: str = ""
+    line_in_text: int = 0
+    kind: str = OTHER.key
+    logged: bool = False
+    content_part: int | None = None
+    """Which part of a logged message's content it is in, where that is a list."""
+    words: str | None = None
+    """The words beside the value on its line, where no line number tells it; None where `line_in_text` does."""
+
+
+def content_part(origin: Origin) -> int | None:
+    """The index that leads to a text in a message's list of parts."""
+    return next((at for name, at in pairwise(origin.pointer) if name == "content" and isinstance(at, int)), None)
+
+
+def structural_slot(part: str, kind: Kind, words: str | None = None) -> Slot:
+    """The slot of a change of structure: one for all its occurrences in a part, wherever they stand.
+
+    A section that is there or not is told from others by the `words` that it begins with.
+    """
+    return Slot("", 0, 0, part=part, kind=kind.key, logged=True, words=words)
+
+
+def source_variable(origin: Origin | None, value: str) -> bool:
+    """Whether text is the value of a template variable: of a prompt's template or, in a chat template, one that stands for a value
+    (a date) and not for messages or tools, which are known by themselves."""
+    if origin is None or origin.variable is None:
+        return False
+    if origin.part != "chat template":
+        return True
+    return kind_of_name(origin.variable) is not None or classify(value).key not in (OTHER.key, "number")
+
+
+def source_slot(origin: Origin, kind: Kind) -> Slot | None:
+    """The slot of a change of structure in text that a template variable or a file brought; None for text of a log."""
+    if origin.variable is not None:
+        return Slot(origin.path, origin.line, origin.column, variable=origin.variable, part=origin.part, kind=kind.key)
+    if origin.pointer or not origin.verbatim:
+        return None
+    return Slot(origin.path, origin.line, 1, part=origin.part, kind=kind.key)
+
+
+def value_slot(
+    text: str, origin: Origin | None, offset: int, low: int, high: int, kind: Kind, *, shifting: str | None
+) -> Slot:
+    """The slot of the value `text[low:high]`, whose first character stands at `offset` of its origin's text.
+
+    `shifting` names the part where it stands on other lines, or in another message, in other turns; None for a fixed place.
+    """
+    if origin is not None and origin.variable is not None:
+        return Slot(origin.path, origin.line, origin.column, variable=origin.variable, part=origin.part)
+    if origin is not None and origin.verbatim and not origin.pointer:
+        line, _ = origin.position(offset)
+        return Slot(origin.path, line, 1, part=origin.part)
+    if shifting is not None:
+        words = "" if kind is OTHER else words_beside(text, low, high)
+        return Slot("", 0, 0, part=shifting, kind=kind.key, logged=True, words=words)
+    if origin is None:
+        return Slot("", 0, 0, part="chat template", line_in_text=text.count("\n", 0, low), kind=kind.key)
+    line = origin.text.count("\n", 0, offset)
+    part = content_part(origin)
+    key = WHOLE_LINE if kind is OTHER else kind.key
+    return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=key, logged=True, content_part=part)
+
+
+def words_beside(text: str, low: int, high: int) -> str:
+    """The last words before `text[low:high]` on its line, else the first ones behind it."""
+    before = str.__getitem__(text, slice(max(low - _WORDS_WITHIN, 0), low))
+    words = _WORD.findall(before[before.rfind("\n") + 1 :])[-_MOST_WORDS:]
+    if not words:
+        behind = str.__getitem__(text, slice(high, high + _WORDS_WITHIN))
+        words = _WORD.findall(behind.split("\n", 1)[0])[:_MOST_WORDS]
+    return " ".join(words)
+
+
+def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
+    """Where values of a logged slot begin and end in the text of a message; logs have no template that would say more.
+
+    Lines are those of the log: a text from which other lines were taken still has the slot's line. Where the words
+    before the value name it, and no detector, its whole line is meant, up to 4,096 characters.
+    """
+    plain = str.__str__(text)
+    patterns = [pattern for kind, pattern in DETECTORS if kind.key == slot.kind]
+    at = 0
+    for length, origin, offset in text.marks:
+        start, at = at, at + length
+        if origin is None:
+            continue
+        if slot.words is not None:
+            if origin.part.endswith(slot.part.removeprefix("messages ")):
+                yield from _places_by_words(plain, start, at, slot.words, patterns)
+        elif (origin.part, content_part(origin)) == (slot.part, slot.content_part):
+            first = origin.text.count("\n", 0, offset) if origin.text else plain.count("\n", 0, start)
+            line = nth_line(plain, start, at, slot.line_in_text - first)
+            found = None if line is None else _value_on(plain, *line, patterns, named=slot.kind != OTHER.key)
+            if found is not None:
+                yield found
+                return
+
+
+def _value_on(
+    text: str, start: int, stop: int, patterns: list[re.Pattern[str]], *, named: bool
+) -> tuple[int, int] | None:
+    """The first value on a line."""
+    line = text[start : min(stop, start + _LONGEST_LINE)]
+    for pattern in patterns:
+        if value := pattern.search(line):
+            low, high = value_span(value)
+            return start + low, start + high
+    return (start, stop) if named and not patterns and 0 < stop - start <= _LONGEST_MOVED else None
+
+
+def _places_by_words(
+    text: str, start: int, stop: int, words: str, patterns: list[re.Pattern[str]]
+) -> Iterator[tuple[int, int]]:
+    """The values of a kind in `text[start:stop]` beside which these words stand."""
+    first = words.split(" ", 1)[0]
+    while start < stop:
+        end = text.find("\n", start, stop)
+        end = stop if end < 0 else end
+        line = text[start : min(end, start + _LONGEST_LINE)]
+        if first in line:
+            for pattern in patterns:
+                spans = [value_span(value) for value in pattern.finditer(line)]
+                here = [span for span in spans if words_beside(line, *span) == words]
+                yield from ((start + low, start + high) for low, high in here)
+                if here:
+                    break
+        start = end + 1
+
+
+def nth_line(text: str, start: int, stop: int, number: int) -> tuple[int, int] | None:
+    """Line `number` (0 is the one that `start` is on) of `text[start:stop]`, without its newline; None where there is none."""
+    for _ in range(number):
+        start = text.find("\n", start, stop) + 1
+        if not start:
+            return None
+    if number < 0 or start >= stop:
+        return None
+    end = text.find("\n", start, stop)
+    return start, stop if end < 0 else end

@@ -1,0 +1,207 @@
+"""What is known of the values of a slot, and the kind that all of it together gives."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kvtool.compare.kinds import OPTIONAL
+from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.names import COUNTER, FLAG, REQUEST_ID, USER, kind_of_name
+
+MOST_VALUES = 100_000
+MOST_EXAMPLES = 32
+MOST_CHARACTERS = 256
+_MOST_STEPS = 64
+_MOST_SESSIONS = 4096
+_INTEGER = re.compile(r"(?<![\d.])-?\d{1,15}(?![\d.])")
+
+NUMBER = Kind("number", "number", "KV201")
+"""A number that follows no series; the detector's own code is that of counters."""
+
+_FLAG_WORDS = frozenset(
+    (
+        *("on", "off", "true", "false", "yes", "no", "enabled", "disabled", "active", "inactive", "none"),
+        *("control", "treatment", "a", "b", "variant_a", "variant_b"),
+    )
+)
+_EXACT_TIME = ("timestamp", "unix")
+_ANY_ID = REQUEST_ID.code
+_MAJORITY = 0.6
+_OFTEN_ABSENT = 0.25
+_SERIES = 0.8
+_RISES = 6
+"""Integers that only rise, without an even step, count as a counter from so many rises on: by chance once in 720 times."""
+
+
+class Resolved(NamedTuple):
+    """A kind, and how sure it is: 0 (a guess) to 1 (proven)."""
+
+    kind: Kind
+    confidence: float
+
+
+@dataclass(slots=True)
+class Series:
+    """The differences between integers, each and the one before it."""
+
+    last: int | None = None
+    steps: Counter[int] = field(default_factory=Counter)
+    rises: int = 0
+    count: int = 0
+
+    def add(self, number: int) -> None:
+        if self.last is not None:
+            self.step(number - self.last)
+        self.last = number
+
+    def step(self, step: int) -> None:
+        """Count one difference."""
+        self.count += 1
+        self.rises += step > 0
+        if step in self.steps or len(self.steps) < _MOST_STEPS:
+            self.steps[step] += 1
+
+    def regular(self) -> float:
+        """The share of the most usual step that is not zero; 0 where there were fewer than two differences."""
+        steps = [count for step, count in self.steps.items() if step]
+        return max(steps) / self.count if steps and self.count > 1 else 0.0
+
+    def rising(self) -> bool:
+        return self.count >= _RISES and self.rises == self.count
+
+
+@dataclass(slots=True)
+class Values:
+    """Counts of a slot's values, in bounded memory: hashes of them, some examples, and what follows what."""
+
+    seen: int = 0
+    absent: int = 0
+    """How often the value was on one side only."""
+    distinct: set[int] = field(default_factory=set)
+    examples: list[str] = field(default_factory=list)
+    """The first 32 values, at most 256 characters of each."""
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    """What detectors made of each value that was new."""
+    labels: Counter[str] = field(default_factory=Counter)
+    """Words before the value that may be its name."""
+    in_order: Series = field(default_factory=Series)
+    in_session: Series = field(default_factory=Series)
+    sessions: dict[int, int] = field(default_factory=dict)
+    """The first value of each session, both hashed."""
+    mixed: set[int] = field(default_factory=set)
+    """Sessions that had more than one value."""
+    _numbers: dict[int, int] = field(default_factory=dict)
+
+    def add(
+        self, value: str, kind: Kind, label: str, session: str | None, *, absent: bool, other: str | None = None
+    ) -> None:
+        """Enter one value, which a gap of a request of this session holds; empty where only the other side has it.
+
+        `other` is what the other side has, where it counts as a value of the slot, too.
+        """
+        self.seen += 1
+        self.absent += absent
+        self._enter(value, kind)
+        if other is not None:
+            self._enter(other, kind)
+        key = hash(value)
+        if label and (label in self.labels or len(self.labels) < MOST_EXAMPLES):
+            self.labels[label] += 1
+        of = None if session is None else hash(session)
+        self._count_session(of, key)
+        if (found := _INTEGER.search(value[:MOST_CHARACTERS])) is not None:
+            number = int(found[0])
+            self.in_order.add(number)
+            if of is not None:
+                if of in self._numbers:
+                    self.in_session.step(number - self._numbers[of])
+                if of in self._numbers or len(self._numbers) < _MOST_SESSIONS:
+                    self._numbers[of] = number
+
+    def _enter(self, value: str, kind: Kind) -> None:
+        key = hash(value)
+        if key in self.distinct or len(self.distinct) >= MOST_VALUES:
+            return
+        self.distinct.add(key)
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(value[:MOST_CHARACTERS])
+        if value:
+            self.kinds[kind] += 1
+
+    def _count_session(self, of: int | None, key: int) -> None:
+        if of is None:
+            return
+        if of in self.sessions:
+            if self.sessions[of] != key:
+                self.mixed.add(of)
+        elif len(self.sessions) < _MOST_SESSIONS:
+            self.sessions[of] = key
+
+    def resolve(self, variable: str | None, *, constant_within: bool) -> Resolved:
+        """The kind of the slot's values.
+
+        The first that applies: an exact time; the name of the variable or of the label before the value; a section that is there
+        or not; what detectors make of most distinct values; integers in even steps; words of a switch; few values, each session
+        with one (`constant_within` says that sessions were seen to keep theirs). The confidence is the share of the values that
+        say so, times n/(n+1) for n distinct values; 0.9 of that where the name alone says it.
+        """
+        count = max(sum(self.kinds.values()), 1)
+        sure = count / (count + 1)
+        kind, covered = self._detected()
+        share = covered / count
+        detected = Resolved(kind, share * sure)
+        if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
+            return detected
+        named = self._named(variable, kind)
+        if named is not None:
+            same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
+            return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
+        texts = len(self.distinct) - (hash("") in self.distinct)
+        if (self.seen > 1 or variable is not None) and self.absent >= _OFTEN_ABSENT * self.seen and texts <= 1:
+            return Resolved(OPTIONAL, min(self.absent / self.seen + 0.5, 1.0) * sure)
+        if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
+            return detected
+        return self._by_course(share if kind.key == "number" else 0.0, sure, texts, constant_within=constant_within)
+
+    def _by_course(self, numeric: float, sure: float, texts: int, *, constant_within: bool) -> Resolved:
+        """The kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
+        even = max(self.in_order.regular(), self.in_session.regular())
+        if numeric >= _MAJORITY and even >= _SERIES:
+            return Resolved(COUNTER, even * sure)
+        if numeric >= _MAJORITY and (self.in_order.rising() or self.in_session.rising()):
+            return Resolved(COUNTER, 0.7 * sure)
+        if self.examples and all(example.strip().lower() in _FLAG_WORDS for example in self.examples if example):
+            return Resolved(FLAG, 0.8 * sure)
+        sessions = len(self.sessions)
+        if constant_within and 2 <= texts <= sessions / 2 and len(self.mixed) <= sessions / 10:
+            return Resolved(USER, 0.6 * sure)
+        if numeric >= _MAJORITY:
+            return Resolved(NUMBER, numeric * sure)
+        return Resolved(OTHER, sure)
+
+    def _detected(self) -> tuple[Kind, int]:
+        """The kind that detectors found most, and for how many values it or one of the same code was found."""
+        codes: Counter[str] = Counter()
+        for kind, number in self.kinds.items():
+            codes["" if kind.key == "number" else kind.code] += number  # a number is no counter yet
+        if not codes:
+            return OTHER, 0
+        code, covered = max(codes.items(), key=lambda item: (item[1], item[0]))
+        of_code = [
+            (number, kind)
+            for kind, number in self.kinds.items()
+            if (kind.key == "number") == (code == "") and code in ("", kind.code)
+        ]
+        return max(of_code, key=lambda item: (item[0], item[1].key))[1], covered
+
+    def _named(self, variable: str | None, detected: Kind) -> Kind | None:
+        """What the variable's name says. Without one, the label before most values, where their form leaves open what they are."""
+        if variable is not None:
+            return kind_of_name(variable)
+        if not self.labels or not (detected is OTHER or detected.key == "number" or detected.code == _ANY_ID):
+            return None
+        label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]))
+        return kind_of_name(label) if times >= _MAJORITY * self.seen else None
