@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.diagnose.causes import Cause, Slot
 from kvtool.diagnose.classify import OTHER
-from kvtool.rewrite.move import LONG_LINE, destination, move_to_end, movers
+from kvtool.diagnose.slots import Slot
+from kvtool.rewrite.move import LONG_LINE, Target, destination, move_targets
 from kvtool.text import Origin, Traced, concat
 from kvtool.workload.plain import read_prompt
 from kvtool.workload.turn import Turn
@@ -30,6 +30,10 @@ def literal(text: str, line: int = 1) -> Traced:
 def value(text: str, slot: Slot = CLOCK) -> Traced:
     """What the slot's variable produced."""
     return Traced.of(text, Origin(FILE, slot.line, slot.column, verbatim=False, variable=slot.variable, text=text))
+
+
+def move_to_end(turn: Turn, *slots: Slot) -> Turn:
+    return move_targets(turn, [Target(slot) for slot in slots])
 
 
 def lines_of(turn: Turn) -> Counter[str]:
@@ -311,16 +315,6 @@ def test_the_place_that_it_goes_to_has_a_name(part: str, where: str) -> None:
     assert destination(Slot(FILE, 1, 1, part=part)) == where
 
 
-def test_movers_change_the_groups_of_their_causes_only() -> None:
-    slot = log_slot(0, 0)
-    cause = Cause("log", slot, OTHER, None, 0, "", 0, 0, 0)
-    transform = movers([cause])
-    turn = logged(f"{STAMP}\nYou help.", "Hm?")
-    assert transform(turn).messages == move_to_end(turn, slot).messages != turn.messages
-    turn.group = "other"
-    assert transform(turn) is turn
-
-
 words = st.sampled_from(["", "A", "rule", "It is ", "x. y", "\n", "\n\n", "\r\n", "end.\n"])
 
 
@@ -331,3 +325,33 @@ def test_any_text_keeps_its_lines(pieces: list[tuple[str, str | None]], chat: bo
         moved(Turn("g", messages=[{"role": "system", "content": text}, {"role": "user", "content": "Q?"}]))
     else:
         moved(Turn("g", text=text))
+
+
+@given(
+    st.lists(st.sampled_from(["", "steady", "Tree:", "<t>", "</t>", "file a", "file b"]), max_size=8),
+    st.integers(0, 8),
+    st.sampled_from(["10:31", "a\nb", "x"]),
+    st.booleans(),
+)
+def test_any_block_keeps_its_lines(lines: list[str], at: int, varying: str, chat: bool) -> None:
+    before, after = "".join(f"{line}\n" for line in lines[:at]), "".join(f"\n{line}" for line in lines[at:])
+    text = concat([literal(before), value(varying), literal(after)])
+    turn = Turn("g", messages=[{"role": "system", "content": text}, {"role": "user", "content": "Q?"}])
+    turn = turn if chat else Turn("g", text=text)
+    target = Target(CLOCK, steady=frozenset(["steady", "Tree:", "<t>", "</t>"]))
+    once = move_targets(turn, [target])
+    assert lines_of(once) == lines_of(turn)
+    assert move_targets(once, [target]) is once
+
+
+@given(st.lists(st.sampled_from(["", "A", "B", "One\nTwo", "Two"]), max_size=8), st.booleans())
+def test_any_section_keeps_its_lines(pieces: list[str], chat: bool) -> None:
+    text = Traced("\n".join(pieces))
+    turn = Turn("g", messages=[{"role": "system", "content": text}, {"role": "user", "content": "Q?"}])
+    turn = turn if chat else Turn("g", text=text)
+    target = Target(
+        Slot("", 0, 0, part="messages[0] (system)", kind="optional", logged=True), sections=("One\nTwo", "B")
+    )
+    once = move_targets(turn, [target])
+    assert lines_of(once) == lines_of(turn)
+    assert move_targets(once, [target]) is once

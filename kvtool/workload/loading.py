@@ -10,7 +10,7 @@ from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.text import Traced
 from kvtool.workload.draws import Key, Weighted, below, zipf
 from kvtool.workload.fields import Pick
-from kvtool.workload.text_files import read_text
+from kvtool.workload.text_files import Overlay, read_text
 from kvtool.workload.yaml_nodes import Document, Path
 
 MOST_ENTRIES = 1_000_000
@@ -41,6 +41,8 @@ class Loading:
     document: Document
     seed: int
     problems: list[KvtoolError] = field(default_factory=list)
+    overlay: Overlay | None = None
+    """Texts to read in place of files."""
 
     def guard(self) -> Guard:
         """Note a mistake in the block and go on after it, so that all of them are said at once."""
@@ -53,7 +55,7 @@ class Loading:
     def read(self, file: Traced, at: Path) -> tuple[str, str]:
         """The path, as the user would write it here, and the text of a file that the workload names."""
         shown = self.resolve(str.__str__(file))
-        return shown, read_text(FilePath(shown), shown=shown, place=self.place(at))
+        return shown, read_text(FilePath(shown), shown=shown, place=self.place(at), overlay=self.overlay)
 
     def place(self, at: Path, *, key: bool = False) -> Place:
         return self.document.place(at, key=key)

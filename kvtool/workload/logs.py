@@ -126,7 +126,7 @@ class LogSource:
                 ordinal += 1
                 label = str(line) if nth == 1 else f"{line}.{nth}"
                 where = Where(path, line, raw.column, label, ordinal, group, self._options.trace_block_size)
-                found = _read(raw, where, self._format, good)
+                found = read_raw(raw, where, self._format, good)
                 if isinstance(found, KvtoolError):
                     if self._options.on_bad_line == "error":
                         raise found
@@ -242,7 +242,7 @@ def _placed(turns: Turns, count: int, base: int, epoch: float | None) -> Iterato
         yield turn
 
 
-def _read(raw: RawRecord, where: Where, format_: RecordFormat | None, good: int) -> tuple[str, Turns] | KvtoolError:
+def read_raw(raw: RawRecord, where: Where, format_: RecordFormat | None, good: int) -> tuple[str, Turns] | KvtoolError:
     """Format and turns of a record, or what is wrong with it, with its place in the file."""
     # What is piped in has no name that says what it is, and a prompt is no log.
     hint = "--format text, if it is a prompt" if where.path == STDIN and not good else None

@@ -43,11 +43,15 @@ Order = Annotated[Literal["interleaved", "sequential"], BeforeValidator(as_str)]
 Role = Annotated[Literal["system", "developer", "user", "assistant", "tool"], BeforeValidator(as_str)]
 Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_str)]
 UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str)]
+Routing = Annotated[Literal["round-robin", "random", "sticky", "prefix-aware"], BeforeValidator(as_str)]
 BadLine = Annotated[Literal["error", "skip"], BeforeValidator(as_str)]
 
 
 class EngineOptions(Model):
-    """What the workload asks of the engine; None is "not said here"."""
+    """What the workload asks of the engine; None is "not said here".
+
+    `replicas`, `routing`, `ttl` (seconds) and `provider` are rules beyond one engine's cache: `kvtool.rules.cache_rules`.
+    """
 
     model: Str | None = None
     accelerator: Str | None = None
@@ -65,6 +69,10 @@ class EngineOptions(Model):
     kv_cache_dtype: Str | None = None
     tensor_parallel: Count | None = None
     concurrency: Count | None = None
+    replicas: Count | None = None
+    routing: Routing | None = None
+    ttl: Duration | None = None
+    provider: Str | None = None
 
 
 class Variable(Model):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import os
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,12 +15,22 @@ _EXCERPT = 200
 MAX_BYTES = 256 * 1024 * 1024
 
 
-def read_text(path: Path, *, shown: str, place: Place | None = None, limit: int = MAX_BYTES) -> str:
+Overlay = Mapping[str, str]
+"""Texts to read in place of files, by the files' real paths: what a workload would be with changed files."""
+
+
+def read_text(
+    path: Path, *, shown: str, place: Place | None = None, limit: int = MAX_BYTES, overlay: Overlay | None = None
+) -> str:
     """The text of a UTF-8 file, line ends untouched, a byte order mark dropped.
 
     `shown` is the path as the user knows it; `place` is where it was asked for: errors about the file as a whole go there.
+    `overlay` has texts to take in place of files.
     """
     check_file(path, shown=shown, place=place)
+    changed = overlay.get(os.path.realpath(path)) if overlay else None
+    if changed is not None:
+        return decode(changed.encode(), shown=shown, place=place)
     try:
         if path.stat().st_size > limit:
             raise KvtoolError(f"`{shown}` is larger than {limit // 2**20} MiB", place=place)
@@ -26,6 +38,18 @@ def read_text(path: Path, *, shown: str, place: Place | None = None, limit: int 
     except OSError as error:
         raise _unreadable(shown, error, place) from error
     return decode(data, shown=shown, place=place)
+
+
+def read_source(path: Path, *, shown: str | None = None, overlay: Overlay | None = None) -> str:
+    """The whole text of a UTF-8 file, byte order mark included, as edits count it; KvtoolError as in `read_text`."""
+    shown = str(path) if shown is None else shown
+    text = read_text(path, shown=shown, overlay=overlay)
+    changed = overlay.get(os.path.realpath(path)) if overlay else None
+    if changed is not None:
+        return changed
+    with path.open("rb") as file:
+        marked = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+    return f"\ufeff{text}" if marked else text
 
 
 def check_file(path: Path, *, shown: str, place: Place | None = None) -> None:

@@ -19,7 +19,7 @@ import yaml
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text import Origin, Traced
-from kvtool.workload.text_files import read_text
+from kvtool.workload.text_files import Overlay, read_text
 from kvtool.workload.yaml_errors import control_character, place_at, syntax_error
 
 Path = tuple[str | int, ...]
@@ -137,9 +137,9 @@ def _line_start(source: str, number: int) -> int:
     return max((found.end() for found in breaks), default=0)
 
 
-def load_yaml(path: str) -> Document:
+def load_yaml(path: str, overlay: Overlay | None = None) -> Document:
     """Read and compose a YAML file; KvtoolError with a place for anything that is not one well-formed mapping."""
-    return parse_yaml(read_text(FilePath(path), shown=path, place=Place(path), limit=MAX_BYTES), path)
+    return parse_yaml(read_text(FilePath(path), shown=path, place=Place(path), limit=MAX_BYTES, overlay=overlay), path)
 
 
 def parse_yaml(source: str, path: str) -> Document:

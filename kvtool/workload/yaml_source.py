@@ -14,6 +14,7 @@ from kvtool.workload.groups import GroupSource, ImportGroup
 from kvtool.workload.loading import Loading
 from kvtool.workload.logs import OnBadLine
 from kvtool.workload.schema import EngineOptions, Workload
+from kvtool.workload.text_files import Overlay
 from kvtool.workload.turn import Conversation
 from kvtool.workload.validate import did_you_mean, raise_problems, validate
 from kvtool.workload.variables import Moment, load_variables
@@ -24,7 +25,8 @@ _FILES_OF_THE_WORKLOAD = ("tokenizer", "chat_template", "model")
 
 @dataclass(frozen=True, slots=True)
 class YamlSource:
-    """A workload file. `engine` is what it asks of the engine; `spec` the whole of it; `document` its YAML with places."""
+    """A workload file. `engine` is what it asks of the engine; `spec` the whole of it; `document` its YAML with places; `overlay`
+    has the texts that were read in place of files."""
 
     path: str
     spec: Workload
@@ -32,6 +34,7 @@ class YamlSource:
     seed: int
     document: Document
     groups: tuple[GroupSource, ...]
+    overlay: Overlay | None = None
 
     @property
     def requests(self) -> int | None:
@@ -107,14 +110,17 @@ class YamlSource:
         return (conversation for stream in streams for _, conversation in stream)
 
 
-def load_yaml_workload(path: str, *, seed: int | None = None, on_bad_line: OnBadLine = "error") -> YamlSource:
+def load_yaml_workload(
+    path: str, *, seed: int | None = None, on_bad_line: OnBadLine = "error", overlay: Overlay | None = None
+) -> YamlSource:
     """Read a workload file; KvtoolError or, for several mistakes, ProblemsError.
 
-    `seed` overrides the file's; `on_bad_line` is for imported logs of which the file does not say it.
+    `seed` overrides the file's; `on_bad_line` is for imported logs of which the file does not say it; `overlay` has changed texts,
+    by the real paths of the files (the workload, prompts, tools, data; not logs) in whose place they are read.
     """
-    document = load_yaml(path)
+    document = load_yaml(path, overlay)
     spec = validate(document)
-    loading = Loading(document, spec.seed if seed is None else seed)
+    loading = Loading(document, spec.seed if seed is None else seed, overlay=overlay)
     shared = load_variables(spec.vars, loading, ("vars",))
     loader = GroupLoader(loading, spec, shared, untimed=0.0 if _timed(spec) else None, on_bad_line=on_bad_line)
     groups: list[GroupSource] = []
@@ -126,7 +132,8 @@ def load_yaml_workload(path: str, *, seed: int | None = None, on_bad_line: OnBad
             sessions = group.sessions.count if group.sessions else loaded.requests or 0
             first = Moment(first.request + (loaded.requests or 0), first.session + sessions, 0, 0)
     raise_problems(loading.problems)
-    return YamlSource(path, spec, _with_local_files(spec.engine, loading), loading.seed, document, tuple(groups))
+    engine = _with_local_files(spec.engine, loading)
+    return YamlSource(path, spec, engine, loading.seed, document, tuple(groups), overlay and dict(overlay))
 
 
 def _timed(spec: Workload) -> bool:
