@@ -1,0 +1,100 @@
+"""Fixes of findings, made in the files: of workloads by edits that were run again, of templates by moving whole lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os.path import realpath
+from pathlib import Path
+
+from kvtool.accounting import PassResult
+from kvtool.advice.advisor import Advice, Step
+from kvtool.advice.tell import Teller
+from kvtool.diagnose.findings import Finding
+from kvtool.lint.ignores import apply_ignores, read_ignores
+from kvtool.lint.inputs import TextInput
+from kvtool.lint.line_moves import movable, moved
+from kvtool.lint.traffic import traffic_ignores
+from kvtool.lint.yaml_ignores import named_files
+from kvtool.opening import Opened, open_workload
+from kvtool.optimize.optimizer import Changed, optimize
+from kvtool.progress import Progress
+from kvtool.rewrite.fix import Tier
+from kvtool.settings import ProfileArguments
+from kvtool.workload.logs import LogSource, locate
+from kvtool.workload.text_files import read_source, read_text
+from kvtool.workload.yaml_source import YamlSource
+
+Find = Callable[[TextInput], list[Finding]]
+"""The findings of a template, read as it would be."""
+
+
+@dataclass(slots=True)
+class Fixes:
+    """The files that change, and how many findings that mends."""
+
+    files: list[Changed] = field(default_factory=list)
+    fixed: int = 0
+
+
+def fix_workloads(
+    runs: Sequence[ProfileArguments], tiers: Collection[Tier], wanted: Callable[[str], bool], progress: Progress
+) -> Fixes:
+    """The edits of workloads, one after the other, within the tiers; what a comment ignores, or nobody wants, is left.
+
+    `wanted` says it of a code. Raises TrialInterruptedError where Ctrl-C came in between.
+    """
+    fixes = Fixes()
+    for arguments in runs:
+        opened = open_workload(replace(arguments, measure_budget=0.0))
+        choose = _Choice(opened, wanted)
+        optimized = optimize(opened, tiers, progress, choose=choose, given=fixes.files)
+        fixes.files = optimized.files
+        fixes.fixed += len(optimized.edited)
+    return fixes
+
+
+class _Choice:
+    """Chooses the steps whose findings are wanted and not ignored, by the comments in the files as they are by then."""
+
+    def __init__(self, opened: Opened, wanted: Callable[[str], bool]) -> None:
+        self._opened = opened
+        self._wanted = wanted
+
+    def __call__(
+        self, source: YamlSource | LogSource, result: PassResult, advice: Advice
+    ) -> Mapping[str, Sequence[Step]]:
+        opened = self._opened
+        teller = Teller(result, opened.setup.plan, locate=locate, path=opened.name)
+        overlay = source.overlay if isinstance(source, YamlSource) else None
+        found = [finding for finding in teller.findings(advice) if self._wanted(finding.code)]
+        kept, _ = apply_ignores(found, traffic_ignores([opened.name], overlay))
+        keys = {finding.fix_key for finding in kept}
+        return {name: [step for step in steps if step.fix.key in keys] for name, steps in advice.steps.items()}
+
+
+def named_by(workloads: Sequence[str]) -> frozenset[str]:
+    """The real paths of the files that workloads read: what is done to those is decided by running them."""
+    return frozenset(
+        realpath(file) for path in workloads for file in named_files(path, read_text(Path(path), shown=path))
+    )
+
+
+def fix_template(one: TextInput, find: Find, wanted: Callable[[str], bool], fixes: Fixes) -> None:
+    """Move the lines of a template's findings to its end, where fewer tokens stand behind what varies then."""
+    findings = [finding for finding in find(one) if wanted(finding.code)]
+    kept, _ = apply_ignores(findings, read_ignores(one.path, one.text))
+    found = [finding for finding in movable(one.text, kept, jinja=one.style == "jinja") if finding.fix_key]
+    if not found:
+        return
+    after = moved(one.text, sorted({finding.line for finding in found}))
+    if _lost(find(replace(one, text=after))) >= _lost(find(one)):
+        return
+    before = read_source(Path(one.path))
+    mark = before.removesuffix(one.text)
+    fixes.files.append(Changed(one.path, before, mark + after))
+    fixes.fixed += len(found)
+
+
+def _lost(findings: Sequence[Finding]) -> int:
+    return sum(finding.tokens_lost for finding in findings)

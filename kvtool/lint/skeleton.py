@@ -1,0 +1,133 @@
+"""A prompt template as what can be told of it without running it: constant text, and what varies between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from kvtool.diagnose.classify import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a file, 1-based; `width` characters of the line are meant."""
+
+    path: str
+    line: int
+    column: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Something that varies. `what` names the code that says so (a variable, a call), never a prompt.
+
+    `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
+    same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it.
+    """
+
+    spot: Spot
+    kind: Kind
+    what: str
+    certain: bool = False
+    clock: bool = False
+    order: bool = False
+    minor: bool = False
+    leads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several texts: which one is not known."""
+
+    branches: tuple[tuple[Node, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A text that stands there any number of times."""
+
+    body: tuple[Node, ...]
+
+
+Node = str | Hole | Choice | Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Tokens of constant text that follow a hole; `sure` is the part of them that is always there."""
+
+    tokens: int
+    sure: int
+
+    def plus(self, other: Behind) -> Behind:
+        return Behind(self.tokens + other.tokens, self.sure + other.sure)
+
+
+NOTHING = Behind(0, 0)
+
+
+def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[tuple[Hole, Behind]]:
+    """What varies, in the order of the template, with the constant text that follows it (a repeated text counts once)."""
+    found: list[tuple[Hole, Behind]] = []
+    _walk(tuple(nodes), NOTHING, count, found)
+    return found[::-1]
+
+
+def _walk(
+    nodes: tuple[Node, ...], behind: Behind, count: Callable[[str], int], found: list[tuple[Hole, Behind]]
+) -> Behind:
+    """Backwards: the constant text from the start of these nodes on, `behind` included."""
+    for node in reversed(nodes):
+        if isinstance(node, str):
+            tokens = count(node)
+            behind = behind.plus(Behind(tokens, tokens))
+        elif isinstance(node, Hole):
+            found.append((node, behind))
+        elif isinstance(node, Repeat):
+            behind = Behind(_walk(node.body, behind, count, found).tokens, behind.sure)
+        else:
+            ends = [_walk(branch, behind, count, found) for branch in reversed(node.branches)]
+            if ends:
+                behind = Behind(max(end.tokens for end in ends), min(end.sure for end in ends))
+    return behind
+
+
+_FORMAT = re.compile(r"\{([A-Za-z_]\w{0,99})(?:[.\[][^{}\n]{0,100})?(?:![rsa])?(?::[^{}\n]{0,60})?\}")
+_DOLLAR = re.compile(r"\$(?:([A-Za-z_]\w{0,99})|\{([A-Za-z_]\w{0,99})\})")
+JINJA_MARK = re.compile(r"\{\{-?\s{0,8}[A-Za-z_(]|\{[%#]")
+
+
+def style_of(text: str) -> str:
+    """How placeholders are written in a text: `jinja`, `format`, `dollar`, or `` where it has none."""
+    if JINJA_MARK.search(text):
+        return "jinja"
+    if _FORMAT.search(text):
+        return "format"
+    return "dollar" if _DOLLAR.search(text) else ""
+
+
+def placeholders(text: str, style: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and name of each `{name}` or `$name`; doubled braces and dollars are text."""
+    pattern = _FORMAT if style == "format" else _DOLLAR
+    mark = "{" if style == "format" else "$"
+    for match in pattern.finditer(text):
+        doubled = 0
+        while match.start() > doubled and text[match.start() - doubled - 1] == mark and doubled < 64:
+            doubled += 1
+        if doubled % 2 == 0:
+            yield match.start(), match.end(), next(group for group in match.groups() if group)
+
+
+def text_nodes(text: str, style: str, hole: Callable[[int, int, str], Node | None]) -> list[Node]:
+    """A text with placeholders as nodes; `hole` makes one of each, or None where it is not known to vary."""
+    nodes: list[Node] = []
+    at = 0
+    for start, stop, name in placeholders(text, style):
+        nodes.append(text[at:start])
+        if (node := hole(start, stop, name)) is not None:
+            nodes.append(node)
+        at = stop
+    nodes.append(text[at:])
+    return [node for node in nodes if node != ""]

@@ -1,0 +1,96 @@
+"""Findings in templates, where no traffic tells what varies: severity from the constant text that stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kvtool.diagnose.catalogue import find_entry
+from kvtool.diagnose.findings import Finding, Severity
+from kvtool.lint.skeleton import Behind, Hole, Node, Spot, holes
+from kvtool.lint.volatile import JSON_KEYS
+
+WARNING_TOKENS = 256
+ERROR_TOKENS = 1024
+_LONG_LINE = 1500
+_AROUND = 60
+
+
+def static_findings(
+    path: str,
+    text: str,
+    prompts: Iterable[Iterable[Node]],
+    count: Callable[[str], int],
+    *,
+    block_size: int,
+    least: int,
+) -> list[Finding]:
+    """The findings of the prompts of one file, by place; a place that several prompts use counts where it is worst.
+
+    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told.
+    """
+    worst: dict[tuple[int, int, str], tuple[Hole, Behind]] = {}
+    for nodes in prompts:
+        for hole, behind in holes(nodes, count):
+            key = (hole.spot.line, hole.spot.column, hole.kind.code)
+            if not hole.leads and behind.tokens < least:
+                continue
+            if key not in worst or _badness(*worst[key]) < _badness(hole, behind):
+                worst[key] = hole, behind
+    return [_finding(path, *worst[key], block_size, text) for key in sorted(worst)]
+
+
+def _finding(path: str, hole: Hole, behind: Behind, block_size: int, text: str) -> Finding:
+    blocks = behind.tokens // block_size
+    about = "about" if behind.sure == behind.tokens else "up to"
+    amount = f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
+    if hole.leads:
+        amount = "the whole conversation"
+    remedies = [remedy for remedy in find_entry(hole.kind.code).remedies if remedy.tier is not None]
+    remedy = min(remedies, key=lambda one: one.tier or "")  # the safest; of equals the first
+    excerpt, start = _excerpt(text, hole.spot)
+    return Finding(
+        code=hole.kind.code,
+        severity=_severity(hole, behind),
+        group="",
+        path=path,
+        line=hole.spot.line,
+        column=hole.spot.column,
+        message=f"{hole.what} ({hole.kind.name}{'' if hole.certain else ', by its name'}) {_claim(hole)} {amount}",
+        tokens_lost=behind.tokens,
+        fix=remedy.what,
+        excerpt=excerpt,
+        excerpt_start=start,
+        excerpt_stop=start + hole.spot.width,
+        in_source=True,
+        width=hole.spot.width,
+        tier=remedy.tier,
+    )
+
+
+def _claim(hole: Hole) -> str:
+    if hole.kind is JSON_KEYS:
+        return "keeps the order in which keys were added, and stands before"
+    return "gives another order in another process, before" if hole.order else "stands before"
+
+
+def _excerpt(text: str, spot: Spot) -> tuple[str, int]:
+    """A part of a long line around the place, and where it begins in it; short lines are read from the file."""
+    if spot.column < _LONG_LINE:
+        return "", 0
+    start = 0
+    for _ in range(spot.line - 1):
+        start = text.find("\n", start) + 1
+    start += spot.column - 1 - _AROUND
+    stop = text.find("\n", start)
+    return text[start : min(start + 4 * _AROUND, stop if stop >= 0 else len(text))], _AROUND
+
+
+def _severity(hole: Hole, behind: Behind) -> Severity:
+    """What may be lost decides; an error takes a clock or a random id by call, before text that is always there."""
+    if hole.minor or (behind.tokens < WARNING_TOKENS and not hole.leads):
+        return "info"
+    return "error" if hole.clock and hole.certain and behind.sure >= ERROR_TOKENS else "warning"
+
+
+def _badness(hole: Hole, behind: Behind) -> tuple[int, bool, int]:
+    return ("info", "warning", "error").index(_severity(hole, behind)), hole.certain, behind.tokens

@@ -1,0 +1,63 @@
+"""Findings of what can be run: workloads, logs and prompts, profiled without measuring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kvtool.lint.ignores import MARK, Ignore, read_ignores
+from kvtool.lint.inputs import WORKLOAD_SUFFIXES
+from kvtool.lint.yaml_ignores import named_files
+from kvtool.opening import open_workload
+from kvtool.optimize.optimizer import worth_it
+from kvtool.profile import Demands, Profile
+from kvtool.progress import Progress
+from kvtool.rewrite.edits import edits_for
+from kvtool.settings import ProfileArguments, check
+from kvtool.workload.plain import PLAIN_SUFFIXES
+from kvtool.workload.text_files import Overlay, read_text
+from kvtool.workload.yaml_source import YamlSource
+
+_IGNORE_SUFFIXES = (*PLAIN_SUFFIXES, ".j2", ".jinja", ".jinja2")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """A profile, and the keys of the fixes in it that edits of the workload's files can make."""
+
+    profile: Profile
+    fixable: frozenset[str]
+
+
+def run_traffic(arguments: ProfileArguments, progress: Progress) -> Traffic:
+    """Run the inputs of `arguments` as `kvtool profile --dry-run` does; KvtoolError where they cannot be run."""
+    arguments = replace(arguments, measure_budget=0.0)
+    check(arguments)
+    opened = open_workload(arguments)
+    profiler = opened.profiler(Demands(), progress)
+    profile = profiler.run()
+    if profiler.advice is None or not isinstance(opened.source, YamlSource):
+        return Traffic(profile, frozenset())
+    steps = [
+        step for chain in profiler.advice.steps.values() for number, step in enumerate(chain) if worth_it(chain, number)
+    ]
+    found = ((step.fix.key, edits_for(step.fix, opened.source)) for step in steps)
+    return Traffic(profile, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))
+
+
+def traffic_ignores(paths: list[str], overlay: Overlay | None = None) -> list[Ignore]:
+    """The comments of a run's inputs: of a workload file and the text files that it names, or of prompts."""
+    ignores: list[Ignore] = []
+    for path in paths:
+        suffix = Path(path).suffix.lower()
+        if suffix not in (*WORKLOAD_SUFFIXES, *PLAIN_SUFFIXES):
+            continue
+        text = read_text(Path(path), shown=path, overlay=overlay)
+        ignores += read_ignores(path, text)
+        for file in named_files(path, text) if suffix in WORKLOAD_SUFFIXES else ():
+            if Path(file).suffix.lower() not in _IGNORE_SUFFIXES:
+                continue
+            found = read_text(Path(file), shown=file, overlay=overlay)
+            if MARK in found:
+                ignores += read_ignores(file, found)
+    return ignores

@@ -1,0 +1,92 @@
+"""What code says of a value without being run: calls that give something else each time, and collections without an order."""
+
+from __future__ import annotations
+
+from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.names import COUNTER, ENVIRONMENT, FLAG, REQUEST_ID, TIME, USER, kind_of_name
+from kvtool.lint.skeleton import Hole, Spot
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+RANDOM = Kind("random", "random value", "KV102")
+HOST = Kind("environment", "environment of the process", "KV106")
+TEMPLATE_CLOCK = Kind("time", "date that a chat template writes", "KV131")
+JSON_KEYS = Kind("json_keys", "JSON keys in the order they were added", "KV112")
+
+_CLOCKS = _words(
+    "now utcnow today time time_ns ctime asctime localtime gmtime strftime strftime_now perf_counter perf_counter_ns monotonic"
+    " monotonic_ns"
+)
+_CLOCK_OWNERS = frozenset(
+    ("datetime", "date", "time", "dt", "timezone", "pendulum", "arrow", "pd", "Timestamp", "DateTime")
+)
+_IDS = _words("uuid1 uuid4 uuid6 uuid7 uuid8 token_hex token_urlsafe token_bytes urandom ulid ksuid nanoid")
+_RANDOM = _words("random randint randrange choice choices sample shuffle uniform getrandbits randbelow randbytes")
+_RANDOM_OWNERS = frozenset(("random", "secrets", "rng", "np.random", "numpy.random"))
+_HOST = _words("getcwd getcwdb getlogin getuser gethostname node uname getpid getppid cwd home expanduser platform")
+_HOST_OWNERS = frozenset(("os", "getpass", "socket", "platform", "Path", "pathlib.Path", "os.path"))
+_BARE_CLOCKS = frozenset(("now", "utcnow", "today", "strftime_now"))
+_BARE_HOST = frozenset(("getcwd", "getuser", "gethostname", "getlogin"))
+_MODULES = frozenset(("os.path", "posixpath", "ntpath"))
+_UNORDERED = frozenset(
+    ("set", "frozenset", "os.listdir", "listdir", "os.scandir", "scandir", "glob.glob", "glob.iglob", "iglob")
+)
+_UNORDERED_METHODS = frozenset(
+    ("iterdir", "rglob", "glob", "intersection", "union", "difference", "symmetric_difference")
+)
+
+
+def called(name: str, spot: Spot) -> Hole | None:
+    """The hole of a call of a dotted name (`datetime.now`), where the call cannot give the same twice."""
+    owner, _, method = name.rpartition(".")
+    what = f"call `{name}()`"
+    if method in _IDS:
+        return Hole(spot, REQUEST_ID, what, certain=True, clock=True)
+    last = owner.rpartition(".")[2]
+    if (not owner and method in _BARE_CLOCKS) or (method in _CLOCKS and {owner, last} & _CLOCK_OWNERS):
+        return Hole(spot, TIME, what, certain=True, clock=True)
+    if method in _RANDOM and {owner, last} & _RANDOM_OWNERS:
+        return Hole(spot, RANDOM, what, certain=True)
+    if (not owner and method in _BARE_HOST) or (method in _HOST and {owner, last} & _HOST_OWNERS):
+        return Hole(spot, HOST, what, certain=True)
+    return environment(name, spot) if name in ("os.getenv", "getenv", "os.environ.get", "environ.get") else None
+
+
+def environment(name: str, spot: Spot) -> Hole | None:
+    """The hole of a variable of the process's environment."""
+    if name.startswith(("os.environ", "environ", "os.getenv", "getenv")):
+        return Hole(spot, HOST, f"`{name}`", certain=False)
+    return None
+
+
+def named(name: str, spot: Spot) -> Hole | None:
+    """The hole of a variable whose name says that it varies."""
+    kind = kind_of_name(name) if name not in _MODULES else None
+    return None if kind is None else Hole(spot, kind, f"`{name}`")
+
+
+def unordered(name: str, items: str, spot: Spot) -> Hole | None:
+    """The hole of going over what `name()` gives where its order is not the same in each run; `items` is what its elements are."""
+    owner, _, method = name.rpartition(".")
+    if name not in _UNORDERED and not (owner and method in _UNORDERED_METHODS):
+        return None
+    return Hole(spot, order_kind(items), f"`{name}()` without sorted()", certain=True, order=True)
+
+
+def order_kind(items: str) -> Kind:
+    """What it is that stands in another order each time, by what it is called."""
+    words = items.lower()
+    if "tool" in words or "function" in words:
+        return Kind("tools_reordered", "tools in no fixed order", "KV111")
+    if "example" in words or "shot" in words:
+        return Kind("examples_reordered", "examples in no fixed order", "KV114")
+    return Kind("documents_reordered", "items in no fixed order", "KV113")
+
+
+CODES = frozenset(
+    kind.code for kind in (TIME, REQUEST_ID, USER, COUNTER, ENVIRONMENT, FLAG, RANDOM, HOST, TEMPLATE_CLOCK, JSON_KEYS)
+) | {order_kind(items).code for items in ("tool", "example", "document")}
+"""Codes that can be seen without traffic."""
