@@ -14,14 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.chat import ChatTemplate
 from kvtool.commands import diff as command
-from kvtool.diff import PromptDiff, Reuse, diff_prompts
+from kvtool.diff.inputs import Side, read_prompt
+from kvtool.diff.prompts import PromptDiff, Reuse, diff_prompts
+from kvtool.diff.sides import Rendered, diff_sides
+from kvtool.diff.texts import Texts, move_to_end
 from kvtool.errors import KvtoolError
 from kvtool.prompt import Prompt
+from kvtool.render import Renderer
 from kvtool.report.console import cell_width, make_console
-from kvtool.report.diff import cells, print_diff
+from kvtool.report.diff import print_diff
+from kvtool.report.ruler import cells
 from kvtool.text import Origin, Traced
-from kvtool.text_diff import Texts, move_to_end
+from kvtool.workload.turn import Turn
 
 PIECE = re.compile(r" ?[A-Za-z]+|\d|\n|[^A-Za-z\d\n]", re.DOTALL)
 
@@ -69,16 +75,12 @@ AFTER = prompt("Now: 2026-11-20T10:16:02Z. You work for Acme.\n")
 
 def compare(a: str, b: str, block_size: int = 16) -> PromptDiff:
     words = Words()
-    traced = [Traced.of(text, Origin(name, text=text)) for name, text in (("a.txt", a), ("b.txt", b))]
-    return diff_prompts(
-        words.encode(traced[0]),
-        words.encode(traced[1]),
-        block_size,
-        encode=words.encode,
-        newline=words.newline_mask,
-        names=("a.txt", "b.txt"),
-        tokenizer=words.name,
-    )
+    renderer = Renderer(lambda: words, lambda loaded: ChatTemplate.load(None, loaded))
+    sides = [
+        Rendered.of(Side(name, Turn("", text=Traced.of(text, Origin(name, text=text))), name), renderer)
+        for name, text in (("a.txt", a), ("b.txt", b))
+    ]
+    return diff_sides(*sides, renderer, block_size)
 
 
 def shown(diff: PromptDiff, width: int = 80) -> str:
@@ -447,7 +449,7 @@ def test_a_pipe_can_be_read(tmp_path):
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(b"\xef\xbb\xbfhello\n",))
     writer.start()
-    text = command.read_prompt(str(path))
+    text = read_prompt(str(path))
     writer.join()
     assert text == "\ufeffhello\n"
     assert text.at(1)[0].path == str(path)
@@ -468,11 +470,11 @@ def test_what_cannot_be_read_is_said(content, message, tmp_path):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(KvtoolError, match=message):
-        command.read_prompt(str(path))
+        read_prompt(str(path))
 
 
 def test_a_directory_and_a_bad_block_size(tmp_path):
     with pytest.raises(KvtoolError, match="directory"):
-        command.read_prompt(str(tmp_path))
+        read_prompt(str(tmp_path))
     with pytest.raises(KvtoolError, match="block size 0"):
         command.run_diff("a", "b", block_size=0)

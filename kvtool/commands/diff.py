@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import codecs
 import sys
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.report.console import ColorChoice, make_console
-from kvtool.text import Origin, Traced
 
 if TYPE_CHECKING:
-    from kvtool.prompt import Prompt
+    from kvtool.diff.sides import Rendered
+    from kvtool.render import Renderer
     from kvtool.tokenize import Tokenizer
 
-STDIN = "-"
+_MOST_TABLES = 3
+"""Branch points of many prompts whose tokens are listed."""
 
 
 def run_diff(
-    a: str,
-    b: str,
-    *,
+    *names: str,
     tokenizer: str | None = None,
+    chat_template: str | None = None,
+    log_format: str | None = None,
     block_size: int = 16,
     json: bool = False,
     tokens: bool = False,
@@ -31,49 +31,106 @@ def run_diff(
     color: ColorChoice = "auto",
     width: int | None = None,
 ) -> int:
-    """Compare two prompt files (`-` is standard input) and print the result on stdout; returns the exit code.
+    """Compare two or more prompts (`read_sides` says what a name may be) and print the result; returns the exit code.
 
-    0, or with `exit_code` 1 where the texts differ. Raises KvtoolError for input that cannot be read.
+    0, or with `exit_code` 1 where the prompts differ. Raises KvtoolError for input that cannot be read.
     """
     if block_size < 1:
         raise KvtoolError(f"block size {block_size} is not positive", hint="vLLM's default is 16")
-    if a == STDIN and b == STDIN:
-        raise KvtoolError("only one of the two prompts can be standard input")
-    text_a, text_b = read_prompt(a), read_prompt(b)
+    if len(names) < 2:
+        raise KvtoolError("it takes two prompts to compare", hint=_second(names))
+    from kvtool.chat import ChatTemplate
+    from kvtool.diff.inputs import read_sides
 
-    from kvtool.diff import diff_prompts
+    sides = read_sides(names, log_format=log_format)
+
+    from kvtool.diff.sides import Rendered
+    from kvtool.render import Renderer
     from kvtool.tokenize import load_tokenizer
 
-    loaded = load_tokenizer(tokenizer, offline=offline)
-
-    def encode(text: str) -> Prompt:
-        return loaded.encode(text, add_special_tokens=True)
-
-    prompt_a, prompt_b = encode(text_a), encode(text_b)
-    diff = diff_prompts(
-        prompt_a,
-        prompt_b,
-        block_size,
-        encode=encode,
-        newline=loaded.newline_mask,
-        names=(a, b),
-        tokenizer=loaded.name,
+    renderer = Renderer(
+        lambda: load_tokenizer(tokenizer, offline=offline), lambda loaded: ChatTemplate.load(chat_template, loaded)
     )
+    if chat_template is not None:
+        _ = renderer.chat_template  # a file that is named must be there, whether a side needs it or not
+    rendered = [Rendered.of(side, renderer) for side in sides]
+    show = _two if len(rendered) == 2 else _many
+    document, shown = show(rendered, renderer, block_size, tokens)
     if json:
         from json import dumps
 
-        document = diff.to_json()
-        if tokens:
-            document["tokens"] = {"a": prompt_a.ids.tolist(), "b": prompt_b.ids.tolist()}
-        sys.stdout.write(dumps(document, indent=2, sort_keys=True) + "\n")
+        sys.stdout.write(dumps(document(), indent=2, sort_keys=True) + "\n")
     else:
+        shown(color, width)
+    return int(exit_code and not all(_same(rendered[0], other) for other in rendered[1:]))
+
+
+Show = tuple[Callable[[], Mapping[str, object]], Callable[[ColorChoice, int | None], None]]
+
+
+def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
+    from kvtool.diff.sides import diff_sides
+
+    a, b = sides
+    diff = diff_sides(a, b, renderer, block_size)
+
+    def document() -> Mapping[str, object]:
+        return diff.to_json() | _ids(sides, tokens, ("a", "b"))
+
+    def shown(color: ColorChoice, width: int | None) -> None:
         from kvtool.report.diff import print_diff, print_tokens
 
         console = make_console(color=color, width=width)
         print_diff(console, diff, next_command=not tokens)
         if tokens and diff.first is not None:
-            print_tokens(console, diff, prompt_a.ids, prompt_b.ids, lambda token: token_bytes_shown(loaded, token))
-    return int(exit_code and text_a != text_b)
+            print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer))
+
+    return document, shown
+
+
+def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
+    from kvtool.diff.matrix import diff_many
+    from kvtool.report.diff_matrix import letters
+
+    diff = diff_many(sides, block_size, tokenizer=renderer.tokenizer.name)
+
+    def document() -> Mapping[str, object]:
+        return diff.to_json() | _ids(sides, tokens, tuple(map(letters, range(len(sides)))))
+
+    def shown(color: ColorChoice, width: int | None) -> None:
+        from kvtool.report.diff import print_tokens
+        from kvtool.report.diff_matrix import print_many
+
+        console = make_console(color=color, width=width)
+        print_many(console, diff)
+        if tokens:
+            points = [(branch.tokens, branch.between) for branch in diff.trie.walk() if branch.between is not None]
+            for common, (i, j) in points[:_MOST_TABLES]:
+                ids = sides[i].prompt.ids, sides[j].prompt.ids
+                print_tokens(console, common, *ids, _token_text(renderer), (letters(i), letters(j)))
+
+    return document, shown
+
+
+def _ids(sides: list[Rendered], wanted: bool, names: tuple[str, ...]) -> dict[str, object]:
+    if not wanted:
+        return {}
+    return {"tokens": {name: side.prompt.ids.tolist() for name, side in zip(names, sides, strict=True)}}
+
+
+def _same(a: Rendered, b: Rendered) -> bool:
+    if a.prompt.text is None or b.prompt.text is None:
+        return bool(a.prompt.ids.tolist() == b.prompt.ids.tolist())
+    return a.prompt.text == b.prompt.text
+
+
+def _second(names: tuple[str, ...]) -> str:
+    log = names[0] if names else "log.jsonl"
+    return f"of a log, {log}:1 {log}:2 are the first two records; kvtool diff-prompts --help"
+
+
+def _token_text(renderer: Renderer) -> Callable[[int], str]:
+    return lambda token: token_bytes_shown(renderer.tokenizer, token)
 
 
 def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:
@@ -96,23 +153,3 @@ def _byte_level() -> dict[str, int]:
 
 
 _BYTE_LEVEL = _byte_level()
-
-
-def read_prompt(path: str) -> Traced:
-    """The text of a prompt file as it is, a byte order mark included: for a cache it is a difference."""
-    from kvtool.workload.text_files import decode, read_text
-
-    source = Path(path)
-    if path == STDIN:
-        data = sys.stdin.buffer.read()
-        text, start = decode(data, shown="standard input"), data
-    elif source.is_fifo():  # the shell's <(command)
-        data = source.read_bytes()
-        text, start = decode(data, shown=path), data
-    else:
-        text = read_text(source, shown=path)
-        with source.open("rb") as file:
-            start = file.read(len(codecs.BOM_UTF8))
-    if start.startswith(codecs.BOM_UTF8):
-        text = "\ufeff" + text
-    return Traced.of(text, Origin(path, text=text))

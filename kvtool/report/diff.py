@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from itertools import groupby
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from kvtool.diff import Change, Difference, PromptDiff
+from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, Spot, Trial
 from kvtool.prompt import Ids
 from kvtool.report.console import ascii_only, cell_width, fold, pack, put, sanitize
 from kvtool.report.excerpt import excerpt
+from kvtool.report.ruler import print_ruler
 from kvtool.report.table import Column, table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _LABEL = 13
-_CELL_STYLES = {"=": "green", "X": "bold red", "~": "yellow", "#": "magenta"}
-_LEGEND = [("=", "reusable"), ("X", "first difference"), ("~", "same text, lost"), ("#", "differs")]
-_LEGEND_EQUAL = [("=", "reusable"), ("~", "same text, computed again"), ("#", "in the second prompt only")]
 _CONTEXT_BEFORE, _CONTEXT_AFTER = 4, 8
+_MOST_NAMED = 8
+_ADVICE = {
+    "KV107": "Keep what is there only at times in a fixed place behind the shared text.",
+    "KV113": "One global order of the documents, the most frequent first, makes their beginning shared.",
+    "KV114": "A fixed order of the examples makes them shared; the order of examples can change answers.",
+    "KV115": "Keep the set of tools for the session, or append to it.",
+    "KV141": "Cut the history on a stride: then it begins the same for many turns.",
+    "KV142": "Append to the history instead of editing it.",
+}
+"""What to do about differences of structure that no change was tried for."""
 
 
 def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True) -> None:
@@ -42,10 +48,11 @@ def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True)
     _totals(console, diff)
     if diff.length_b:
         put(console)
-        _ruler(console, diff, plain)
+        print_ruler(console, diff, plain)
     put(console)
     if diff.first is not None:
-        _first(console, diff.first, plain)
+        _first(console, diff.first, plain, (diff.name_a, diff.name_b))
+    _named(console, diff, plain)
     _verdict(console, diff, a, b)
     if next_command and diff.first is not None:
         command = f"kvtool diff-prompts --tokens {_quoted(diff.name_a, plain)} {_quoted(diff.name_b, plain)}"
@@ -85,85 +92,38 @@ def _totals(console: Console, diff: PromptDiff) -> None:
         put(console, line)
 
 
-def cells(diff: PromptDiff) -> list[str]:
-    """Two characters for each block of the second prompt, one for each half; a half without tokens is blank."""
-    size, length = diff.block_size, diff.length_b
-    same = np.zeros(length, dtype=bool)
-    for run in diff.runs:
-        same[run.b_start : run.b_start + run.length] = True
-    first = diff.first.token if diff.first is not None else -1
-
-    def half(start: int, stop: int) -> str:
-        stop = min(stop, length)
-        if start >= stop:
-            return " "
-        if start <= first < stop:
-            return "X"
-        return "~" if same[start:stop].all() else "#"
-
-    result = ["=="] * diff.reuse.blocks
-    for start in range(diff.reuse.tokens, length, size):
-        if size == 1:
-            result.append(half(start, start + 1) * 2)
-        else:
-            middle = start + (size + 1) // 2
-            result.append(half(start, middle) + half(middle, start + size))
-    return result
+def place_of(spot: Spot, plain: bool, name: str = "") -> str:
+    """`path:line:column`; in a chat also the message and the character in it. `name` is the side, for what no file holds."""
+    if spot.part == TOOLS:
+        return f"{shown_path(name, plain)} tools" if name else TOOLS
+    place = f"{shown_path(spot.path, plain)}:{spot.line}:{spot.column}"
+    if spot.part == CHAT_TEMPLATE:
+        return f"{CHAT_TEMPLATE} {place}"
+    return f"{place} {_within(spot, plain)}" if spot.part else place
 
 
-def _ruler(console: Console, diff: PromptDiff, plain: bool) -> None:
-    from rich.text import Text
-
-    drawn = cells(diff)
-    at = min(diff.first.block if diff.first is not None else diff.reuse.blocks, len(drawn) - 1)
-    groups = _groups(len(drawn), at, (console.width - 8) // 4)
-    gap = " ... " if plain else " ··· "
-    numbers, row = "  block ", Text(" " * 8)
-    for index, group in enumerate(groups):
-        if index:
-            row.append(gap, "dim")
-        for block in group:
-            place = cell_width(row.plain) + (1 if len(str(block)) < 4 else 0)
-            if place > len(numbers) or (place == len(numbers) and numbers.endswith(" ")):
-                numbers = numbers.ljust(place) + f"{block}"
-            row.append("[", "dim")
-            for mark, marks in groupby(drawn[block]):
-                row.append("".join(marks), _CELL_STYLES.get(mark, ""))
-            row.append("]", "dim")
-    put(console, numbers, "dim")
-    put(console, row)
-    used = {mark for cell in drawn for mark in cell}
-    legend = _LEGEND if diff.first is not None else _LEGEND_EQUAL
-    for line in pack((f"{mark} {text}" for mark, text in legend if mark in used), console.width - 8, separator="   "):
-        put(console, " " * 8 + line, "dim")
+def _within(spot: Spot, plain: bool) -> str:
+    return f"{sanitize(spot.part, ascii_only=plain)}, character {spot.character or 0:,}"
 
 
-def _groups(count: int, at: int, room: int) -> list[range]:
-    """Which blocks are drawn: all, or the first, those around the difference, and the last."""
-    if count <= room:
-        return [range(count)]
-    room = max(room - 3, 3)  # two gaps of five cells each
-    tail = 3 if room >= 9 else 1
-    head = room - tail
-    if at < head - 2:
-        return [range(head), range(count - tail, count)]
-    first = 2 if room >= 9 else 1
-    middle = max(room - first - tail, 1)
-    start = max(min(at - middle // 2, count - tail - middle), first)
-    if start + middle >= count - tail:
-        return [range(first), range(start, count)]
-    return [range(first), range(start, start + middle), range(count - tail, count)]
+def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
+    """Where both sides differ; what is the same on both is said once."""
+    in_file = [spot.character is not None or not spot.part for spot in (a, b)]
+    if not all(in_file):
+        places = [place_of(spot, plain, name) for spot, name in zip((a, b), names, strict=True)]
+        return list(dict.fromkeys(places))
+    places = [place_of(replace(spot, part=""), plain) for spot in (a, b)]
+    shown = places[:1] if (a.line, a.column) == (b.line, b.column) else places
+    return shown + list(dict.fromkeys(_within(spot, plain) for spot in (a, b) if spot.part))
 
 
-def _first(console: Console, first: Difference, plain: bool) -> None:
+def _first(console: Console, first: Difference, plain: bool, names: tuple[str, str]) -> None:
     place = f"block {first.block:,}, offset {first.offset:,}"
     if first.a is None or first.b is None or first.excerpt_a is None or first.excerpt_b is None:
         put(console, f"  {place}")
         put(console)
         return
-    spots = [f"{shown_path(first.a.path, plain)}:{first.a.line}:{first.a.column}"]
-    if (first.a.line, first.a.column) != (first.b.line, first.b.column):
-        spots.append(f"{shown_path(first.b.path, plain)}:{first.b.line}:{first.b.column}")
+    spots = _places(first.a, first.b, plain, names)
     name = first.kind.name
     lines = pack([*spots, place], console.width - 2, separator="  ", indent=2)
     if cell_width(lines[-1]) + len(name) + 4 <= console.width:
@@ -192,11 +152,13 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
     if diff.cosmetic:
         said.append((f"The only difference: {' and '.join(diff.cosmetic)}.", ""))
     before = 0
-    for change in diff.changes:
-        if change is diff.changes[0] or change.gained_blocks > before:
-            code = diff.first.kind.code if diff.first is not None and change is diff.changes[0] else ""
-            said.append((_change(change, b, console.width - 3 - len(code)), code))
-        before = max(before, change.gained_blocks)
+    for number, trial in enumerate(diff.changes):
+        if not number or trial.gained_blocks > before:
+            said.append((_trial(trial, b, console.width - 3 - len(trial.code)), trial.code))
+        before = max(before, trial.gained_blocks)
+    tried = {trial.code for trial in diff.changes}
+    advised = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
+    said += [(_ADVICE[code], code) for code in advised if code in _ADVICE]
     if diff.at_end:
         said.append(("Nothing that both have follows the difference: no gain from moving it.", ""))
     for text, code in said:
@@ -233,45 +195,81 @@ def _unavoidable(diff: PromptDiff) -> str:
     return f"The last {tokens} are computed again in any case: a prompt's last token always is, and with it its block."
 
 
-def _change(change: Change, b: str, room: int) -> str:
-    if change.unit == "normalize":
-        what = change.result[:1].upper() + change.result[1:]
-    elif change.places > 1:
-        every = "both" if change.places == 2 else f"all {change.places:,}"
-        what = f"Move {every} differing {change.unit if change.unit == 'words' else change.unit + 's'} to the end"
+def _trial(trial: Trial, b: str, room: int) -> str:
+    if trial.unit in ("normalize", "canonical"):
+        what = trial.result
+    elif trial.places > 1:
+        every = "both" if trial.places == 2 else f"all {trial.places:,}"
+        what = f"move {every} differing {trial.unit if trial.unit == 'words' else trial.unit + 's'} to {_end(trial)}"
     else:
-        line = f"line {change.line_a:,}"
-        if change.line_a != change.line_b:
-            line += f" (line {change.line_b:,} of {b})"
-        what = f"Move {line if change.unit == 'line' else f'the {change.unit} in {line}'} to the end"
-    if change.gained_blocks <= 0:
-        return f"{what}: no gain" + (f" ({change.gained_blocks:,} blocks)" if change.gained_blocks else "")
-    tokens, blocks = _plural(change.reuse.tokens, "token"), _plural(change.reuse.blocks, "block")
-    result = f"{what}: {tokens} reusable, {blocks} (+{change.gained_blocks:,})"
+        line = f"line {trial.line_a:,}"
+        if trial.line_a != trial.line_b:
+            line += f" (line {trial.line_b:,} of {b})"
+        line = line if trial.unit == "line" else f"the {trial.unit} in {line}"
+        what = f"move {line}{' of ' + trial.part if trial.part else ''} to {_end(trial)}"
+    if trial.further:
+        what = f"and {what}"
+    what = what[:1].upper() + what[1:]
+    if trial.gained_blocks <= 0:
+        return f"{what}: no gain" + (f" ({trial.gained_blocks:,} blocks)" if trial.gained_blocks else "")
+    tokens, blocks = _plural(trial.reuse.tokens, "token"), _plural(trial.reuse.blocks, "block")
+    result = f"{what}: {tokens} reusable, {blocks} (+{trial.gained_blocks:,})"
     return result if cell_width(result) <= room else result.replace(" reusable,", ",")
 
 
-def print_tokens(console: Console, diff: PromptDiff, a: Ids, b: Ids, token_text: Callable[[int], str]) -> None:
-    """Ids and texts of the tokens around the first difference, side by side."""
+def _end(trial: Trial) -> str:
+    if trial.part.endswith(("(user)", "(tool)")):  # what they said stays in its message
+        return "its end"
+    return "the end of the last message" if trial.part else "the end"
+
+
+def _named(console: Console, diff: PromptDiff, plain: bool) -> None:
+    """What differs in the structure, where that is more than what the first difference says already."""
+    named = diff.named
+    if not named or (len(named) == 1 and diff.first is not None and named[0].kind.code == diff.first.kind.code):
+        return
+    rows = []
+    for change in named[:_MOST_NAMED]:
+        part: str = "" if change.part.kind == "text" else change.part.kind
+        if change.part.kind == "message":
+            part = f"messages[{change.part.index}] ({sanitize(change.part.role, ascii_only=plain)})"
+        rows.append((change.kind.name, part, change.kind.code))
+    columns = [Column("what differs", "<", prose=True), Column("where", "<"), Column("code", "<")]
+    for line in table(columns, rows, console.width, ascii_only=plain):
+        put(console, line)
+    if len(named) > _MOST_NAMED:
+        put(console, f"  {len(named) - _MOST_NAMED:,} more: --json has all of them", "dim")
+    put(console)
+
+
+def print_tokens(
+    console: Console,
+    common: int,
+    a: Ids,
+    b: Ids,
+    token_text: Callable[[int], str],
+    names: tuple[str, str] = ("a", "b"),
+) -> None:
+    """Ids and texts of the tokens around token `common`, the first that differs, side by side."""
     plain = ascii_only(console)
-    start = max(diff.common - _CONTEXT_BEFORE, 0)
+    start = max(common - _CONTEXT_BEFORE, 0)
     rows: list[tuple[str, ...]] = []
-    for at in range(start, min(diff.common + _CONTEXT_AFTER, max(len(a), len(b)))):
+    for at in range(start, min(common + _CONTEXT_AFTER, max(len(a), len(b)))):
         sides = [
             (str(int(ids[at])), '"' + sanitize(token_text(int(ids[at])), ascii_only=plain) + '"')
             if at < len(ids)
             else ("", "")
             for ids in (a, b)
         ]
-        mark = "X" if at == diff.common else " " if sides[0] == sides[1] else "#"
+        mark = "X" if at == common else " " if sides[0] == sides[1] else "#"
         rows.append((f"{at:,}", mark, *sides[0], *sides[1]))
     columns = [
         Column("token"),
         Column("", "<"),
-        Column("a id"),
-        Column("a text", "<", prose=True),
-        Column("b id"),
-        Column("b text", "<", prose=True),
+        Column(f"{names[0]} id"),
+        Column(f"{names[0]} text", "<", prose=True),
+        Column(f"{names[1]} id"),
+        Column(f"{names[1]} text", "<", prose=True),
     ]
     put(console)
     for line in table(columns, rows, console.width, ascii_only=plain):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from kvtool.diff import Excerpt
+from kvtool.diff.prompts import Excerpt
 from kvtool.report.console import cell_width, escape, is_visible, shorten
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
         lines.append(line)
         if carets and not (common and name == "a"):
             lines.append(Text().append("      | ", "dim").append(carets, "bold yellow"))
+    if not note:
+        return lines
     if lines and lines[-1].plain.startswith("      | ") and cell_width(lines[-1].plain) + 3 + len(note) <= width:
         lines[-1].append(f"   {note}", "dim")
     else:

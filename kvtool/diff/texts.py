@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -60,6 +61,21 @@ class Texts:
             for (a0, a1), (b0, b1) in _gaps(runs, len(codes_a), len(codes_b))
         ]
 
+    def by_line(self, region: Region) -> list[Region]:
+        """The lines of a region that differ, each with the one opposite; the region itself where their numbers differ."""
+        lines_a, lines_b = _lines(self.a[slice(*region.a)]), _lines(self.b[slice(*region.b)])
+        if len(lines_a) != len(lines_b):
+            return [region]
+        starts_a, starts_b = (
+            list(accumulate(map(len, lines), initial=start))
+            for lines, start in ((lines_a, region.a[0]), (lines_b, region.b[0]))
+        )
+        return [
+            Region((starts_a[at], starts_a[at + 1]), (starts_b[at], starts_b[at + 1]))
+            for at, (one, other) in enumerate(zip(lines_a, lines_b, strict=True))
+            if one != other
+        ]
+
     def lines_of(self, region: Region) -> Region:
         """The first line of a region in either text."""
         return Region(_first_line(self.a, region.a), _first_line(self.b, region.b))
@@ -92,8 +108,16 @@ def moved_ranges(texts: Texts) -> tuple[Unit, list[Region], list[Region]]:
     return unit, first[:1], _merged([stretch for found in every for stretch in found])
 
 
-def move_to_end(text: str, ranges: list[Range]) -> str:
+def move_to_end(text: str, ranges: Sequence[Range]) -> str:
     """The text with `ranges` (in order, not overlapping) taken out and put on lines of their own after it."""
+    rest, moved = taken_out(text, ranges)
+    if rest and not rest.endswith("\n"):
+        rest += "\n"
+    return rest + "\n".join(moved) + ("\n" if moved and text.endswith("\n") else "")
+
+
+def taken_out(text: str, ranges: Sequence[Range]) -> tuple[str, list[str]]:
+    """The text without `ranges` (in order, not overlapping), and what stood there without the line ends around it."""
     text = str.__str__(text)
     kept: list[str] = []
     moved: list[str] = []
@@ -103,11 +127,7 @@ def move_to_end(text: str, ranges: list[Range]) -> str:
         if piece := text[start:stop].strip("\r\n"):
             moved.append(piece)
         at = stop
-    kept.append(text[at:])
-    rest = "".join(kept)
-    if rest and not rest.endswith("\n"):
-        rest += "\n"
-    return rest + "\n".join(moved) + ("\n" if moved and text.endswith("\n") else "")
+    return "".join([*kept, text[at:]]), moved
 
 
 def _units(texts: Texts, region: Region) -> tuple[Unit, list[Region]]:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from kvtool.align import LineEnds, Run, align, common_prefix
-from kvtool.diagnose.classify import OTHER, Kind, classify_in
+from kvtool.compare.values import value_around
+from kvtool.diagnose.classify import OTHER, Kind
 from kvtool.diagnose.cosmetic import CODE as COSMETIC_CODE
-from kvtool.diagnose.cosmetic import Normalizer, cosmetic, normalized
-from kvtool.prompt import Ids, Prompt
+from kvtool.diagnose.cosmetic import cosmetic
+from kvtool.diff.texts import Range, Region, Texts, Unit, excerpts
+from kvtool.prompt import Prompt
 from kvtool.text import Traced
-from kvtool.text_diff import Range, Region, Texts, Unit, excerpts, move_to_end, moved_ranges
+from kvtool.workload.logs import locate
+
+if TYPE_CHECKING:
+    from kvtool.compare.change import Change
 
 SCHEMA = "kvtool.diff/1"
 ONE_SIDED = Kind("one_sided", "lines in one prompt only", "KV107")
 SEAM = Kind("seam", "one text goes on here", "KV122")
-Encode = Callable[[Traced], Prompt]
+TOOLS = "tools"
+CHAT_TEMPLATE = "chat template"
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
 
 
@@ -37,13 +42,18 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place in a prompt's source: line and column from 1, and the range of characters in its text."""
+    """A place in a prompt's source: line and column from 1, and the range of characters in the prompt's text.
+
+    In a chat, `part` names the message (or `tools`) that the text is of, and `character` counts in the text of that message.
+    """
 
     path: str
     line: int
     column: int
     start: int
     end: int
+    part: str = ""
+    character: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +81,24 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A change of both prompts, carried out and measured: text moved to the end, or `normalize` where that suffices.
+class Trial:
+    """A change of both prompts, carried out and measured: text moved to the end, or put into a canonical form.
 
-    `places` says how many stretches were moved; `line_a`, `line_b` where the first one stands. `result` describes the texts after
-    `normalize`.
+    `places` says how many stretches were moved; `line_a`, `line_b` where the first one stands, in the message `part` where there
+    are messages. `result` describes what is not a move in words, and `code` is the diagnosis that the change answers. `further`
+    says that the trials before it are included.
     """
 
-    unit: Unit | Literal["normalize"]
+    unit: Unit | Literal["normalize", "canonical"]
     places: int
     line_a: int
     line_b: int
     reuse: Reuse
     gained_blocks: int
     result: str = ""
+    code: str = ""
+    part: str = ""
+    further: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +117,11 @@ class PromptDiff:
     runs: list[Run] = field(repr=False)
     first: Difference | None
     cosmetic: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[Trial, ...]
     at_end: bool
     """Nothing that both prompts have follows the difference, so nothing can be gained by moving it."""
+    named: tuple[Change, ...] = ()
+    """What differs in the structure of the requests: order of tools, keys, documents, a history that was cut, values."""
 
     @property
     def blocks(self) -> int:
@@ -150,28 +166,55 @@ class PromptDiff:
                 "offset": first.offset,
                 "tokens_a": first.tokens_a,
                 "tokens_b": first.tokens_b,
-                "kind": {"key": first.kind.key, "name": first.kind.name, "code": first.kind.code},
-                "a": _spot_json(first.a),
-                "b": _spot_json(first.b),
+                "kind": kind_json(first.kind),
+                "a": spot_json(first.a),
+                "b": spot_json(first.b),
             },
-            "changes": [
-                {
-                    "unit": change.unit,
-                    "places": change.places,
-                    "line_a": change.line_a,
-                    "line_b": change.line_b,
-                    "reusable": {"tokens": change.reuse.tokens, "blocks": change.reuse.blocks},
-                    "gained_blocks": change.gained_blocks,
-                }
-                for change in self.changes
-            ],
+            "differences": [_change_json(change) for change in self.named],
+            "changes": [_trial_json(trial) for trial in self.changes],
         }
 
 
-def _spot_json(spot: Spot | None) -> dict[str, object] | None:
+def _change_json(change: Change) -> dict[str, object]:
+    return {
+        "kind": kind_json(change.kind),
+        "part": {"kind": change.part.kind, "index": change.part.index, "role": change.part.role},
+        "start": change.start,
+        "stop": change.stop,
+        "cosmetic": change.cosmetic,
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, object]:
+    return {
+        "unit": trial.unit,
+        "places": trial.places,
+        "line_a": trial.line_a,
+        "line_b": trial.line_b,
+        "reusable": {"tokens": trial.reuse.tokens, "blocks": trial.reuse.blocks},
+        "gained_blocks": trial.gained_blocks,
+        "what": trial.result,
+        "code": trial.code,
+        "part": trial.part,
+        "further": trial.further,
+    }
+
+
+def kind_json(kind: Kind) -> dict[str, object]:
+    return {"key": kind.key, "name": kind.name, "code": kind.code}
+
+
+def spot_json(spot: Spot | None) -> dict[str, object] | None:
     if spot is None:
         return None
-    return {"path": spot.path, "line": spot.line, "column": spot.column, "start": spot.start, "end": spot.end}
+    found: dict[str, object] = {
+        "path": spot.path,
+        "line": spot.line,
+        "column": spot.column,
+        "start": spot.start,
+        "end": spot.end,
+    }
+    return found | ({"part": spot.part, "character": spot.character} if spot.part else {})
 
 
 def diff_prompts(
@@ -179,32 +222,23 @@ def diff_prompts(
     b: Prompt,
     block_size: int,
     *,
-    encode: Encode | None = None,
     newline: LineEnds | None = None,
     names: tuple[str, str] = ("a", "b"),
     tokenizer: str = "",
 ) -> PromptDiff:
-    """Compare prompt `b` with a cache that holds prompt `a`.
+    """Compare prompt `b` with a cache that holds prompt `a`; no change is tried (`diff_sides` does that).
 
-    `encode` tokenizes a changed text again; without it, or for prompts without text, no change is measured. `newline` are the ids
-    that end a line (`align`), which makes equal runs of long prompts surer.
+    `newline` are the ids that end a line (`align`), which makes equal runs of long prompts surer.
     """
     runs = align(a.ids, b.ids, newline=newline)
     common = common_prefix(a.ids, b.ids)
-    reuse = Reuse.of(common, len(b), block_size)
-    texts = None if a.text is None or b.text is None or a.text == b.text else Texts(a.text, b.text)
+    texts = texts_of(a, b)
     relation = _relation(a, b, common)
     first = None
     if relation == "different":
         after = next((run for run in runs if run.b_start + run.length > common), Run(len(a), len(b), 0))
         first = _difference(common, after, block_size, texts, names)
     unseen = cosmetic(texts.a, texts.b) if texts is not None else []
-    changes: tuple[Change, ...] = ()
-    at_end = False
-    if first is not None and texts is not None:
-        at_end = first.kind.code != COSMETIC_CODE and not any(run.b_start > common for run in runs)
-        if encode is not None:
-            changes = () if at_end else _changes(texts, unseen, reuse, block_size, encode)
     return PromptDiff(
         name_a=names[0],
         name_b=names[1],
@@ -214,13 +248,31 @@ def diff_prompts(
         tokenizer=tokenizer,
         relation=relation,
         common=common,
-        reuse=reuse,
+        reuse=Reuse.of(common, len(b), block_size),
         runs=runs,
         first=first,
         cosmetic=tuple(one.kind.name for one in unseen),
-        changes=changes,
-        at_end=at_end,
+        changes=(),
+        at_end=first is not None
+        and texts is not None
+        and first.kind.code != COSMETIC_CODE
+        and not any(run.b_start > common for run in runs),
     )
+
+
+def first_difference(
+    a: Prompt, b: Prompt, block_size: int, names: tuple[str, str], *, common: int | None = None
+) -> Difference | None:
+    """Where and in what two prompts first differ; None where one begins the other. Token counts are not found out (0)."""
+    common = common_prefix(a.ids, b.ids) if common is None else common
+    if common in (len(a), len(b)):
+        return None
+    return _difference(common, Run(common, common, 0), block_size, texts_of(a, b), names)
+
+
+def texts_of(a: Prompt, b: Prompt) -> Texts | None:
+    """The texts of two prompts and where their lines differ; None where they are equal or there is no text."""
+    return None if a.text is None or b.text is None or a.text == b.text else Texts(a.text, b.text)
 
 
 def _relation(a: Prompt, b: Prompt, common: int) -> Relation:
@@ -233,19 +285,22 @@ def _relation(a: Prompt, b: Prompt, common: int) -> Relation:
 
 def _difference(token: int, after: Run, block_size: int, texts: Texts | None, names: tuple[str, str]) -> Difference:
     """The difference at `token`; `after` is the equal run that follows it."""
-    block, offset = divmod(token, block_size)
     tokens_a, tokens_b = after.a_start - token, after.b_start - token
     if texts is None:
-        return Difference(token, block, offset, tokens_a, tokens_b)
-    region = texts.regions[0]
+        return Difference(token, *divmod(token, block_size), tokens_a, tokens_b)
+    found = difference_in(texts, texts.regions[0], token, block_size, names)
+    return replace(found, tokens_a=tokens_a, tokens_b=tokens_b)
+
+
+def difference_in(texts: Texts, region: Region, token: int, block_size: int, names: tuple[str, str]) -> Difference:
+    """What differs first in a region that begins to differ at `token`, and where; token counts are left at 0."""
     kind, value_a, value_b = _kind(texts, region)
     (line_a, spans_a), (line_b, spans_b) = excerpts(texts, region)
     return Difference(
         token,
-        block,
-        offset,
-        tokens_a,
-        tokens_b,
+        *divmod(token, block_size),
+        0,
+        0,
         kind,
         _spot(texts.a, value_a, names[0]),
         _spot(texts.b, value_b, names[1]),
@@ -264,59 +319,20 @@ def _kind(texts: Texts, region: Region) -> tuple[Kind, Range, Range]:
     head = texts.lines_of(region)
     if unseen := cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)]):
         return unseen[0].kind, chunk.a, chunk.b
-    kind_a, *value_a = classify_in(texts.a, *chunk.a)
-    kind_b, *value_b = classify_in(texts.b, *chunk.b)
-    kind = kind_a if kind_a.code == kind_b.code else OTHER
-    if kind == OTHER:
-        return kind, chunk.a, chunk.b
-    return kind, (value_a[0], value_a[1]), (value_b[0], value_b[1])
+    found = value_around(texts.a, chunk.a, texts.b, chunk.b)
+    if found.kind == OTHER:
+        return OTHER, chunk.a, chunk.b
+    return found.kind, found.a, found.b
 
 
 def _spot(text: Traced, value: Range, name: str) -> Spot:
     start, end = value
-    if start < len(text):
-        origin, offset = text.at(start)
-        if origin is not None:
-            return Spot(origin.path, *origin.position(offset), start, end)
-    return Spot(name, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start), start, end)
-
-
-def _changes(
-    texts: Texts, unseen: list[Normalizer], before: Reuse, block_size: int, encode: Encode
-) -> tuple[Change, ...]:
-    """Changes carried out in both texts and measured: the first difference alone, then all differences."""
-
-    def measured(unit: Unit | Literal["normalize"], places: int, a: str, b: str, result: str = "") -> Change:
-        ids_a, ids_b = encode(Traced(a)).ids, encode(Traced(b)).ids
-        reuse = _reuse(ids_a, ids_b, block_size)
-        return Change(unit, places, line_a, line_b, reuse, reuse.blocks - before.blocks, result)
-
-    region = texts.regions[0]
-    head = texts.lines_of(region)
-    line_a, line_b = texts.a.count("\n", 0, region.a[0]) + 1, texts.b.count("\n", 0, region.b[0]) + 1
-    if not unseen:  # the prompts differ in more; the first difference may still be one that nobody sees
-        unseen = cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)])
-    if unseen:
-        result = " and ".join(one.result for one in unseen)
-        plain_a, plain_b = normalized(texts.a, unseen), normalized(texts.b, unseen)
-        alone = measured("normalize", 1, plain_a, plain_b, result)
-        if plain_a == plain_b:
-            return (alone,)
-        _, _, left = moved_ranges(Texts(Traced(plain_a), Traced(plain_b)))
-        ends = move_to_end(plain_a, [a for a, _ in left]), move_to_end(plain_b, [b for _, b in left])
-        return alone, measured("normalize", 1 + len(left), *ends, f"{result}, what still differs at the end")
-    unit, first, everything = moved_ranges(texts)
-    moves = [first] if len(everything) == 1 else [first, everything]
-    return tuple(
-        measured(
-            unit,
-            len(ranges),
-            move_to_end(texts.a, [a for a, _ in ranges]),
-            move_to_end(texts.b, [b for _, b in ranges]),
-        )
-        for ranges in moves
-    )
-
-
-def _reuse(a: Ids, b: Ids, block_size: int) -> Reuse:
-    return Reuse.of(common_prefix(a, b), len(b), block_size)
+    origin, offset = text.at(start) if start < len(text) else (None, 0)
+    if origin is None:
+        return Spot(name, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start), start, end)
+    if origin.part == CHAT_TEMPLATE:
+        part = TOOLS if origin.variable == TOOLS else CHAT_TEMPLATE
+        return Spot(origin.path, *origin.position(offset), start, end, part)
+    if origin.pointer:
+        return Spot(origin.path, *locate(origin, offset), start, end, origin.part, offset)
+    return Spot(origin.path, *origin.position(offset), start, end)

@@ -1,0 +1,128 @@
+"""Two requests compared: their prompts as a cache sees them, what differs in their structure, and what changes would give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kvtool.align import Run
+from kvtool.compare.change import Change
+from kvtool.compare.turns import compare_turns
+from kvtool.diagnose.classify import OTHER
+from kvtool.diff.inputs import Side
+from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, diff_prompts
+from kvtool.diff.trials import trials_of
+from kvtool.prompt import Prompt
+from kvtool.render import Renderer
+from kvtool.rewrite.texts import INSTRUCTIONS, role_of
+from kvtool.workload.turn import Turn
+
+_STRUCTURAL = frozenset({"KV111", "KV112", "KV113", "KV114", "KV115", "KV141", "KV142"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A request and the prompt that a server would see of it."""
+
+    side: Side
+    prompt: Prompt
+
+    @classmethod
+    def of(cls, side: Side, renderer: Renderer) -> Rendered:
+        return cls(side, renderer.prompt(side.turn))
+
+    @property
+    def is_chat(self) -> bool:
+        return self.side.turn.messages is not None
+
+
+def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) -> PromptDiff:
+    """Compare request `b` with a cache that holds request `a`, and measure what would bring them together."""
+    diff = diff_prompts(
+        a.prompt,
+        b.prompt,
+        block_size,
+        newline=renderer.tokenizer.newline_mask,
+        names=(a.side.name, b.side.name),
+        tokenizer=renderer.tokenizer.name,
+    )
+    named = tuple(named_changes(a, b))
+    if diff.first is None:
+        return replace(diff, named=named)
+    diff = replace(diff, named=named, first=named_difference(diff.first, named, b))
+    if a.prompt.text is None or b.prompt.text is None or a.is_chat != b.is_chat:  # a text has no messages to move to
+        return diff
+    pair = a.side.turn, b.side.turn
+    if a.is_chat:
+        trials = trials_of(pair, named, diff, renderer.prompt)
+        return replace(diff, changes=trials, at_end=not trials and not _shared_later(b.prompt, diff.runs, diff.common))
+    return diff if diff.at_end else replace(diff, changes=trials_of(pair, named, diff, renderer.prompt))
+
+
+def named_changes(a: Rendered, b: Rendered) -> list[Change]:
+    """What differs in the structure of two requests; a chat and a text are compared as texts."""
+    if a.prompt.text is None or b.prompt.text is None or a.prompt.text == b.prompt.text:
+        return []
+    if a.is_chat == b.is_chat:
+        return compare_turns(a.side.turn, b.side.turn)
+    return compare_turns(*(Turn("", text=side.prompt.text) for side in (a, b)))
+
+
+def named_difference(first: Difference, named: Sequence[Change], b: Rendered) -> Difference:
+    """The first difference under the name of the change of structure that it belongs to, where there is one."""
+    change = _owner(first, named, b)
+    if change is None or not (change.kind.code in _STRUCTURAL or first.kind == OTHER):
+        return first
+    return replace(first, kind=change.kind)
+
+
+def _owner(first: Difference, named: Sequence[Change], b: Rendered) -> Change | None:
+    spot = first.b
+    if spot is None:
+        return None
+    if not b.is_chat:
+        return next((one for one in named if one.part.kind == "text" and one.start <= spot.start <= one.stop), None)
+    if spot.part == TOOLS:
+        return next((one for one in named if one.part.kind == "tools"), None)
+    if spot.part == CHAT_TEMPLATE:  # the marks around messages: another role stands there, or nothing
+        return next((one for one in named if one.part.kind in ("history", "tools")), None)
+    index = _message_of(b, spot.start)
+    inside = [one for one in named if one.part.kind == "message" and one.part.index == index]
+    covering = [one for one in inside if one.start <= (spot.character or 0) <= one.stop]
+    history = [one for one in named if one.part.kind == "history" and index is not None and index >= one.part.index]
+    if index is not None and role_of((b.side.turn.messages or [])[index]) in INSTRUCTIONS:
+        history = []  # instructions are no history
+    return next(iter([*covering, *inside[:1], *history]), None)
+
+
+def _message_of(side: Rendered, start: int) -> int | None:
+    """Which message of a chat the character of its prompt was written in."""
+    origin = side.prompt.text.at(start)[0] if side.prompt.text is not None else None
+    if origin is None:
+        return None
+    for index, message in enumerate(side.side.turn.messages or ()):
+        content = message.get("content")
+        texts = [content] if not isinstance(content, list) else [p.get("text") for p in content if isinstance(p, dict)]
+        if any(getattr(text, "marks", ()) and text.marks[0].origin == origin for text in texts if text):
+            return index
+    return None
+
+
+def _shared_later(prompt: Prompt, runs: Sequence[Run], common: int) -> bool:
+    """Whether text that both chats have, other than the template's own, follows token `common`."""
+    text = prompt.text
+    if text is None:
+        return False
+    ends: list[tuple[int, int]] = []
+    at = 0
+    for length, origin, _ in text.marks:
+        at += length
+        if origin is not None and (origin.part != CHAT_TEMPLATE or origin.variable == TOOLS):
+            ends.append((at - length, at))
+    for run in runs:
+        if run.b_start <= common:
+            continue
+        start, stop = prompt.char_range(run.b_start), prompt.char_range(run.b_start + run.length - 1)
+        if start and stop and any(left < stop[1] and start[0] < right for left, right in ends):
+            return True
+    return False
