@@ -1,0 +1,120 @@
+"""What blocks cost: hits for several block sizes from one pass, and the smallest edit that gains a block.
+
+If a prompt of n tokens shares its first L with something earlier, an unlimited cache with blocks of B tokens hits
+``min(L, n - 1) // B`` of them, so one number a request answers for every size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+SIZES = (16, 32, 64, 128, 256, 528, 784, 1600)
+"""Block sizes that engines use: powers of two, and those to which hybrid models resolve."""
+MIN_SHARED = 8
+"""Tokens in common below which two prompts share nothing but how their chat template begins."""
+
+
+@dataclass(slots=True)
+class SizeTotals:
+    """One block size: tokens that hit, requests that hit at all, and requests that share something, but less than a block."""
+
+    hit_tokens: int = 0
+    hit_requests: int = 0
+    short_requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """`tokens` more of shared text at the front give `gained` of `requests` another block; `saved` fewer tokens are computed."""
+
+    tokens: int
+    gained: int
+    requests: int
+    saved: int
+
+    def sentence(self) -> str:
+        """What to add, and for whom it gains a block."""
+        text = "1 token more of shared text in front gives" if self.tokens == 1 else ""
+        text = text or f"{self.tokens:,} tokens more of shared text in front give"
+        requests = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
+        return f"{text} another block for {self.gained:,} of {requests}: {self.saved:,} fewer tokens to compute"
+
+
+@dataclass(slots=True)
+class GroupBoundary:
+    """A group's requests by block size. `remainders` counts them by how far into a block their shared prefix reaches."""
+
+    name: str
+    block_size: int
+    requests: int = 0
+    prompt_tokens: int = 0
+    nothing: int = 0
+    """Requests that share fewer than `MIN_SHARED` tokens."""
+    sizes: dict[int, SizeTotals] = field(default_factory=dict)
+    remainders: Counter[int] = field(default_factory=Counter)
+
+    def padding(self) -> Padding | None:
+        """The addition at the front that saves most, the smallest of equals; None where every one costs more than it saves.
+
+        k tokens more make each prompt k longer, and a request hits another block where its shared prefix lacks at most k of one.
+        """
+        best: Padding | None = None
+        gained = 0
+        for remainder in sorted(
+            (each for each in self.remainders if each), reverse=True
+        ):  # less would gain no request more
+            tokens = self.block_size - remainder
+            gained += self.remainders[remainder]
+            saved = self.block_size * gained - tokens * self.requests
+            if saved > (best.saved if best is not None else 0):
+                best = Padding(tokens, gained, self.requests, saved)
+        return best
+
+    def histogram(self, most: int = 16) -> list[tuple[int, int, int]]:
+        """(first, last, requests) for at most `most` ranges of remainders that cover 0 to block size - 1."""
+        width = -(-self.block_size // most)
+        bins = [0] * -(-self.block_size // width)
+        for remainder, count in self.remainders.items():
+            bins[remainder // width] += count
+        return [(at * width, min((at + 1) * width, self.block_size) - 1, count) for at, count in enumerate(bins)]
+
+
+class BoundaryBook:
+    """Collects, for each group, what blocks of each size would hit; holds counts only."""
+
+    def __init__(self, block_size: int, *, whole_prompt_may_hit: bool = False) -> None:
+        """`block_size` is the one in use; `whole_prompt_may_hit` is the rule of trace studies: no token has to be computed."""
+        self.block_size = block_size
+        self.whole_prompt_may_hit = whole_prompt_may_hit
+        self._groups: dict[str, GroupBoundary] = {}
+
+    def add(self, group: str, prompt_tokens: int, shared: int, *, unit: int = 1) -> None:
+        """Enter a request that shares its first `shared` tokens with earlier ones, known to `unit` tokens.
+
+        Of a trace of block hashes only multiples of its own block size can be told.
+        """
+        entry = self._groups.get(group)
+        if entry is None:
+            sizes = sorted({self.block_size, *SIZES})
+            entry = self._groups[group] = GroupBoundary(group, self.block_size)
+            entry.sizes = {size: SizeTotals() for size in sizes if size % unit == 0}
+        usable = shared if self.whole_prompt_may_hit else min(shared, max(prompt_tokens - 1, 0))
+        entry.requests += 1
+        entry.prompt_tokens += prompt_tokens
+        entry.nothing += usable < MIN_SHARED
+        entry.remainders[usable % self.block_size] += 1
+        for size, totals in entry.sizes.items():
+            hit = usable // size * size
+            totals.hit_tokens += hit
+            totals.hit_requests += hit > 0
+            totals.short_requests += MIN_SHARED <= usable < size
+
+    def __iter__(self) -> Iterator[GroupBoundary]:
+        """The groups in the order of their first request."""
+        return iter(self._groups.values())
+
+    def get(self, group: str) -> GroupBoundary | None:
+        """A group, where it had requests."""
+        return self._groups.get(group)

@@ -1,0 +1,159 @@
+"""What hosted models count as a cached prompt: data, each figure with the day it was read and where it stands.
+
+The rules change; a line says what held on its day. Prices are not here: they decide what a hit is worth, not what is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from kvtool.errors import KvtoolError
+
+Keeps = Literal["prefix", "breakpoints", "requests"]
+"""What is stored of a request: every prefix of it, prefixes that end at a breakpoint, or those where prompt and answer end."""
+
+_MINUTE = 60.0
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """The prompt cache of one provider, for one family of models.
+
+    A hit has at least `minimum` tokens and ends on a multiple of `step`. What is not used for `ttl` seconds is gone (None: nobody
+    says when); `tiers` are longer times that can be had. `lookback` is how many content blocks before a breakpoint an earlier one
+    is found, `most` how many breakpoints a request may have, `implicit` whether it has one at its last message anyway.
+    """
+
+    name: str
+    models: str
+    keeps: Keeps
+    minimum: int
+    step: int
+    ttl: float | None
+    as_of: str
+    source: str
+    tiers: tuple[float, ...] = ()
+    lookback: int = 0
+    most: int = 0
+    implicit: bool = False
+    note: str = ""
+
+
+_OPENAI = "developers.openai.com/api/docs/guides/prompt-caching"
+_OPENAI_STEP = "github.com/openai/openai-cookbook: examples/Prompt_Caching_201.ipynb"
+_CLAUDE = "platform.claude.com/docs/en/build-with-claude/prompt-caching"
+_CLAUDE_MINIMUM = "minimum by model: docs.litellm.ai/docs/completion/prompt_caching"
+_CLAUDE_OLDER = "minimum by model: docs.truefoundry.com/gateway/chat-completions-prompt-caching"
+_GEMINI = "ai.google.dev/gemini-api/docs/caching"
+_DEEPSEEK = "api-docs.deepseek.com/guides/kv_cache"
+_AZURE = "learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching"
+
+
+def _claude(name: str, models: str, minimum: int, as_of: str, source: str) -> Provider:
+    return Provider(
+        name,
+        models,
+        keeps="breakpoints",
+        minimum=minimum,
+        step=1,
+        ttl=5 * _MINUTE,
+        tiers=(_HOUR,),
+        lookback=20,
+        most=4,
+        as_of=as_of,
+        source=source,
+        note="a request without `cache_control` is taken to ask for automatic caching: one breakpoint at its last block",
+    )
+
+
+PROVIDERS: tuple[Provider, ...] = (
+    Provider(
+        "openai",
+        "gpt-4o to gpt-5.5",
+        keeps="prefix",
+        minimum=1024,
+        step=128,
+        ttl=5 * _MINUTE,
+        tiers=(24 * _HOUR,),
+        as_of="2026-03-05",
+        source=f"{_OPENAI}; steps of 128: {_OPENAI_STEP}",
+        note="5 to 10 minutes without use; the shorter is taken",
+    ),
+    Provider(
+        "openai-5.6",
+        "gpt-5.6 and later",
+        keeps="breakpoints",
+        minimum=1024,
+        step=1,
+        ttl=30 * _MINUTE,
+        lookback=80,
+        most=4,
+        implicit=True,
+        as_of="2026-10",
+        source=f"{_OPENAI}; limits: docs.rs/async-openai/0.42.0, PromptCacheOptionsParam",
+        note="30 minutes at least; an entry may live longer",
+    ),
+    Provider(
+        "azure",
+        "gpt-4o to gpt-5.5",
+        keeps="prefix",
+        minimum=1024,
+        step=128,
+        ttl=5 * _MINUTE,
+        as_of="2026",
+        source=_AZURE,
+        note="5 to 10 minutes without use; the shorter is taken",
+    ),
+    _claude("anthropic", "Claude Sonnet 4 to 5, Opus 4, 4.1, 4.8", 1024, "2026-10-07", f"{_CLAUDE}; {_CLAUDE_MINIMUM}"),
+    _claude("anthropic-512", "Claude Opus 5, Fable 5, Mythos 5", 512, "2026-10-07", f"{_CLAUDE}; {_CLAUDE_MINIMUM}"),
+    _claude("anthropic-2048", "Claude Haiku 3, 3.5", 2048, "2026", f"{_CLAUDE}; {_CLAUDE_OLDER}"),
+    _claude("anthropic-4096", "Claude Haiku 4.5, Opus 4.5, 4.6", 4096, "2026-10-07", f"{_CLAUDE}; {_CLAUDE_MINIMUM}"),
+    Provider(
+        "gemini",
+        "Gemini 3.1 Pro to 3.8 Flash",
+        keeps="prefix",
+        minimum=4096,
+        step=1,
+        ttl=None,
+        as_of="2026-10-13",
+        source=_GEMINI,
+        note="implicit caching, which promises nothing: how long a prefix is kept is not said",
+    ),
+    Provider(
+        "gemini-2.5",
+        "Gemini 2.5 Flash and Pro",
+        keeps="prefix",
+        minimum=2048,
+        step=1,
+        ttl=None,
+        as_of="2026-10-13",
+        source=_GEMINI,
+        note="implicit caching, which promises nothing: how long a prefix is kept is not said",
+    ),
+    Provider(
+        "deepseek",
+        "DeepSeek API",
+        keeps="requests",
+        minimum=1,
+        step=1,
+        ttl=None,
+        as_of="2026",
+        source=_DEEPSEEK,
+        note="units at fixed intervals of long texts, whose length is not said, are left out",
+    ),
+)
+
+
+def find_provider(name: str) -> Provider:
+    """The rules of this name; KvtoolError for one that is not known."""
+    wanted = name.strip().lower()
+    for provider in PROVIDERS:
+        if provider.name == wanted:
+            return provider
+    names = [provider.name for provider in PROVIDERS]
+    close = get_close_matches(wanted, names, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(names)}"
+    raise KvtoolError(f"the cache rules of provider `{name}` are not known", hint=hint)
