@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kvtool.block_lru import BlockLru
+from kvtool.advice.looks import Looks
+from kvtool.advice.samples import SampleBook
+from kvtool.boundary import BoundaryBook
 from kvtool.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.sensitive import SensitiveBook
 from kvtool.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import VirtualClock
@@ -27,7 +30,12 @@ from kvtool.events_out import EventWriter
 from kvtool.interrupts import Shield, uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger.ledger import Entry, Ledger
+from kvtool.ledger.sums import By
 from kvtool.progress import Progress
+from kvtool.rules.arrival_order import in_order_of_arrival
+from kvtool.rules.block_lru import BlockLru
+from kvtool.rules.cache_rules import CacheRules
+from kvtool.rules.rule_cache import RuleRun
 from kvtool.workload.turn import Conversation, Source, Turn
 
 Rules = Literal["vllm", "block-lru"]
@@ -52,6 +60,10 @@ class Plan:
     decode_attention: DecodeMode = "auto"
     decode_batch: int = 64
     """How many conversations would decode together, where the run has one request at a time."""
+    one_first: bool = False
+    """Whether one request of each group and tenant is answered before the others are sent, where they would run together."""
+    cache: CacheRules | None = None
+    """Replicas, a time to live or a provider's rules: whole requests are then accounted for, one at a time, and no engine runs."""
 
     @property
     def bytes_per_block(self) -> int:
@@ -60,7 +72,7 @@ class Plan:
 
     @property
     def one_at_a_time(self) -> bool:
-        return self.concurrency is None and not self.use_arrivals
+        return self.cache is not None or (self.concurrency is None and not self.use_arrivals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,8 @@ class PassResult:
 
     ledger: Ledger
     causes: CauseBook
+    boundaries: BoundaryBook
+    sensitive: SensitiveBook = field(default_factory=SensitiveBook)
     ttft_on: array[float] = field(default_factory=lambda: array("d"))
     ttft_off: array[float] = field(default_factory=lambda: array("d"))
     rows: list[RequestRow] = field(default_factory=list)
@@ -95,6 +109,8 @@ class PassResult:
     partial: bool = False
     hits: Hits = field(default_factory=dict)
     decode: DecodeTraffic | None = None
+    samples: SampleBook = field(default_factory=SampleBook)
+    """Turns of each group, where causes were looked for."""
 
 
 class Accountant:
@@ -113,11 +129,14 @@ class Accountant:
         rewrite: Rewrite | None = None,
         events: EventWriter | None = None,
         look_at_decode: bool = False,
+        by: By | None = None,
+        one_in: Mapping[str, int] | None = None,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
         `rewrite` changes every turn before it is used; `events` gets what happens to the cache. `look_at_decode` finds out what
-        decode steps read.
+        decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
+        of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
         """
         self.events = events
         self.rewrite = rewrite
@@ -127,14 +146,19 @@ class Accountant:
         self.per_request = per_request
         self.unlimited_hits = unlimited_hits
         self.keep_hits = keep_hits
+        self.explain = explain
+        self._looks = Looks(one_in or {})
         ledger = Ledger(
             plan.engine.block_size,
             newline=lambda: maker.renderer.tokenizer.newline_mask,
             caching=plan.engine.enable_prefix_caching,
             whole_prompt_may_hit=plan.rules == "block-lru",
             find_gaps=explain,
+            by=by,
         )
-        self.result = PassResult(ledger, CauseBook())
+        boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
+        causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
+        self.result = PassResult(ledger, causes, boundaries)
         self._entries: dict[int, Entry] = {}
         self._shield = Shield()
         dry = DryRunner()
@@ -144,6 +168,10 @@ class Accountant:
         self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
+        self._by_rules: RuleRun | None = None
+        if plan.cache is not None:
+            trace_rules = plan.rules == "block-lru"
+            self._by_rules = RuleRun(plan.cache, plan.engine, seed=plan.seed, whole_prompt_may_hit=trace_rules)
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
@@ -158,12 +186,16 @@ class Accountant:
         self._drain()
         result = self.result
         result.ledger.close()
+        for group, weight in self._looks.weights():
+            result.causes.scale(group, weight)
         stats = self.engine.scheduler.stats
         result.queries, result.hit_queries = stats.queries, stats.hits
         cache = self.engine.cache
         result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
         result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
         result.peak_used_blocks = cache.peak_used
+        if self._by_rules is not None:
+            result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
         result.preemptions = self.engine.scheduler.num_preemptions
         with uninterrupted():
             result.decode = self._decode_traffic()
@@ -176,7 +208,18 @@ class Accountant:
 
     def _take_all(self, conversations: Iterator[Conversation]) -> None:
         plan = self.plan
-        if plan.rules == "block-lru":
+        if self._by_rules is not None and plan.use_arrivals:
+            in_order_of_arrival(
+                first_turns(side_by_side(conversations), plan.limit),
+                self._begin,
+                self._execute_by_rules,
+                self._end,
+                seconds=self._seconds,
+                required=self._by_rules.rules.ttl is not None,
+            )
+        elif self._by_rules is not None:
+            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_by_rules, self._end)
+        elif plan.rules == "block-lru":
             one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end)
         elif plan.one_at_a_time:
             one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute, self._end)
@@ -187,6 +230,7 @@ class Accountant:
                 self._end_timed,
                 concurrency=plan.concurrency,
                 use_arrivals=plan.use_arrivals,
+                one_first=plan.one_first,
             )
             arrivals.run(self.engine)
 
@@ -209,19 +253,24 @@ class Accountant:
             except EngineError as error:
                 self._refuse(error.message)
                 return None
+        if self.explain:
+            self.result.samples.add(turn)
         with self._shield:
-            entry = self.result.ledger.submit(
-                turn.group,
+            ledger = self.result.ledger
+            entry = ledger.submit(
+                turn,
                 job.ids,
                 job.ids[:0] if self.plan.rules == "block-lru" else job.computed_output(),  # that one keeps prompts only
-                salt=turn.salt,
+                prompt=job.prompt,
                 unit=job.unit,
                 num_tokens=job.request.num_prompt_tokens,
-                turn=turn.index,
-                has_text=job.prompt is not None and job.prompt.text is not None,
+                compare=self._looks.take(turn.group, job.request.num_prompt_tokens),
             )
-            if entry.gap is not None and job.prompt is not None:
-                self.result.causes.add(turn.group, job.prompt, entry.gap)
+            if entry.alignment is not None and job.prompt is not None:
+                ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
+            if self.explain and self.rewrite is None:
+                self.result.sensitive.add(job, entry.own)
+            self.result.boundaries.add(turn.group, entry.num_tokens, entry.own, unit=job.unit)
             self._entries[id(job)] = entry
         return job
 
@@ -265,6 +314,18 @@ class Accountant:
             request.num_cached_tokens = hits * self.plan.engine.block_size
         request.outputs = list(request.output_ids or [])
 
+    def _execute_by_rules(self, job: Job) -> None:
+        assert self._by_rules is not None
+        self._by_rules.execute(job, self._entries[id(job)].reachable)
+
+    def _seconds(self, job: Job) -> float:
+        """What a request that ran alone takes, by the latency model: the next turn of its conversation comes no sooner."""
+        request, latency = job.request, self.plan.latency
+        count = request.num_prompt_tokens
+        cached = min(request.num_cached_tokens, count - 1)
+        prefill = latency.prefill_seconds(count, cached, self.plan.engine.max_num_batched_tokens)
+        return prefill + max(request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
+
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)
         if self._windows is not None:
@@ -273,8 +334,11 @@ class Accountant:
         unlimited = others.pop(0) if others else None
         if self.plan.engine.num_blocks is None:
             unlimited = hit
+        kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
+        if self._by_rules is not None:
+            kinder = self._by_rules.kinder(job)
         with self._shield:
-            self.result.ledger.settle(self._entries.pop(id(job)), hit, unlimited_hit=unlimited)
+            self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
             self.result.generation_tokens += len(job.request.outputs)
             if self.keep_hits:
                 self.result.hits.setdefault(key, []).append(hit)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,36 @@ class ChatTemplate:
     """A compiled chat template and the special tokens it may name."""
 
     def __init__(
-        self, name: str, source: str, tokens: Mapping[str, str], *, clock: Callable[[], datetime] | None = None
+        self,
+        name: str,
+        source: str,
+        tokens: Mapping[str, str],
+        *,
+        clock: Callable[[], datetime] | None = None,
+        extra: Mapping[str, object] | None = None,
     ) -> None:
+        """`clock` answers the template's `strftime_now`; without one that is the moment of each rendering. `extra` are variables
+        that go before those of a request."""
         self.name = name
         self.source = source
         self._tokens = dict(tokens)
+        self._extra = dict(extra or {})
+        self._moment = _EPOCH
+        self._has_clock = clock is not None
         self._takes_parts = _LOOPS_OVER_PARTS.search(source) is not None
         origin = Origin(name, part="chat template")
-        self._template: TracedTemplate = compile_template(source, chat=True, origin=origin, clock=clock or _fixed)
+        self._template: TracedTemplate = compile_template(source, chat=True, origin=origin, clock=clock or self._now)
+
+    @property
+    def tells_time(self) -> bool:
+        """Whether the template may ask what time it is, and has no clock of its own that answers."""
+        return not self._has_clock and "strftime_now" in self.source
+
+    def changed(
+        self, *, clock: Callable[[], datetime] | None = None, extra: Mapping[str, object] | None = None
+    ) -> ChatTemplate:
+        """The same template with a clock of its own, or with variables that go before those of a request."""
+        return ChatTemplate(self.name, self.source, self._tokens, clock=clock, extra={**self._extra, **(extra or {})})
 
     @classmethod
     def load(
@@ -41,16 +63,21 @@ class ChatTemplate:
     ) -> ChatTemplate:
         """The template of a file, else the tokenizer's own, else one of ours: for Tekken's control tokens, or ChatML.
 
-        `clock` answers the template's `strftime_now`; without one it is always the same day, so that profiles repeat.
+        `clock` answers the template's `strftime_now`; without one it begins at the same day in every run, so that profiles repeat.
         """
         tokens = tokenizer.special_tokens
         if path is not None:
             return cls(path, _read(path), tokens, clock=clock)
         if tokenizer.chat_template is not None:
             return cls(f"{tokenizer.name} chat template", tokenizer.chat_template, tokens, clock=clock)
+        return cls.own(tokenizer, clock=clock)
+
+    @classmethod
+    def own(cls, tokenizer: Tokenizer, *, clock: Callable[[], datetime] | None = None) -> ChatTemplate:
+        """kvtool's template for this vocabulary: tools stand right behind the system prompt."""
         kind = "tekken" if all(map(tokenizer.is_token, _TEKKEN_TOKENS)) else "chatml"
         source = (files("kvtool") / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
-        return cls(f"kvtool/templates/{kind}.jinja", source, tokens, clock=clock)
+        return cls(f"kvtool/templates/{kind}.jinja", source, tokenizer.special_tokens, clock=clock)
 
     def render(
         self,
@@ -59,20 +86,29 @@ class ChatTemplate:
         *,
         add_generation_prompt: bool = True,
         extra: Mapping[str, object] | None = None,
+        seconds: float = 0.0,
     ) -> Traced:
-        """The prompt text; what stood in a message keeps its origin. Raises KvtoolError where the template refuses a message."""
+        """The prompt text; what stood in a message keeps its origin. Raises KvtoolError where the template refuses a message.
+
+        `seconds` after the beginning of 2025 is when the request is rendered, for templates that ask.
+        """
+        self._moment = _moment(seconds)
         variables: dict[str, object] = {
             "tools": list(tools) if tools else None,
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
             **self._tokens,
             **(extra or {}),
+            **self._extra,
         }
         prepared = [self._prepared(message) for message in messages]
         try:
             return self._template.render({**variables, "messages": prepared})
         except KvtoolError as error:
             raise self._refused(error, variables, prepared) from error
+
+    def _now(self) -> datetime:
+        return self._moment
 
     def _prepared(self, message: Message) -> dict[str, object]:
         """A message as templates expect it: content as one text, or as text parts where the template reads parts."""
@@ -111,8 +147,11 @@ class ChatTemplate:
         return error
 
 
-def _fixed() -> datetime:
-    return _EPOCH
+def _moment(seconds: float) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:  # a log may say anything
+        return _EPOCH
 
 
 def _read(path: str) -> str:

@@ -9,17 +9,41 @@ from typing import Annotated, Any, Literal
 import typer
 
 from kvtool import __version__
+from kvtool.cli_lint import explain, lint
+from kvtool.cli_optimize import optimize
+from kvtool.cli_options import (
+    BadLine,
+    BlockSize,
+    Boundaries,
+    Capacity,
+    ChatTemplateFile,
+    Color,
+    DecodeAttention,
+    Groups,
+    HashName,
+    Json,
+    KvCacheDtype,
+    LogFormat,
+    Offline,
+    ProviderName,
+    Quiet,
+    Replicas,
+    Requests,
+    RoutingOption,
+    RulesName,
+    Seed,
+    ShowText,
+    SumsBy,
+    TensorParallel,
+    TokenizerName,
+    Ttl,
+    Width,
+)
 from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.streams import is_terminal_stdin
 
 _EXIT_BUG = 3
 _DEBUG = "--debug"
-
-ColorMode = Literal["auto", "always", "never"]
-RulesName = Literal["vllm", "block-lru"]
-BadLineMode = Literal["error", "skip"]
-ShowText = Literal["none", "snippet"]
-DecodeAttention = Literal["flat", "prefix-aware", "auto"]
-HashName = Literal["native", "sha256_cbor", "xxhash_cbor"]
 
 app = typer.Typer(
     name="kvtool",
@@ -31,27 +55,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-Color = Annotated[ColorMode, typer.Option("--color", help="Colour: on a terminal only, always, or never.")]
-Width = Annotated[
-    int | None, typer.Option("--width", min=20, help="Columns of the report; else those of the terminal.")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of the report.")]
-TokenizerName = Annotated[
-    str | None,
-    typer.Option("-t", "--tokenizer", metavar="NAME", help="tokenizer.json, folder or HF id; default: built in."),
-]
-BlockSize = Annotated[
-    int | None, typer.Option("-b", "--block-size", metavar="N", help="Tokens per KV block. [default: 16]")
-]
-KvCacheDtype = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2, int8. [default: auto]"),
-]
-TensorParallel = Annotated[
-    int | None, typer.Option("--tensor-parallel", metavar="N", help="Accelerators that share the model. [default: 1]")
-]
-Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
 
 def _version(wanted: bool) -> None:
@@ -93,19 +96,9 @@ def profile(
         ),
     ] = None,
     tokenizer: TokenizerName = None,
-    chat_template: Annotated[
-        str | None,
-        typer.Option("--chat-template", metavar="FILE", help="Jinja chat template; default: the tokenizer's."),
-    ] = None,
+    chat_template: ChatTemplateFile = None,
     block_size: BlockSize = None,
-    capacity: Annotated[
-        str | None,
-        typer.Option(
-            "--capacity",
-            metavar="SIZE",
-            help="KV cache: 20000 (blocks), '320k tokens' or 20GiB in all. [default: unlimited]",
-        ),
-    ] = None,
+    capacity: Capacity = None,
     gpu_memory: Annotated[
         str | None,
         typer.Option(
@@ -138,22 +131,17 @@ def profile(
     use_timestamps: Annotated[
         bool, typer.Option("--use-timestamps", help="Requests arrive at the times of the log.")
     ] = False,
+    replicas: Replicas = None,
+    routing: RoutingOption = None,
+    ttl: Ttl = None,
+    provider: ProviderName = None,
     rules: Annotated[RulesName, typer.Option(help="The engine's rules, or the LRU of trace studies.")] = "vllm",
     trace_block_size: Annotated[int, typer.Option(metavar="N", help="Tokens per hash id of a trace.")] = 512,
-    on_bad_line: Annotated[BadLineMode, typer.Option(help="Stop at a bad line of a log, or skip and count.")] = "error",
-    log_format: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help="Format of logs; default: found out per record.")
-    ] = None,
-    requests: Annotated[
-        int | None, typer.Option("-n", "--requests", metavar="N", help="Only the first N requests.")
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option("-g", "--group", metavar="NAME", help="Only this group of the workload; repeatable."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("-s", "--seed", metavar="N", help="Seed of everything random. [default: 0]")
-    ] = None,
+    on_bad_line: BadLine = "error",
+    log_format: LogFormat = None,
+    requests: Requests = None,
+    group: Groups = None,
+    seed: Seed = None,
     measure_budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="For real runs of the embedded model or a --model FOLDER; 0: none.")
     ] = 20.0,
@@ -189,16 +177,19 @@ def profile(
         str | None, typer.Option(metavar="FILE", help="Write Prometheus metrics, with vLLM's names.")
     ] = None,
     advice: Annotated[
-        bool, typer.Option("--advice/--no-advice", help="Try a fix of each group's costliest cause by running again.")
+        bool,
+        typer.Option("--advice/--no-advice", help="Try fixes of the costliest causes of each group by running again."),
     ] = True,
     min_hit_rate: Annotated[
         float | None, typer.Option(metavar="RATIO", help="Exit 1 where the hit rate is lower.")
     ] = None,
+    by: SumsBy = None,
+    boundaries: Boundaries = False,
     per_request: Annotated[bool, typer.Option("--per-request", help="Every request in the JSON.")] = False,
     show_text: Annotated[ShowText, typer.Option(help="Whether the report may quote prompts.")] = "snippet",
     json: Json = False,
     offline: Offline = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
     color: Color = "auto",
     width: Width = None,
 ) -> int:
@@ -206,7 +197,7 @@ def profile(
 
     The cache is unlimited and requests run one at a time unless the workload or a flag says otherwise.
     """
-    if _is_terminal_stdin(inputs):
+    if is_terminal_stdin(inputs):
         print("kvtool profile -: reading standard input needs a pipe; see kvtool profile --help", file=sys.stderr)
         return 2
     from kvtool.commands.profile import run_profile
@@ -242,6 +233,12 @@ def profile(
             metrics=metrics,
             concurrency=concurrency,
             use_timestamps=use_timestamps,
+            replicas=replicas,
+            routing=routing,
+            ttl=ttl,
+            provider=provider,
+            by=by,
+            boundaries=boundaries,
             rules=rules,
             trace_block_size=trace_block_size,
             on_bad_line=on_bad_line,
@@ -302,11 +299,18 @@ def size(
     )
 
 
-@app.command("diff-prompts", short_help="Where two prompts part, and what it costs.")
+@app.command("diff-prompts", short_help="Where two or more prompts part, and what it costs.")
 def diff_prompts(
-    a: Annotated[str, typer.Argument(metavar="A", help="A prompt file, or - for standard input.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The prompt that comes after it.")],
+    prompts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PROMPT",
+            help="Prompt files, chat bodies (.json), records (log.jsonl:12), or - for stdin (once).",
+        ),
+    ],
     tokenizer: TokenizerName = None,
+    chat_template: ChatTemplateFile = None,
+    log_format: LogFormat = None,
     block_size: BlockSize = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Show the token ids around the difference.")] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 where the prompts differ.")] = False,
@@ -315,8 +319,11 @@ def diff_prompts(
     color: Color = "auto",
     width: Width = None,
 ) -> int:
-    """Where two prompts part, which blocks that loses, and what moving the difference would give."""
-    if _is_terminal_stdin([a, b]):
+    """Where prompts part, what differs there, which blocks that loses, and what changing it would give.
+
+    Two prompts are compared line by line; of more, the blocks that each pair shares and the tree of their common beginnings.
+    """
+    if is_terminal_stdin(prompts):
         print(
             "kvtool diff-prompts: reading standard input needs a pipe; see kvtool diff-prompts --help", file=sys.stderr
         )
@@ -324,9 +331,10 @@ def diff_prompts(
     from kvtool.commands.diff import run_diff
 
     return run_diff(
-        a,
-        b,
+        *prompts,
         tokenizer=tokenizer,
+        chat_template=chat_template,
+        log_format=log_format,
         block_size=16 if block_size is None else block_size,
         json=json,
         tokens=tokens,
@@ -362,7 +370,7 @@ def bench(
         typer.Option("-o", "--output", metavar="FILE", help="Calibration, for kvtool profile --calibration."),
     ] = None,
     json: Json = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
     color: Color = "auto",
     width: Width = None,
 ) -> int:
@@ -386,8 +394,9 @@ def bench(
     )
 
 
-def _is_terminal_stdin(inputs: Sequence[str]) -> bool:
-    return "-" in inputs and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+app.command(short_help="Findings only: what costs hits, and where.")(lint)
+app.command(short_help="What a code means; --list.")(explain)
+app.command(short_help="Rewrite prompts, prove it, write where told.")(optimize)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -118,7 +118,13 @@ class Arrivals:
         *,
         concurrency: int | None,
         use_arrivals: bool,
+        one_first: bool = False,
     ) -> None:
+        """`one_first`: of each group and tenant one request is answered before the others are sent."""
+        self._one_first = one_first
+        self._warm: dict[tuple[str, str | None], bool] = {}
+        """By group and salt, whether its first request is answered; not there: none was sent."""
+        self._held: dict[tuple[str, str | None], list[tuple[Conversation, Turn]]] = {}
         self._conversations = conversations
         self._begin = begin
         self._end = end
@@ -166,10 +172,15 @@ class Arrivals:
         self._taken += 1
 
     def _submit(self, engine: Engine, conversation: Conversation, turn: Turn, due: float) -> None:
+        key = (turn.group, turn.salt)
+        if self._one_first and self._warm.get(key) is False:
+            self._held.setdefault(key, []).append((conversation, turn))
+            return
         job = self._begin(turn)
         if job is None:
             self._go_on(conversation, NO_ANSWER, 0.0)
             return
+        self._warm.setdefault(key, False)
         # It came while a step was running; where clients wait for their turn to send, it is sent now.
         job.request.arrival = due if self._use_arrivals and self._concurrency is None else engine.clock.now()
         engine.add(job.request)
@@ -178,7 +189,13 @@ class Arrivals:
     def _finish(self, engine: Engine, request: Request, start: float) -> None:
         conversation, job = self._active.pop(request.order)
         self._end(job)
-        self._go_on(conversation, job.output(), engine.clock.now() - start)
+        now = engine.clock.now() - start
+        key = (job.turn.group, job.turn.salt)
+        self._warm[key] = True
+        for waiting, turn in self._held.pop(key, ()):
+            heapq.heappush(self._due, (now, False, self._taken, waiting, turn))
+            self._taken += 1
+        self._go_on(conversation, job.output(), now)
 
     def _go_on(self, conversation: Conversation, answer: Output, now: float) -> None:
         turn = conversation.next_turn(answer)

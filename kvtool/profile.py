@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtool.accounting import RequestRow
+from kvtool.boundary import GroupBoundary
 from kvtool.decode_traffic import DecodeTraffic
 from kvtool.diagnose.findings import Finding
+from kvtool.ledger.sums import By, SumRow
 from kvtool.ledger.totals import GroupTotals, Totals
+from kvtool.unlock import GroupCauses
 
 if TYPE_CHECKING:
     from kvtool.measure import Measured
@@ -86,6 +89,15 @@ class Profile:
     notes: list[str] = field(default_factory=list)
     decode: DecodeTraffic | None = None
     """None where no two requests of the workload could decode together."""
+    boundaries: list[GroupBoundary] = field(default_factory=list)
+    causes: list[GroupCauses] = field(default_factory=list)
+    absent: tuple[str, ...] = ()
+    """Fates that this input cannot tell, as it has no tokens or no text."""
+    by: By | None = None
+    """What `sums` are by, where they were asked for."""
+    sums: list[SumRow] = field(default_factory=list)
+    editable: bool = False
+    """Whether a fix that is kept can be written into the user's own files."""
 
     @property
     def total(self) -> Totals:
@@ -133,3 +145,4 @@ class Demands:
     group_gates: dict[str, float] = field(default_factory=dict)
     advice: bool = True
     per_request: bool = False
+    by: By | None = None

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.accounting import Accountant, Hits, PassResult, Plan
-from kvtool.advice import Advisor, Locate
+from kvtool.advice.advisor import ALL_TIERS, Advice, Advisor
+from kvtool.advice.looks import one_in
+from kvtool.advice.run_trials import RunTrials
+from kvtool.advice.tell import Locate, Teller, one_of_each
+from kvtool.advice.trials import TrialInterruptedError
 from kvtool.decode_traffic import DecodeTraffic
-from kvtool.diagnose.findings import Finding, run_findings
+from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.chat_probe import sample_turns
+from kvtool.diagnose.chat_templates import check_chat_template
+from kvtool.diagnose.findings import Finding
+from kvtool.diagnose.run import run_findings, sensitive_findings
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
 from kvtool.events_out import EventWriter
 from kvtool.interrupts import uninterrupted
 from kvtool.jobs import JobMaker
-from kvtool.ledger.totals import Totals
+from kvtool.ledger.totals import GroupTotals, Totals
 from kvtool.measure_options import MeasureOptions
 from kvtool.metrics import Metrics
 from kvtool.profile import Demands, DtypeGain, Gate, Profile, Quantiles
 from kvtool.progress import Progress
 from kvtool.render import Renderer
+from kvtool.rewrite.edits import edits_for
+from kvtool.rewrite.fix import Fix, Tier, combined
+from kvtool.rewrite.propose import propose
+from kvtool.rewrite.run_fixes import run_fixes
+from kvtool.unlock import group_causes
 from kvtool.workload.turn import Source, Turn
+from kvtool.workload.yaml_source import YamlSource
 
 if TYPE_CHECKING:
     from kvtool.measure import Measured
+
+
+_TRIED_EDITS = 4
+"""Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
 
 
 class Profiler:
@@ -55,6 +73,8 @@ class Profiler:
         self.native_engine = native_engine
         self.events = events
         self.metrics: Metrics | None = None
+        self.advice: Advice | None = None
+        """What was tried in the last run and kept."""
         self.source = source
         self.renderer = renderer
         self.plan = plan
@@ -70,26 +90,34 @@ class Profiler:
         plan: Plan,
         *,
         explain: bool = False,
-        transform: Callable[[Turn], Turn] | None = None,
+        fixes: Sequence[Fix] = (),
         unlimited_hits: Hits | None = None,
         keep_hits: bool = False,
         events: EventWriter | None = None,
+        one_in: Mapping[str, int] | None = None,
     ) -> PassResult:
         self.progress.stage(stage)
-        maker = JobMaker(self.renderer, seed=plan.seed)
+        source, renderer = self.source, self.renderer
+        for fix in fixes:
+            plan = plan if fix.plan is None else fix.plan(plan)
+            source = source if fix.source is None else fix.source(source)
+            renderer = renderer if fix.renderer is None else fix.renderer(renderer)
+        maker = JobMaker(renderer, seed=plan.seed)
         accountant = Accountant(
             plan,
             maker,
             progress=self.progress,
             explain=explain,
-            per_request=transform is None and explain and self.demands.per_request,
+            per_request=not fixes and explain and self.demands.per_request,
             unlimited_hits=unlimited_hits,
             keep_hits=keep_hits,
-            rewrite=transform,
+            rewrite=combined(fixes) if fixes else None,
             events=events,
-            look_at_decode=transform is None and explain,
+            look_at_decode=not fixes and explain,
+            by=self.demands.by if not fixes and explain else None,
+            one_in=one_in,
         )
-        return accountant.run(self.source)
+        return accountant.run(source)
 
     def run(self) -> Profile:
         """Account, advise, measure; KvtoolError where there is nothing to profile."""
@@ -121,9 +149,10 @@ class Profiler:
             off = without.ttft_on
             result.partial = without.partial
         groups = list(result.ledger.totals())
-        findings = run_findings(groups, path=self.path, block_size=plan.engine.block_size)
+        findings = self._run_findings(result, groups)
         if self.demands.advice and not result.partial:
             advice = self._advise(result)
+            advice, findings = one_of_each(advice, findings)
             explained = {finding.group for finding in advice}
             findings = advice + [item for item in findings if item.code != "KV203" or item.group not in explained]
         gain = self._dtype_gain(result) if not result.partial else None
@@ -147,7 +176,7 @@ class Profiler:
             predicted_on=Quantiles.of(result.ttft_on),
             predicted_off=Quantiles.of(off),
             measured=measured,
-            findings=sorted(findings, key=lambda finding: -finding.tokens_lost),
+            findings=_by_cost(findings),
             gates=[],
             rows=result.rows if self.demands.per_request else None,
             refused=result.refused,
@@ -156,6 +185,12 @@ class Profiler:
             skipped_lines=skipped,
             partial=result.partial,
             decode=result.decode,
+            boundaries=list(result.boundaries),
+            causes=list(group_causes(result, groups, self.advice, locate=self.locate, path=self.path)),
+            absent=result.ledger.absent(),
+            by=self.demands.by,
+            sums=result.ledger.sums(),
+            editable=self._editable(),
         )
         profile.gates = self._gates(profile)
         self.metrics = self._metrics(result, profile)
@@ -186,14 +221,62 @@ class Profiler:
             kv_cache_usage=result.peak_used_blocks / (blocks - 1) if blocks is not None and engine_ran else None,
         )
 
-    def _advise(self, result: PassResult) -> list[Finding]:
-        def again(transform: Callable[[Turn], Turn], explain: bool) -> PassResult:
-            return self._account("trying the fix", self.plan, explain=explain, transform=transform)
+    def explained(self) -> PassResult:
+        """One pass with causes. Raises TrialInterruptedError where it was interrupted."""
+        result = self._account("accounting", self.plan, explain=True)
+        if result.partial:
+            raise TrialInterruptedError
+        return result
 
+    def advised(self, result: PassResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
+        """The fixes of these tiers that win. Raises TrialInterruptedError."""
         block_size = self.plan.engine.block_size
-        findings = Advisor(result, again, locate=self.locate, path=self.path, block_size=block_size).findings()
-        result.partial = findings is None
-        return findings or []
+        part = one_in(result.ledger.totals())
+
+        def again(fixes: Sequence[Fix], explain: bool) -> PassResult:
+            return self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=part)
+
+        def proposed(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+            return propose(cause, samples, block_size=block_size)
+
+        blocks = self.plan.engine.num_blocks
+        capacity = None if blocks is None else (blocks - 1) * block_size
+        return Advisor(result, again, proposed, result.samples, tiers=tiers, capacity=capacity).advise()
+
+    def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
+        """What the run and the chat template explain; with what a fix won, where one was to be tried."""
+        plan, path = self.plan, self.path
+        size = plan.engine.block_size
+        found = run_findings(groups, path=path, block_size=size, rules=plan.cache, boundaries=result.boundaries)
+        shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
+        if not self.demands.advice or result.partial:
+            return found + shared
+
+        def again(fixes: Sequence[Fix], explain: bool) -> PassResult:
+            return self._account("trying fixes", plan, explain=explain, fixes=fixes)
+
+        trials = RunTrials(result, again)
+        try:
+            found = trials.proven(found, run_fixes(groups, plan))
+            found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
+        except TrialInterruptedError:
+            result.partial = True
+        return found + shared
+
+    def _advise(self, result: PassResult) -> list[Finding]:
+        """The findings of fixes that were tried; an interruption marks the result."""
+        try:
+            self.advice = self.advised(result)
+        except TrialInterruptedError:
+            result.partial = True
+            return []
+        return Teller(result, self.plan, locate=self.locate, path=self.path).findings(self.advice)
+
+    def _editable(self) -> bool:
+        """Whether one of the first fixes that are kept can be written into the workload's own files."""
+        if self.advice is None or not isinstance(self.source, YamlSource):
+            return False
+        return any(not isinstance(edits_for(fix, self.source), str) for fix in self.advice.fixes[:_TRIED_EDITS])
 
     @staticmethod
     def _check_measure(how: MeasureOptions) -> None:
@@ -233,3 +316,12 @@ class Profiler:
         if self.demands.min_hit_rate is not None:
             gates.append(Gate(None, self.demands.min_hit_rate, profile.total.hit_rate))
         return gates
+
+
+def _by_cost(findings: Sequence[Finding]) -> list[Finding]:
+    """The costliest first, but those whose fixes build on each other together and in their order."""
+    chains: dict[str, int] = {}
+    for finding in findings:
+        if finding.rerun is not None:
+            chains[finding.group] = max(chains.get(finding.group, 0), finding.tokens_lost)
+    return sorted(findings, key=lambda found: -(found.tokens_lost if found.rerun is None else chains[found.group]))

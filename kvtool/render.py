@@ -10,6 +10,8 @@ from kvtool.prompt import Prompt
 from kvtool.tokenize import Tokenizer
 from kvtool.workload.turn import Turn
 
+_MOST_SESSIONS = 100_000
+
 
 class Renderer:
     """Makes the prompt that a server would see of a turn.
@@ -20,6 +22,12 @@ class Renderer:
     def __init__(self, tokenizer: Callable[[], Tokenizer], chat_template: Callable[[Tokenizer], ChatTemplate]) -> None:
         self._load_tokenizer = tokenizer
         self._load_template = chat_template
+        self._latest: dict[str, float] = {}
+        """By session, when its latest turn with a time of its own arrived."""
+
+    def with_template(self, change: Callable[[ChatTemplate], ChatTemplate]) -> Renderer:
+        """The same tokenizer with another chat template."""
+        return Renderer(lambda: self.tokenizer, lambda _: change(self.chat_template))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -38,8 +46,21 @@ class Renderer:
         if turn.token_ids is not None:
             return Prompt(turn.token_ids)
         if turn.messages is not None:
-            text = self.chat_template.render(turn.messages, turn.tools, extra=turn.extra)
+            template = self.chat_template
+            seconds = self._arrival(turn) if template.tells_time else 0.0
+            text = template.render(turn.messages, turn.tools, extra=turn.extra, seconds=seconds)
             return self.tokenizer.encode(text, add_special_tokens=False)
         if turn.text is not None:
             return self.tokenizer.encode(turn.text, add_special_tokens=True)
         raise ValueError("a turn of block hashes has no prompt to render")
+
+    def _arrival(self, turn: Turn) -> float:
+        """When a turn arrives; a later one of a session without a time of its own, as far as is known: with the one before."""
+        if turn.session is None:
+            return turn.arrival or 0.0
+        key = f"{turn.group}\0{turn.session}"
+        if turn.arrival is not None:
+            self._latest[key] = turn.arrival
+            if len(self._latest) > _MOST_SESSIONS:
+                del self._latest[next(iter(self._latest))]
+        return self._latest.get(key, 0.0)

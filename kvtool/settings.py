@@ -20,13 +20,16 @@ from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError
+from kvtool.ledger.sums import By
 from kvtool.measure_options import MODEL_DTYPES, MeasureOptions
 from kvtool.render import Renderer
 from kvtool.report.console import ColorChoice
 from kvtool.report.numbers import size
+from kvtool.rules.rule_options import asked_rules, described_rules, rule_note
 from kvtool.workload.logs import LogSource
 from kvtool.workload.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.workload.schema import EngineOptions
+from kvtool.workload.turn import Turn
 from kvtool.workload.yaml_source import YamlSource
 
 _TRACE_BLOCK = 512
@@ -42,6 +45,7 @@ _COUNTS = (
     "requests",
     "tensor_parallel",
     "decode_batch",
+    "replicas",
 )
 """Flags that are whole numbers from 1 on."""
 
@@ -78,6 +82,10 @@ class ProfileArguments:
     metrics: str | None = None
     concurrency: int | None = None
     use_timestamps: bool = False
+    replicas: int | None = None
+    routing: str | None = None
+    ttl: str | None = None
+    provider: str | None = None
     rules: Rules = "vllm"
     trace_block_size: int = _TRACE_BLOCK
     on_bad_line: Literal["error", "skip"] = "error"
@@ -89,6 +97,8 @@ class ProfileArguments:
     advice: bool = True
     min_hit_rate: float | None = None
     per_request: bool = False
+    boundaries: bool = False
+    by: By | None = None
     json: bool = False
     show_text: Literal["none", "snippet"] = "snippet"
     offline: bool = False
@@ -156,6 +166,7 @@ class Setup:
     def __init__(self, arguments: ProfileArguments, asked: EngineOptions, source: YamlSource | LogSource) -> None:
         self.arguments = arguments
         self._asked = asked
+        self.cache_rules = asked_rules(arguments, asked, lambda: _first_turn(source))
         self.model = arguments.model or asked.model
         if arguments.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
@@ -167,8 +178,10 @@ class Setup:
         self.max_num_batched_tokens = arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192
         self.max_num_seqs = arguments.max_num_seqs or asked.max_num_seqs or 256
         self.max_model_len = arguments.max_model_len or asked.max_model_len
-        self.concurrency = arguments.concurrency or asked.concurrency
+        self.concurrency = None if self.cache_rules is not None else arguments.concurrency or asked.concurrency
         self.use_arrivals = arguments.use_timestamps or (isinstance(source, YamlSource) and source.timed)
+        if self.cache_rules is not None and self.cache_rules.ttl is not None:
+            self.use_arrivals = True
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
         caching = arguments.enable_prefix_caching
         if caching is None:
@@ -199,6 +212,7 @@ class Setup:
             skip_refused=arguments.on_bad_line == "skip",
             decode_attention=arguments.decode_attention,
             decode_batch=self._decode_batch(),
+            cache=self.cache_rules,
         )
 
     def _decode_batch(self) -> int:
@@ -226,6 +240,8 @@ class Setup:
     def _block_size(self, asked: EngineOptions, source: YamlSource | LogSource) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
         given = self.arguments.block_size or asked.block_size
+        if self.cache_rules is not None and self.cache_rules.provider is not None:
+            return self.cache_rules.provider.step
         trace = _trace_block_size(source)
         if trace is None:
             return given or 16
@@ -239,6 +255,8 @@ class Setup:
     def _num_blocks(self, asked: EngineOptions, geometry: Geometry, block_size: int, kv_dtype: str) -> int | None:
         """Blocks of the pool with vLLM's null block; None is unlimited."""
         arguments = self.arguments
+        if self.cache_rules is not None and self.cache_rules.provider is not None:
+            return None  # nobody says how large it is
         try:
             capacity = parse_capacity(arguments.capacity) if arguments.capacity is not None else None
             memory = parse_bytes(arguments.gpu_memory) if arguments.gpu_memory is not None else None
@@ -276,7 +294,9 @@ class Setup:
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""
         engine = self.plan.engine
-        if self.plan.rules == "block-lru":
+        if self.cache_rules is not None:
+            how = rule_note(self.cache_rules)
+        elif self.plan.rules == "block-lru":
             how = "block-lru accounting: whole requests, one at a time, an LRU list of blocks"
         elif self.use_arrivals:
             how = "requests as they arrive" + (f", at most {self.concurrency} at once" if self.concurrency else "")
@@ -313,7 +333,7 @@ class Setup:
     def measure_options(self) -> MeasureOptions | None:
         """What to measure; None: nothing."""
         arguments = self.arguments
-        if arguments.measure_budget <= 0:
+        if arguments.measure_budget <= 0 or self.cache_rules is not None:  # one engine measures none of those
             return None
         return MeasureOptions(
             budget=arguments.measure_budget,
@@ -357,6 +377,7 @@ class Setup:
             "max_num_seqs": engine.max_num_seqs,
             "concurrency": self.concurrency,
             "use_arrivals": self.use_arrivals,
+            **described_rules(self.cache_rules),
             "seed": self.plan.seed,
             "model": self.plan.latency.geometry.name,
             "accelerator": self.plan.latency.accelerator.name,
@@ -381,9 +402,13 @@ class Setup:
 
 def _trace_block_size(source: YamlSource | LogSource) -> int | None:
     """Tokens in a block of a trace of hashes; None where the workload begins with anything else."""
-    conversation = next(source.conversations(), None)
-    turn = conversation.next_turn(None) if conversation is not None else None
+    turn = _first_turn(source)
     return turn.hashed.block_size if turn is not None and turn.hashed is not None else None
+
+
+def _first_turn(source: YamlSource | LogSource) -> Turn | None:
+    conversation = next(source.conversations(), None)
+    return conversation.next_turn(None) if conversation is not None else None
 
 
 def _blocks(capacity: Capacity, block_size: int, bytes_per_block: int) -> int:

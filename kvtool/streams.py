@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 from kvtool.errors import KvtoolError
 
@@ -31,6 +32,11 @@ def fill_closed_streams() -> bool:
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     return has_stdout
+
+
+def is_terminal_stdin(inputs: Sequence[str]) -> bool:
+    """Whether the inputs ask for standard input (`-`) while that is a terminal: a command would wait for somebody to type."""
+    return "-" in inputs and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def flush_stdout() -> None:

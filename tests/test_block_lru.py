@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.block_lru import BlockLru
+from kvtool.rules.block_lru import BlockLru
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 TRACE = SHARED / "data" / "mooncake" / "conversation_trace.jsonl"

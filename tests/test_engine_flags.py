@@ -616,13 +616,16 @@ def test_the_gain_in_sessions_is_that_of_the_edit(folder: Path, document: Docume
 
 
 def test_a_line_that_is_all_there_is(folder: Path, shown: Shown, document: Document) -> None:
-    """Moving it moves what is shared as well: it is told, as information, that this wins nothing."""
-    text = f"version: 1\nvars: {{id: {{uuid: hex}}}}\ngroups:\n  - {{name: g, requests: 8, text: 'Request {{{{ id }}}}: {LONG}'}}\n"
+    """Moving it would change nothing, so nothing was measured: it is told, as information, what a person may do."""
+    variable = "topic: {choice: [amber, birch, cedar, delta, ember, fjord, grove, haven]}"
+    text = (
+        f"version: 1\nvars: {{{variable}}}\ngroups:\n  - {{name: g, requests: 8, text: 'On {{{{ topic }}}}: {LONG}'}}\n"
+    )
     (folder / "line.yaml").write_text(text, encoding="utf-8")
     found = document("--dry-run", name="line.yaml")
     [finding] = [finding for finding in found["findings"] if finding["line"] == 4]
     assert (finding["severity"], finding["rerun"]) == ("info", None)
-    assert "wins nothing (measured by running again)" in finding["fix"]
+    assert finding["fix"] == "part the line, so that the value stands apart from the text that is shared"
     assert "With fixes" not in shown("--dry-run", name="line.yaml")
 
 

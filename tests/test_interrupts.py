@@ -86,7 +86,7 @@ def interruptible() -> Iterator[None]:
         ("accounting", ["--concurrency", "4"], 5),
         ("accounting", ["--concurrency", "4", "--capacity", "100"], 5),
         ("accounting", ["--rules", "block-lru"], 5),
-        ("trying the fix", [], 24),
+        ("trying fixes", [], 24),
         ("without the cache", ["--concurrency", "4"], 24),
     ],
 )

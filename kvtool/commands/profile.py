@@ -6,53 +6,30 @@ import sys
 from contextlib import ExitStack
 
 from kvtool.atomic_file import AtomicFile
-from kvtool.chat import ChatTemplate
-from kvtool.errors import KvtoolError
 from kvtool.events_out import EventWriter
 from kvtool.metrics import prometheus_text
+from kvtool.opening import open_workload
 from kvtool.profile import Demands, Profile
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
-from kvtool.render import Renderer
 from kvtool.report.console import make_console
-from kvtool.settings import ProfileArguments, Setup, check
+from kvtool.settings import ProfileArguments, check
 from kvtool.streams import discard_stdout
-from kvtool.tokenize import load_tokenizer
-from kvtool.workload.inputs import open_inputs
-from kvtool.workload.logs import LogOptions, locate
-from kvtool.workload.schema import EngineOptions
-from kvtool.workload.yaml_source import YamlSource
+from kvtool.workload.logs import locate
 
 
 def run_profile(arguments: ProfileArguments) -> int:
     """Profile and print; returns the exit code: 0, 1 where a gate failed, 130 where it was interrupted."""
     check(arguments)
-    options = LogOptions(
-        on_bad_line=arguments.on_bad_line,
-        trace_block_size=arguments.trace_block_size,
-        limit=arguments.requests,
-        format=arguments.log_format,
-    )
-    source = open_inputs(arguments.inputs, options, seed=arguments.seed)
-    if isinstance(source, YamlSource) and arguments.groups:
-        source = source.select(arguments.groups)
-    elif arguments.groups:
-        raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
-    asked = source.engine if isinstance(source, YamlSource) else EngineOptions()
-    setup = Setup(arguments, asked, source)
-    renderer = Renderer(
-        lambda: load_tokenizer(arguments.tokenizer or asked.tokenizer, offline=arguments.offline),
-        lambda tokenizer: ChatTemplate.load(arguments.chat_template or asked.chat_template, tokenizer),
-    )
-    if arguments.chat_template is not None:
-        _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
+    opened = open_workload(arguments)
+    source, setup = opened.source, opened.setup
     demands = Demands(
         min_hit_rate=arguments.min_hit_rate,
-        group_gates=source.gates if isinstance(source, YamlSource) else {},
+        group_gates=opened.gates,
         advice=arguments.advice,
         per_request=arguments.per_request,
+        by=arguments.by,
     )
-    name = arguments.inputs[0] if len(arguments.inputs) == 1 else f"{len(arguments.inputs)} files"
     with ExitStack() as stack:
         progress = stack.enter_context(
             Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet)
@@ -65,12 +42,12 @@ def run_profile(arguments: ProfileArguments) -> int:
             metrics = stack.enter_context(AtomicFile(arguments.metrics))
         profiler = Profiler(
             source,
-            renderer,
+            opened.renderer,
             setup.plan,
             demands,
             progress=progress,
             locate=locate,
-            path=name,
+            path=opened.name,
             count_skipped=lambda: source.skipped,
             measure=setup.measure_options(),
             native_engine=setup.native_engine(),
@@ -80,7 +57,7 @@ def run_profile(arguments: ProfileArguments) -> int:
         if metrics is not None and profiler.metrics is not None:
             metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
     device = profile.measured.device if profile.measured is not None else None
-    profile.config = setup.describe(name, renderer, device=device)
+    profile.config = setup.describe(opened.name, opened.renderer, device=device)
     profile.notes = setup.notes()
     try:
         _print(profile, arguments)
@@ -101,5 +78,32 @@ def _print(profile: Profile, arguments: ProfileArguments) -> None:
     from kvtool.report.profile import print_profile
 
     console = make_console(color=arguments.color, width=arguments.width)
-    command = arguments.command_line or ("profile", *arguments.inputs)
-    print_profile(console, profile, show_text=arguments.show_text != "none", command=command)
+    print_profile(
+        console,
+        profile,
+        show_text=arguments.show_text != "none",
+        command=arguments.command_line or ("profile", *arguments.inputs),
+        optimize=_optimize_command(profile, arguments),
+        boundaries=arguments.boundaries,
+    )
+
+
+def _optimize_command(profile: Profile, arguments: ProfileArguments) -> list[str]:
+    """The command that edits this workload, with those flags that decide what its prompts hit."""
+    sized = arguments.capacity is not None or arguments.gpu_memory is not None
+    flags = {
+        "--tokenizer": arguments.tokenizer,
+        "--chat-template": arguments.chat_template,
+        "--block-size": arguments.block_size,
+        "--capacity": profile.config["capacity_blocks"] if sized else None,
+        "--concurrency": arguments.concurrency,
+        "--on-bad-line": "skip" if arguments.on_bad_line == "skip" else None,
+        "--requests": arguments.requests,
+        "--seed": arguments.seed,
+    }
+    command = ["optimize", *arguments.inputs]
+    for flag, value in flags.items():
+        command += [flag, str(value)] if value is not None else []
+    for group in arguments.groups:
+        command += ["--group", group]
+    return [*command, "--offline"] if arguments.offline else command

@@ -12,7 +12,8 @@ from kvtool.diagnose.findings import Finding
 from kvtool.report.console import cell_width, fold, put, sanitize
 from kvtool.report.diff import shown_path
 from kvtool.report.marked_line import put_marked_line
-from kvtool.report.numbers import percent
+from kvtool.report.next_command import shorten_middle
+from kvtool.report.numbers import duration, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 _MOST = 20
 _LONGEST_LINE = 2000
+_TOLD_ALONE = 0.005
+_GLUE = "\xa0"
+"""A space at which no line is broken; it is shown as a plain one."""
 
 
 def print_findings(console: Console, findings: Sequence[Finding], *, plain: bool, show_text: bool) -> None:
@@ -37,29 +41,54 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: bool) -
     place = shown_path(finding.path, plain)
     if finding.line:
         place += f":{finding.line}:{finding.column}"
-    group = sanitize(finding.group, ascii_only=plain)
+    group = shorten_middle(sanitize(finding.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
     message = sanitize(finding.message, ascii_only=plain)
-    head = f"{place}: {finding.code} {finding.severity}: {group}: {message} ({finding.tokens_lost:,} tokens lost)"
-    for line in fold(head, console.width, indent=4):
+    tier = f" [{finding.tier}]" if finding.tier is not None else ""
+    head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_cost(finding)})"
+    for line in _folded(head, console.width):
         put(console, line, _STYLES[finding.severity] if line.startswith(place) else None)
-    if show_text and finding.line:
-        _excerpt(console, finding, plain)
+    if show_text and finding.line and (finding.in_source or finding.excerpt):
+        put_excerpt(console, finding, plain=plain)
     text = f"  help: {finding.fix}"
     if finding.rerun is not None:
         rerun = finding.rerun
         text += (
-            f"; {group} {percent(rerun.group_before)} -> {percent(rerun.group_after)}, "
-            f"all {percent(rerun.total_before)} -> {percent(rerun.total_after)} (measured by running again)"
+            f"; {group} {_change(rerun.group_before, rerun.group_after)}, "
+            f"all {_change(rerun.total_before, rerun.total_after)} (measured by running again)"
         )
-    for line in fold(text, console.width, indent=4):
+        if rerun.alone is not None and abs(rerun.alone - rerun.group_after) >= _TOLD_ALONE:
+            text += f"; this fix alone: {percent(rerun.alone)}"
+    for line in _folded(text, console.width):
         put(console, line)
+    for warning in finding.warnings:
+        for line in _folded(f"  look: {sanitize(warning, ascii_only=plain)}", console.width):
+            put(console, line, "yellow")
 
 
-def _excerpt(console: Console, finding: Finding, plain: bool) -> None:
+def _change(before: float, after: float) -> str:
+    return f"{percent(before)}{_GLUE}->{_GLUE}{percent(after)}"
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Lines that are broken at spaces, but not within a figure and its unit."""
+    return [line.replace(_GLUE, " ") for line in fold(text, width, indent=4)]
+
+
+def _cost(finding: Finding) -> str:
+    """Tokens and, where they are known, points of the group's hit rate and predicted seconds."""
+    parts = [f"{finding.tokens_lost:,}{_GLUE}tokens lost"]
+    if finding.points:
+        parts.append(f"{100 * finding.points:.1f}{_GLUE}pts")
+    if finding.ttft_seconds is not None and finding.ttft_seconds > 0:
+        parts.append(f"predicted TTFT +{duration(finding.ttft_seconds).replace(' ', _GLUE)}")
+    return ", ".join(parts)
+
+
+def put_excerpt(console: Console, finding: Finding, *, plain: bool) -> None:
     """The line of the file; for logs, whose lines are whole records, the line of the prompt."""
-    line = _line_of(finding.path, finding.line)
+    line = _line_of(str(Path(finding.path).absolute()), finding.line)
     start, width = finding.column - 1, finding.width
-    if line is None or not finding.in_source:
+    if line is None or not finding.in_source or start >= _LONGEST_LINE:
         line, start, width = finding.excerpt, finding.excerpt_start, finding.excerpt_stop - finding.excerpt_start
     number = str(finding.line) if finding.in_source else "..."
     label = f"   {number}"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kvtool.diagnose.findings import Finding
+from kvtool.diagnose.findings import Finding, Rerun
 from kvtool.ledger.totals import GroupTotals
 from kvtool.profile import DtypeGain, Profile, Quantiles
+from kvtool.report.boundary import boundaries_json
+from kvtool.report.ledger_sums import sums_json
+from kvtool.report.unlock import causes_json, left_out_json
+from kvtool.unlock import GroupCauses
 
 if TYPE_CHECKING:
     from kvtool.measure import Measured
@@ -22,6 +26,7 @@ def dump(profile: Profile) -> str:
 
 def document(profile: Profile) -> dict[str, Any]:
     """The report as plain data."""
+    causes = {group.group: group for group in profile.causes}
     result: dict[str, Any] = {
         "schema": SCHEMA,
         "config": profile.config,
@@ -39,6 +44,9 @@ def document(profile: Profile) -> dict[str, Any]:
             "skipped_lines": profile.skipped_lines,
         },
         "fates": profile.fates,
+        "absent_fates": list(profile.absent),
+        "sums": sums_json(profile),
+        "causes": causes_json(profile.causes),
         "kv_cache": {
             "block_size": profile.block_size,
             "bytes_per_block": profile.bytes_per_block,
@@ -47,12 +55,13 @@ def document(profile: Profile) -> dict[str, Any]:
             "reused_bytes": profile.total.hit_tokens * profile.bytes_per_block // profile.block_size,
         },
         "kv_cache_dtype": _gain(profile.dtype_gain, profile.total.hit_rate),
-        "groups": [_group(group, profile.block_size) for group in profile.groups],
+        "groups": [_group(group, profile.block_size, causes.get(group.name)) for group in profile.groups],
         "ttft": {
             "measured": _measured(profile.measured),
             "predicted": {"on": _quantiles(profile.predicted_on), "off": _quantiles(profile.predicted_off)},
         },
         "decode": _decode(profile),
+        "boundaries": boundaries_json(profile.boundaries),
         "findings": [_finding(finding) for finding in profile.findings],
         "gates": [
             {"group": gate.group, "minimum": gate.minimum, "actual": gate.actual, "passed": gate.passed}
@@ -68,7 +77,7 @@ def document(profile: Profile) -> dict[str, Any]:
     return result
 
 
-def _group(group: GroupTotals, block_size: int) -> dict[str, Any]:
+def _group(group: GroupTotals, block_size: int, causes: GroupCauses | None) -> dict[str, Any]:
     prefix = group.common_prefix()
     return {
         "name": group.name,
@@ -85,6 +94,7 @@ def _group(group: GroupTotals, block_size: int) -> dict[str, Any]:
             "left_over_tokens": prefix % block_size,
             "lost_tokens": group.fates["partial_block"] + group.fates["last_token"],
         },
+        "causes_left_out": left_out_json(causes),
         "turns": [
             {
                 "turn": index + 1,
@@ -163,6 +173,19 @@ def _quantiles(quantiles: Quantiles | None) -> dict[str, float] | None:
     return None if quantiles is None else {"p50": quantiles.p50, "p90": quantiles.p90, "p99": quantiles.p99}
 
 
+def _rerun(rerun: Rerun | None) -> dict[str, float | None] | None:
+    if rerun is None:
+        return None
+    return {
+        "group_before": rerun.group_before,
+        "group_after": rerun.group_after,
+        "total_before": rerun.total_before,
+        "total_after": rerun.total_after,
+        "group_alone": rerun.alone,
+        "group_predicted": rerun.predicted,
+    }
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
@@ -174,12 +197,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "tokens_lost": finding.tokens_lost,
         "fix": finding.fix,
-        "rerun": None
-        if finding.rerun is None
-        else {
-            "group_before": finding.rerun.group_before,
-            "group_after": finding.rerun.group_after,
-            "total_before": finding.rerun.total_before,
-            "total_after": finding.rerun.total_after,
-        },
+        "rerun": _rerun(finding.rerun),
+        "tried": _rerun(finding.tried),
+        "points": finding.points,
+        "share_tokens": finding.share,
+        "ttft_seconds": finding.ttft_seconds,
+        "confidence": finding.confidence,
+        "tier": finding.tier,
+        "warnings": list(finding.warnings),
     }

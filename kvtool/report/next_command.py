@@ -93,3 +93,11 @@ def shorten_middle(text: str, width: int, *, ascii_only: bool = False) -> str:
             break
         head += char
     return head + mark + tail
+
+
+def shorten_place(place: str, width: int, *, ascii_only: bool = False) -> str:
+    """The same for `path:line`, whose line number stays whole."""
+    path, colon, line = place.rpartition(":")
+    if not colon or not line.isdecimal():
+        return shorten_middle(place, width, ascii_only=ascii_only)
+    return shorten_middle(path, width - len(colon + line), ascii_only=ascii_only) + colon + line

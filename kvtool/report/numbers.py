@@ -45,3 +45,12 @@ def size(count: float) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 request`, `2 requests`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """A short time in the unit that leaves two digits or more: `12 ms`, `3.4 ms`, `120 us`, `1.2 s`."""
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= unit:
+            value = seconds / unit
+            return f"{value:,.0f} {name}" if value >= 10 else f"{value:.1f} {name}"
+    return f"{seconds * 1e6:.0f} us"

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.ledger.fates import FATES
+from kvtool.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.ledger.totals import GroupTotals
 from kvtool.profile import Gate, Profile
+from kvtool.report.boundary import boundary_hint, print_boundaries
 from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize, say
 from kvtool.report.findings import print_findings
+from kvtool.report.ledger_sums import print_sums
 from kvtool.report.next_command import shell_lines, shorten_middle, with_flag, without
 from kvtool.report.numbers import percent, plural, shares, size
 from kvtool.report.reuse import reuse_lines
 from kvtool.report.table import Column, table
 from kvtool.report.times import print_decode, print_ttft
+from kvtool.report.unlock import print_causes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,14 +34,33 @@ _FATE_NOTES = {
     "caching_off": "switched off",
 }
 """What decides a fate, where it is not the text."""
+_WON_BACK = {
+    "KV111": ("cosmetic", "displaced"),
+    "KV112": ("cosmetic", "displaced"),
+    "KV121": ("cosmetic",),
+    "KV122": ("seam",),
+    "KV124": ("seam",),
+    "KV113": ("blocked", "displaced"),
+    "KV114": ("blocked", "displaced"),
+    "KV132": ("blocked", "displaced"),
+    "KV133": ("blocked", "displaced"),
+}
+"""Fates that the fix of a code takes tokens from; of the other codes it is what volatile text blocks."""
 
 
 def print_profile(
-    console: Console, profile: Profile, *, show_text: bool = True, command: Sequence[str] = ("profile",)
+    console: Console,
+    profile: Profile,
+    *,
+    show_text: bool = True,
+    command: Sequence[str] = ("profile",),
+    optimize: Sequence[str] = (),
+    boundaries: bool = False,
 ) -> None:
-    """Header, rates, times, fates, alignment, groups, turns, findings and the verdict, in lines no wider than the console.
+    """Header, rates, times, fates, sums, alignment, groups, turns, findings, causes and the verdict, no wider than the console.
 
-    `command` is what stood behind `kvtool`: the next thing to do is told as a change of it.
+    `command` is what stood behind `kvtool`: the next thing to do is told as a change of it. `optimize` is the command that edits
+    this workload. `boundaries` asks for the view of block sizes.
     """
     plain = ascii_only(console)
     _header(console, profile, plain)
@@ -49,8 +71,14 @@ def print_profile(
     put(console)
     print_decode(console, profile, plain)
     _fates(console, profile, plain)
+    if profile.by is not None:
+        put(console)
+        print_sums(console, profile)
     put(console)
     _alignment(console, profile, plain)
+    hint = None if boundaries else boundary_hint(profile.boundaries)
+    if hint is not None:
+        say(console, hint, indent=4)
     put(console)
     _memory(console, profile)
     put(console)
@@ -58,11 +86,15 @@ def print_profile(
     if any(len(group.turns) > 1 for group in profile.groups):
         put(console)
         _turns(console, profile, plain)
+    if boundaries and profile.boundaries:
+        put(console)
+        print_boundaries(console, profile.boundaries)
     if profile.findings:
         put(console)
         print_findings(console, profile.findings, plain=plain, show_text=show_text)
+    print_causes(console, profile.causes)
     put(console)
-    _verdict(console, profile, plain, command)
+    _verdict(console, profile, plain, command, optimize or ("optimize", str(profile.config["input"])))
 
 
 def _header(console: Console, profile: Profile, plain: bool) -> None:
@@ -96,7 +128,8 @@ def _rates(console: Console, profile: Profile, plain: bool) -> None:
     rows = [("Reachable", percent(profile.total.reachable_rate), f"with an unlimited cache, these prompts: {more}")]
     rerun = next((finding.rerun for finding in profile.findings if finding.rerun is not None), None)
     if rerun is not None:
-        count = sum(finding.rerun is not None for finding in profile.findings)
+        # A finding that goes along with another's fix has none of its own.
+        count = sum(finding.rerun is not None and bool(finding.fix_key) for finding in profile.findings)
         fixes = "the fix" if count == 1 else f"the {count} fixes"
         rows.append(("With fixes", percent(rerun.total_after), f"measured by running again with {fixes} below"))
     rows.append(("Per request", percent(profile.total.mean_request_rate), "mean of the requests' own hit rates"))
@@ -118,8 +151,9 @@ def _fates(console: Console, profile: Profile, plain: bool) -> None:
     names = ["hit", *lost]
     tokens = [profile.fates[name] for name in names]
     notes = dict(_FATE_NOTES)
-    if any(finding.rerun is not None for finding in profile.findings):
-        notes["blocked"] = "fix below"
+    for finding in profile.findings:
+        if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
+            notes |= dict.fromkeys(_WON_BACK.get(finding.code, ("blocked",)), "fix below")
     label = max(cell_width(FATES[name]) for name in names)
     digits = max(len(f"{count:,}") for count in tokens)
     size_of_bar = 0
@@ -137,6 +171,16 @@ def _fates(console: Console, profile: Profile, plain: bool) -> None:
         if name in notes and cell_width(line) + 2 + len(notes[name]) <= console.width:
             line += f"  {notes[name]}"
         put(console, line, "green" if name == "hit" else None)
+    if profile.absent:
+        say(console, _untold(profile.absent), indent=4, style="dim")
+
+
+def _untold(absent: Sequence[str]) -> str:
+    """Which fates this input cannot tell, and why."""
+    if set(OF_TOKENS) <= set(absent):
+        return "block hashes have no text: what is blocked or moved counts as unique or first use"
+    assert set(OF_TEXT) <= set(absent)
+    return "token ids have no text: drift and differences of form count as blocked or unique"
 
 
 def _names(groups: Sequence[GroupTotals], console: Console, plain: bool) -> list[str]:
@@ -211,6 +255,7 @@ def _groups(console: Console, profile: Profile, plain: bool) -> None:
         for name, group in zip(_names(groups, console, plain), groups, strict=True)
     ]
     empty = [place for place in (9, 10) if not any(row[place] for row in rows)]
+    empty += [place for place, fate in ((6, "blocked"), (7, "evicted")) if fate not in profile.fates]
     kept = [place for place in range(len(columns)) if place not in empty]
     shown = table(
         [columns[place] for place in kept],
@@ -274,7 +319,7 @@ def _turn_ranges(profile: Profile) -> Iterator[tuple[str, int, int, int]]:
         first = stop + 1
 
 
-def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[str]) -> None:
+def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[str], optimize: Sequence[str]) -> None:
     if profile.partial:
         say(
             console,
@@ -298,33 +343,38 @@ def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[
         say(console, f"FAIL {plural(len(failed), 'gate')} ({which})", indent=0, style="bold red")
     elif profile.gates:
         say(console, f"PASS {plural(len(profile.gates), 'gate')}", indent=0, style="bold green")
-    _next(console, profile, plain, command)
+    _next(console, profile, plain, command, optimize)
 
 
-def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str]) -> None:
-    """One thing to do now, as a command that can be copied: the one that was given, and a flag."""
+def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str], optimize: Sequence[str]) -> None:
+    """One thing to do now, as a command that can be copied."""
     advice = [found for found in profile.findings if found.rerun is not None]
     edit = next((found for found in advice if found.in_source), None)
-    if advice and edit is None:
+    if profile.editable:
+        allow = sorted({found.tier for found in advice if found.tier not in (None, "P0", "P1")})
+        words = [*optimize, *(["--allow", ",".join(allow)] if allow else [])]
+        _tell_command(console, "see the edits that do it, and write them with --write", words, plain)
+    elif edit is not None:
+        todo = f"edit {sanitize(edit.path, ascii_only=plain)}:{edit.line}, then run this again"
+        _tell_command(console, todo, command, plain)
+    elif advice:
         say(console, "Next: change what writes this line, then profile the new log", indent=0, style="dim")
-        return
-    if edit is not None:
-        todo, extra = f"edit {sanitize(edit.path, ascii_only=plain)}:{edit.line}, then run this again", ""
     else:
         flag, value, why = _next_flag(profile)
         if flag == "--capacity":  # the other flags that say how large the cache is
             command = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")
-        command = with_flag(command, flag, value)
-        todo, extra = why, f"{flag} {value}" if value is not None else flag
-    lines = shell_lines(["kvtool", *command], console.width, plain)
-    if len(lines) <= _MOST_COMMAND_LINES:
-        say(console, f"Next: {todo}:", indent=0, style="dim")
-        for line in lines:
-            put(console, line)
-    elif edit is not None:
-        say(console, f"Next: {todo}", indent=0, style="dim")
-    else:
-        say(console, f"Next: the same command with {extra}: {todo}", indent=0, style="dim")
+        flagged = f"{flag} {value}" if value is not None else flag
+        instead = f"the same command with {flagged}: {why}"
+        _tell_command(console, why, with_flag(command, flag, value), plain, instead)
+
+
+def _tell_command(console: Console, todo: str, words: Sequence[str], plain: bool, instead: str | None = None) -> None:
+    """What to do and the command for it; of a command that takes too many lines, `instead`."""
+    lines = shell_lines(["kvtool", *words], console.width, plain)
+    short = len(lines) <= _MOST_COMMAND_LINES
+    say(console, f"Next: {todo}:" if short else f"Next: {instead or todo}", indent=0, style="dim")
+    for line in lines if short else []:
+        put(console, line)
 
 
 def _next_flag(profile: Profile) -> tuple[str, str | None, str]:

@@ -59,6 +59,14 @@ def table(
     return [line([column.title for column in columns]), *(line(row) for row in rows)]
 
 
+def room_for_first(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, indent: int = 2, gap: int = 2
+) -> int:
+    """The cells that the first column may take for a table of all these columns to fit; it may be negative."""
+    sizes = [max(cell_width(text) for text in (c.title, *(row[at] for row in rows))) for at, c in enumerate(columns)]
+    return width - indent - sum(sizes[1:]) - gap * (len(columns) - 1)
+
+
 def _stacked(columns: Sequence[Column], rows: Sequence[Sequence[str]], shown: Sequence[int], indent: int) -> list[str]:
     """Every row as lines `title value`, the first column as the heading of its block."""
     first, *rest = shown
