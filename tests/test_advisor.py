@@ -50,6 +50,9 @@ class World:
         self.fixes: dict[Slot, list[Fix]] = {}
         self.runs: list[frozenset[str]] = []
         self.interrupt_at: int | None = None
+        self.reachable: float | None = None
+        """Hit rate of an unlimited cache without fixes; None: the same as that of the cache."""
+        self.promised = 0
         self.samples: list[Turn] = []
         self.lengths: dict[frozenset[str], float] = {}
         """How much longer prompts are with some fixes."""
@@ -72,10 +75,16 @@ class World:
     def result(self, keys: frozenset[str], *, partial: bool = False) -> Any:
         sizes = {name: round(TOKENS * self.lengths.get(keys, 1.0) * self.sizes.get(name, 1.0)) for name in self.groups}
         totals = [
-            GroupTotals(name=name, requests=10, prompt_tokens=size, hit_tokens=round(size * self.rates(name, keys)))
+            GroupTotals(
+                name=name,
+                requests=10,
+                prompt_tokens=size,
+                hit_tokens=round(size * self.rates(name, keys)),
+                reachable_tokens=round(size * (self.reachable or self.rates(name, keys))),
+            )
             for name, size in sizes.items()
         ]
-        book = SimpleNamespace(of_group=lambda name: self._open(name, keys), predicted=lambda *_: 0)
+        book = SimpleNamespace(of_group=lambda name: self._open(name, keys), predicted=lambda *_: self.promised)
         return SimpleNamespace(ledger=SimpleNamespace(totals=lambda: totals), causes=book, partial=partial)
 
     def _open(self, group: str, keys: frozenset[str]) -> list[Cause]:
@@ -91,14 +100,14 @@ class World:
         self.runs.append(keys)
         return self.result(keys, partial=self.interrupt_at == len(self.runs))
 
-    def advise(self, tiers: frozenset[Tier] = ALL_TIERS) -> Advice:
+    def advise(self, tiers: frozenset[Tier] = ALL_TIERS, *, capacity: int | None = None) -> Advice:
         def propose(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
             return self.fixes[cause.slot]
 
         samples = SampleBook()
         for turn in self.samples:
             samples.add(turn)
-        return Advisor(self.result(frozenset()), self.again, propose, samples, tiers=tiers).advise()
+        return Advisor(self.result(frozenset()), self.again, propose, samples, tiers=tiers, capacity=capacity).advise()
 
 
 def kept(advice: Advice, group: str = "g") -> list[str]:
@@ -235,6 +244,21 @@ def test_a_fix_that_costs_another_group_hits_is_dropped() -> None:
     world.cause("first", 60_000, "a", group="one")
     advice = world.advise()
     assert (advice.steps, advice.proof) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "rate"),
+    [(None, 0.8), (30_000, 0.8), (20_000, 0.8), (19_999, 0.4)],
+    ids=["unlimited", "ample", "just", "short"],
+)
+def test_what_a_limited_cache_loses_it_goes_on_losing_unless_all_fits(capacity: int | None, rate: float) -> None:
+    """Half of what could be reached is hit. With the fix 80,000 of 100,000 tokens could be, and 20,000 are computed."""
+    world = World(lambda _, keys: 0.7 if keys else 0.1)
+    world.reachable = 0.2
+    world.promised = 60_000
+    world.cause("clock", 60_000, "a")
+    (step,) = world.advise(capacity=capacity).steps["g"]
+    assert step.predicted == pytest.approx(rate)
 
 
 def test_only_the_tiers_that_are_allowed_are_tried() -> None:

@@ -271,7 +271,7 @@ def compared(
 
 
 def test_blame_share_and_chains_by_hand(byte_tokenizer: Tokenizer) -> None:
-    """Three differences: 20 tokens stand behind the first, 30 behind the first two, 12 behind all three."""
+    """Three differences: 27 tokens stand behind the first, 33 behind the first two, 17 behind all three."""
     before = "A: 10:31\n" + "x" * 18 + "\n" + "B: 1.2.3\n" + "y" * 28 + "\n" + "C: bob@a.de\n" + "z" * 11
     after = before.replace("10:31", "10:32").replace("1.2.3", "1.2.4").replace("bob", "eve")
     gaps = [Gap(7, 8, 7, 8, 27), Gap(35, 36, 35, 36, 33), Gap(69, 72, 69, 72, 17)]
@@ -309,6 +309,17 @@ def test_what_is_predicted_comes_in_whole_blocks(byte_tokenizer: Tokenizer) -> N
     clock, version = sorted(book, key=lambda cause: cause.slot.line)
     assert book.predicted("g", [clock.slot]) == (7 + 35) // 16 * 16
     assert book.predicted("g", [clock.slot, version.slot]) == (7 + 35 + 33) // 16 * 16
+
+
+def test_the_last_token_is_never_predicted(byte_tokenizer: Tokenizer) -> None:
+    """A prompt of exactly two blocks: all of it would be known, and the block of its last token is computed all the same."""
+    before, after = "A: 10:31\n" + "x" * 23, "A: 10:32\n" + "x" * 23
+    book = CauseBook(block_size=16)
+    turn, prompt, alignment = compared(byte_tokenizer, before, after, [Gap(7, 8, 7, 8, 24)])
+    assert len(prompt) == 32
+    book.add(turn, prompt, replace(alignment, known=8))  # as if the clock had been known
+    (clock,) = book
+    assert book.predicted("g", [clock.slot]) == 16
 
 
 def test_a_request_has_sixteen_names_at_most(byte_tokenizer: Tokenizer) -> None:

@@ -355,3 +355,17 @@ def test_any_section_keeps_its_lines(pieces: list[str], chat: bool) -> None:
     once = move_targets(turn, [target])
     assert lines_of(once) == lines_of(turn)
     assert move_targets(once, [target]) is once
+
+
+@pytest.mark.parametrize(
+    ("line", "goes_along"),
+    [(" M src/shop.py", True), ("├── readme", True), ("Summary: all is well", False), ("Id: 7f3c9a", False)],
+)
+def test_only_rows_of_a_tree_or_a_status_go_with_a_path(line: str, goes_along: bool) -> None:
+    text = concat([literal("You help.\nIn "), value("/home/ana/shop"), literal(f"\n{line}\nBe brief.")])
+    target = Target(CLOCK, steady=frozenset(["You help.", "Be brief."]))
+    after = move_targets(Turn("g", text=text), [target]).text
+    moved_along = f"In /home/ana/shop\n{line}"
+    assert after == (
+        f"You help.\nBe brief.\n{moved_along}" if goes_along else f"You help.\n{line}\nBe brief.\nIn /home/ana/shop"
+    )
