@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 from injected import INJECTIONS, Case, Injection
+from session_watch import SessionWatch
 from timing import machine
 
 from kvtool.compare.change import Change
 from kvtool.compare.messages import message_key
-from kvtool.compare.watch import SessionWatch
 from kvtool.text import Traced
 from kvtool.workload.logs import LogSource
 from kvtool.workload.turn import Turn

@@ -146,7 +146,8 @@ class Accountant:
         self.per_request = per_request
         self.unlimited_hits = unlimited_hits
         self.keep_hits = keep_hits
-        self.explain = explain
+        self.first_look = explain and rewrite is None
+        """Whether all is collected that only the run of the prompts as they are has to tell."""
         self._looks = Looks(one_in or {})
         ledger = Ledger(
             plan.engine.block_size,
@@ -253,7 +254,7 @@ class Accountant:
             except EngineError as error:
                 self._refuse(error.message)
                 return None
-        if self.explain:
+        if self.first_look:
             self.result.samples.add(turn)
         with self._shield:
             ledger = self.result.ledger
@@ -268,9 +269,9 @@ class Accountant:
             )
             if entry.alignment is not None and job.prompt is not None:
                 ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
-            if self.explain and self.rewrite is None:
+            if self.first_look:
                 self.result.sensitive.add(job, entry.own)
-            self.result.boundaries.add(turn.group, entry.num_tokens, entry.own, unit=job.unit)
+                self.result.boundaries.add(turn.group, entry.num_tokens, entry.own, unit=job.unit)
             self._entries[id(job)] = entry
         return job
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kvtool.accounting import Accountant, Hits, PassResult, Plan
 from kvtool.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.advice.looks import one_in
 from kvtool.advice.run_trials import RunTrials
-from kvtool.advice.tell import Locate, Teller, one_of_each
+from kvtool.advice.tell import Teller, one_of_each
 from kvtool.advice.trials import TrialInterruptedError
 from kvtool.decode_traffic import DecodeTraffic
-from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.chat_probe import sample_turns
 from kvtool.diagnose.chat_templates import check_chat_template
-from kvtool.diagnose.findings import Finding
+from kvtool.diagnose.findings import Finding, Locate
 from kvtool.diagnose.run import run_findings, sensitive_findings
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
@@ -35,7 +35,7 @@ from kvtool.rewrite.fix import Fix, Tier, combined
 from kvtool.rewrite.propose import propose
 from kvtool.rewrite.run_fixes import run_fixes
 from kvtool.unlock import group_causes
-from kvtool.workload.turn import Source, Turn
+from kvtool.workload.turn import Source
 from kvtool.workload.yaml_source import YamlSource
 
 if TYPE_CHECKING:
@@ -90,12 +90,14 @@ class Profiler:
         plan: Plan,
         *,
         explain: bool = False,
+        reported: bool = False,
         fixes: Sequence[Fix] = (),
         unlimited_hits: Hits | None = None,
         keep_hits: bool = False,
         events: EventWriter | None = None,
         one_in: Mapping[str, int] | None = None,
     ) -> PassResult:
+        """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows."""
         self.progress.stage(stage)
         source, renderer = self.source, self.renderer
         for fix in fixes:
@@ -108,13 +110,13 @@ class Profiler:
             maker,
             progress=self.progress,
             explain=explain,
-            per_request=not fixes and explain and self.demands.per_request,
+            per_request=reported and self.demands.per_request,
             unlimited_hits=unlimited_hits,
             keep_hits=keep_hits,
             rewrite=combined(fixes) if fixes else None,
             events=events,
-            look_at_decode=not fixes and explain,
-            by=self.demands.by if not fixes and explain else None,
+            look_at_decode=reported,
+            by=self.demands.by if reported else None,
             one_in=one_in,
         )
         return accountant.run(source)
@@ -132,7 +134,9 @@ class Profiler:
             if first.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
             unlimited = first.hits
-        result = self._account("accounting", plan, explain=True, unlimited_hits=unlimited, events=self.events)
+        result = self._account(
+            "accounting", plan, explain=True, reported=True, unlimited_hits=unlimited, events=self.events
+        )
         skipped = self.count_skipped()
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
@@ -190,7 +194,6 @@ class Profiler:
             absent=result.ledger.absent(),
             by=self.demands.by,
             sums=result.ledger.sums(),
-            editable=self._editable(),
         )
         profile.gates = self._gates(profile)
         self.metrics = self._metrics(result, profile)
@@ -230,18 +233,15 @@ class Profiler:
 
     def advised(self, result: PassResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
         """The fixes of these tiers that win. Raises TrialInterruptedError."""
-        block_size = self.plan.engine.block_size
-        part = one_in(result.ledger.totals())
-
-        def again(fixes: Sequence[Fix], explain: bool) -> PassResult:
-            return self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=part)
-
-        def proposed(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
-            return propose(cause, samples, block_size=block_size)
-
-        blocks = self.plan.engine.num_blocks
+        block_size, blocks = self.plan.engine.block_size, self.plan.engine.num_blocks
+        again = partial(self._tried, one_in=one_in(result.ledger.totals()))
+        proposed = partial(propose, block_size=block_size)
         capacity = None if blocks is None else (blocks - 1) * block_size
-        return Advisor(result, again, proposed, result.samples, tiers=tiers, capacity=capacity).advise()
+        return Advisor(result, again, proposed, tiers=tiers, capacity=capacity).advise()
+
+    def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> PassResult:
+        """One pass with fixes; `one_in` has causes looked for in a part of large groups."""
+        return self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=one_in)
 
     def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""
@@ -252,10 +252,7 @@ class Profiler:
         if not self.demands.advice or result.partial:
             return found + shared
 
-        def again(fixes: Sequence[Fix], explain: bool) -> PassResult:
-            return self._account("trying fixes", plan, explain=explain, fixes=fixes)
-
-        trials = RunTrials(result, again)
+        trials = RunTrials(result, self._tried)
         try:
             found = trials.proven(found, run_fixes(groups, plan))
             found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
@@ -272,8 +269,8 @@ class Profiler:
             return []
         return Teller(result, self.plan, locate=self.locate, path=self.path).findings(self.advice)
 
-    def _editable(self) -> bool:
-        """Whether one of the first fixes that are kept can be written into the workload's own files."""
+    def editable(self) -> bool:
+        """Whether one of the first fixes that were kept can be written into the workload's own files."""
         if self.advice is None or not isinstance(self.source, YamlSource):
             return False
         return any(not isinstance(edits_for(fix, self.source), str) for fix in self.advice.fixes[:_TRIED_EDITS])

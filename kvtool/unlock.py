@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting import PassResult
 from kvtool.advice.advisor import Advice, Step
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.findings import is_declared_stable
+from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
 from kvtool.ledger.totals import GroupTotals
-from kvtool.text import Origin
-
-Locate = Callable[[Origin, int], tuple[int, int]]
 
 MOST_CAUSES = 200
 WORTH_A_ROW = 0.001
@@ -109,7 +106,7 @@ def group_causes(
             unlock = None if number is None else _unlock(number, steps[number - 1])
             # A cause that only a fix brought to light has nothing to be blamed for in the run without it.
             blame, share = (cause.blocked, shares[cause.slot]) if cause.slot in known else (0, 0)
-            rows.append(_row(cause, _place(cause, locate, path), blame, share, unlock))
+            rows.append(_row(cause, place_of(cause, locate, path), blame, share, unlock))
         if rows:
             others = len(known) - sum(cause.slot in known for cause in shown)
             yield GroupCauses(group.name, group.prompt_tokens, sum(shares.values()), tuple(rows), others)
@@ -117,12 +114,6 @@ def group_causes(
 
 def _unlock(number: int, step: Step) -> Unlock:
     return Unlock(number, step.fix.tier, step.before, step.after, step.alone, step.predicted)
-
-
-def _place(cause: Cause, locate: Locate, path: str) -> tuple[str, int, int]:
-    if cause.origin is None:
-        return path, 0, 0
-    return cause.origin.path, *locate(cause.origin, cause.offset)
 
 
 def _row(cause: Cause, place: tuple[str, int, int], blame: int, share: int, unlock: Unlock | None) -> CauseRow:

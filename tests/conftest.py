@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,6 +11,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
 from kvtool.chat import ChatTemplate
+from kvtool.cli import run
 from kvtool.render import Renderer
 from kvtool.tokenize import Tokenizer
 from kvtool.tokenizer_files import TokenizerFiles
@@ -63,3 +66,23 @@ def byte_renderer(byte_tokenizer: Tokenizer) -> Renderer:
     """Messages are written one after the other, each with its role before it: `user:hello\\n`."""
     source = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
     return Renderer(lambda: byte_tokenizer, lambda tokenizer: ChatTemplate("plain", source, tokenizer.special_tokens))
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def in_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> Command:
+    """Runs a command of kvtool in an empty folder, with one token for each byte; gives exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def start(*arguments: str) -> tuple[int, str, str]:
+        code = run([*arguments, "-t", bytes_json])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return start

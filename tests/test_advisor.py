@@ -85,7 +85,11 @@ class World:
             for name, size in sizes.items()
         ]
         book = SimpleNamespace(of_group=lambda name: self._open(name, keys), predicted=lambda *_: self.promised)
-        return SimpleNamespace(ledger=SimpleNamespace(totals=lambda: totals), causes=book, partial=partial)
+        samples = SampleBook()
+        for turn in self.samples:
+            samples.add(turn)
+        ledger = SimpleNamespace(totals=lambda: totals)
+        return SimpleNamespace(ledger=ledger, causes=book, samples=samples, partial=partial)
 
     def _open(self, group: str, keys: frozenset[str]) -> list[Cause]:
         found: list[Cause] = []
@@ -104,10 +108,7 @@ class World:
         def propose(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
             return self.fixes[cause.slot]
 
-        samples = SampleBook()
-        for turn in self.samples:
-            samples.add(turn)
-        return Advisor(self.result(frozenset()), self.again, propose, samples, tiers=tiers, capacity=capacity).advise()
+        return Advisor(self.result(frozenset()), self.again, propose, tiers=tiers, capacity=capacity).advise()
 
 
 def kept(advice: Advice, group: str = "g") -> list[str]:

@@ -7,14 +7,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvtool.cli import run
 from kvtool.diagnose.findings import Finding
 from kvtool.lint.line_moves import movable, moved
+from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind.\n"
 WORKLOAD = """\
@@ -33,24 +34,9 @@ Lint = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def lint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bytes_json: str) -> Lint:
-    """Runs `kvtool lint` in an empty folder, with one token for each byte; gives exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-
-    def start(*arguments: str) -> tuple[int, str, str]:
-        code = run(["lint", *arguments, "-t", bytes_json])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return start
-
-
-def write(path: str, text: str | bytes) -> str:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+def lint(in_folder: Lint) -> Lint:
+    """Runs `kvtool lint`."""
+    return partial(in_folder, "lint")
 
 
 def contents() -> dict[str, bytes]:

@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvtool.cli import run
 from kvtool.optimize.breakpoint_plan import plan_breakpoints
 from kvtool.profiler import Profiler
 from kvtool.report.console import cell_width
@@ -22,6 +22,7 @@ from kvtool.rewrite import apply
 from kvtool.rewrite.edit import Edit
 from kvtool.text import Traced
 from kvtool.workload.turn import Turn
+from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind.\n"
 WORKLOAD = """\
@@ -49,26 +50,9 @@ Optimize = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def optimize(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bytes_json: str
-) -> Optimize:
-    """Runs `kvtool optimize` in an empty folder, with one token for each byte; gives exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-
-    def start(*arguments: str) -> tuple[int, str, str]:
-        code = run(["optimize", *arguments, "-t", bytes_json])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return start
-
-
-def write(path: str, text: str | bytes) -> str:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+def optimize(in_folder: Optimize) -> Optimize:
+    """Runs `kvtool optimize`."""
+    return partial(in_folder, "optimize")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.accounting import PassResult
-from kvtool.advice.samples import SampleBook
 from kvtool.advice.trials import Again, Chain, Trials, computed, steady_first
 from kvtool.diagnose.causes import Cause, Slot
 from kvtool.diagnose.findings import is_candidate
@@ -61,7 +60,6 @@ class Advice:
     stuck: list[Stuck] = field(default_factory=list)
     """The first cause of each group in which no fix won anything."""
     proof: PassResult | None = None
-    runs: int = 0
 
     @property
     def fixes(self) -> list[Fix]:
@@ -81,7 +79,6 @@ class Advisor:
         result: PassResult,
         again: Again,
         propose: Propose,
-        samples: SampleBook,
         *,
         tiers: Collection[Tier] = ALL_TIERS,
         most_fixes: int = _MOST_FIXES,
@@ -92,7 +89,6 @@ class Advisor:
         self._groups = {group.name: group for group in result.ledger.totals()}
         self._trials = Trials(result, again)
         self._propose = propose
-        self._samples = samples
         self._tiers = frozenset(tiers)
         self._most = most_fixes
         self._capacity = capacity
@@ -112,7 +108,7 @@ class Advisor:
         steps = self._steps(kept)
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
         stuck = [Stuck(fix.cause, fix) for fix in first if fix.cause is not None]
-        return Advice(steps, [*stuck, *self._never_tried(piled)], proof, self._trials.runs)
+        return Advice(steps, [*stuck, *self._never_tried(piled)], proof)
 
     def _piled(self) -> dict[str, Chain]:
         """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
@@ -161,7 +157,7 @@ class Advisor:
 
     def _proven(self, cause: Cause) -> list[Fix]:
         """The fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
-        samples = self._samples.of_group(cause.group)
+        samples = self._result.samples.of_group(cause.group)
         return [
             fix
             for fix in self._propose(cause, samples)
@@ -296,7 +292,7 @@ class Advisor:
         for name, group in self._groups.items():
             causes = self._result.causes.of_group(name) if name not in piled else []
             for cause in [cause for cause in causes if is_candidate(cause, group)][:1]:
-                fixes = self._propose(cause, self._samples.of_group(name))
+                fixes = self._propose(cause, self._result.samples.of_group(name))
                 found.append(Stuck(cause, advice=next((fix.what for fix in fixes if not fix.can_be_tried), "")))
         return found
 

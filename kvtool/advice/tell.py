@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kvtool.accounting import PassResult, Plan
 from kvtool.advice.advisor import Advice, Step, Stuck
 from kvtool.advice.trials import total_rate
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.findings import Finding, Rerun, fixed_finding, no_gain_finding
+from kvtool.diagnose.findings import (
+    WORTH_TELLING,
+    Finding,
+    Locate,
+    Rerun,
+    fixed_finding,
+    no_gain_finding,
+    place_of,
+)
 from kvtool.ledger.totals import GroupTotals
-from kvtool.text import Origin
 
-_WORTH_TELLING = 0.01
-"""Share of a group's prompt tokens."""
 _VALUE_CODES = ("KV101", "KV102", "KV104", "KV105", "KV106")
 _GOES_ALONG = "it goes with the text that the fix above moves"
 
@@ -22,8 +27,6 @@ _PART_THE_LINE = "part the line, so that the value stands apart from the text th
 _MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
 _NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
-
-Locate = Callable[[Origin, int], tuple[int, int]]
 
 
 class Teller:
@@ -46,7 +49,11 @@ class Teller:
             cause, group = stuck.cause, self._groups[stuck.cause.group]
             block_size = self._plan.engine.block_size
             finding = no_gain_finding(
-                cause, group, place=self._place(cause), block_size=block_size, fix=_left_to_do(stuck)
+                cause,
+                group,
+                place=place_of(cause, self._locate, self._path),
+                block_size=block_size,
+                fix=_left_to_do(stuck),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
         return [finding for finding in found if finding is not None]
@@ -62,7 +69,7 @@ class Teller:
             finding = fixed_finding(
                 step.cause,
                 Rerun(*rates, alone=step.alone, predicted=step.predicted),
-                place=self._place(step.cause),
+                place=place_of(step.cause, self._locate, self._path),
                 block_size=self._plan.engine.block_size,
                 tokens_lost=lost,
                 fix=step.fix.what,
@@ -81,14 +88,14 @@ class Teller:
         handled = {step.cause.slot for step in steps}
         left = {cause.slot: cause.share for cause in proof.causes.of_group(group.name)}
         for cause in self._result.causes.of_group(group.name):
-            costs = cause.share >= _WORTH_TELLING * group.prompt_tokens
+            costs = cause.share >= WORTH_TELLING * group.prompt_tokens
             closed = left.get(cause.slot, 0.0) < cause.share / 2
             if cause.slot in handled or cause.kind.code not in _VALUE_CODES or not (costs and closed):
                 continue
             finding = fixed_finding(
                 cause,
                 rerun,
-                place=self._place(cause),
+                place=place_of(cause, self._locate, self._path),
                 block_size=self._plan.engine.block_size,
                 tokens_lost=round(cause.share),
                 fix=_GOES_ALONG,
@@ -105,12 +112,6 @@ class Teller:
             confidence=cause.confidence,
             ttft_seconds=ttft_cost(self._plan, group, finding.tokens_lost),
         )
-
-    def _place(self, cause: Cause) -> tuple[str, int, int]:
-        if cause.origin is None:
-            return self._path, 0, 0
-        line, column = self._locate(cause.origin, cause.offset)
-        return cause.origin.path, line, column
 
 
 def _left_to_do(stuck: Stuck) -> str:

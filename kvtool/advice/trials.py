@@ -30,12 +30,10 @@ class Trials:
         self._again = again
         self._rates: dict[tuple[str, frozenset[str]], float] = {}
         self._first = {group.name: (group.hit_rate, _computed(group)) for group in result.ledger.totals()}
-        self.runs = 0
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
     def run(self, chains: Mapping[str, Chain], *, explain: bool = False) -> PassResult:
         """Run with a chain for each group; groups that are not named run as they are."""
-        self.runs += 1
         result = self._again([fix for chain in chains.values() for fix in steady_first(chain)], explain)
         if result.partial:
             raise TrialInterruptedError

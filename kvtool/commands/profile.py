@@ -59,6 +59,7 @@ def run_profile(arguments: ProfileArguments) -> int:
     device = profile.measured.device if profile.measured is not None else None
     profile.config = setup.describe(opened.name, opened.renderer, device=device)
     profile.notes = setup.notes()
+    profile.editable = not arguments.json and profiler.editable()
     try:
         _print(profile, arguments)
         sys.stdout.flush()

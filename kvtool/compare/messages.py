@@ -26,6 +26,7 @@ from kvtool.compare.tools import MAX_EXCERPT
 from kvtool.compare.units import same_end
 from kvtool.diagnose.classify import OTHER, Kind
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
+from kvtool.workload.turn import role_of
 
 _FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
 """What a message has beside its role and content that a chat template may write."""
@@ -50,12 +51,6 @@ class Gap(NamedTuple):
     b0: int
     b1: int
     last: bool
-
-
-def role_of(message: Any) -> str:
-    """The role of a message; empty where it has none."""
-    role = message.get("role") if isinstance(message, dict) else None
-    return str.__str__(role) if isinstance(role, str) else ""
 
 
 def content_text(content: Any) -> str:

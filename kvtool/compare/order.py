@@ -9,6 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kvtool.compare.kinds import DOCUMENTS_REORDERED, EXAMPLES_REORDERED, TOOLS_REORDERED
+from kvtool.compare.multiset import parted
 from kvtool.compare.tools import is_tool
 from kvtool.compare.units import Unit
 from kvtool.diagnose.classify import Kind
@@ -68,7 +69,9 @@ def _common(
     both = Counter(keys_a) & Counter(keys_b)
     if not both:
         return None
-    found_a, found_b = _taken(left_a, keys_a, both), _taken(left_b, keys_b, both)
+    found_a, found_b = (
+        frozenset(places[at] for at in parted(keys, both)[0]) for places, keys in ((left_a, keys_a), (left_b, keys_b))
+    )
     length = sum(len(a[at].key) for at in found_a)
     if len(found_a) == len(left_a) and len(found_b) == inner_b == len(left_b):
         return Moved(found_a, found_b)
@@ -76,16 +79,6 @@ def _common(
     if length < _LEAST_MOVED or 2 * length < sum(map(len, keys_a)) or 2 * length_b < sum(map(len, keys_b[:inner_b])):
         return None
     return Moved(found_a, found_b)
-
-
-def _taken(places: list[int], keys: list[str], both: Counter[str]) -> frozenset[int]:
-    left = Counter(both)
-    found = []
-    for at, key in zip(places, keys, strict=True):
-        if left[key]:
-            left[key] -= 1
-            found.append(at)
-    return frozenset(found)
 
 
 def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> Kind:

@@ -9,6 +9,7 @@ from typing import Any
 from kvtool.compare.canonical import canonical, ordered
 from kvtool.compare.change import Change, Part
 from kvtool.compare.kinds import JSON_KEYS, TOOLS_CHANGED, TOOLS_REORDERED
+from kvtool.compare.multiset import parted
 
 MAX_EXCERPT = 4096
 _PART = Part("tools")
@@ -24,11 +25,11 @@ def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None, par
     found: list[Change] = []
     count_old, count_new = Counter(keys_old), Counter(keys_new)
     if count_old != count_new:
-        gone = _missing(olds, keys_old, count_new)
-        added = _missing(news, keys_new, count_old)
+        gone = [olds[at] for at in parted(keys_old, count_new)[1]]
+        added = [news[at] for at in parted(keys_new, count_old)[1]]
         found.append(Change(TOOLS_CHANGED, part, 0, stop, _excerpt(gone), _excerpt(added)))
     both = count_old & count_new
-    kept_old, kept_new = _kept(keys_old, both), _kept(keys_new, both)
+    kept_old, kept_new = (parted(keys, both)[0] for keys in (keys_old, keys_new))
     if [keys_old[at] for at in kept_old] != [keys_new[at] for at in kept_new]:
         names_old, names_new = (
             _names(tools[at] for at in kept) for tools, kept in ((olds, kept_old), (news, kept_new))
@@ -59,28 +60,6 @@ def is_tool(value: Any) -> bool:
     schemas = [fields.get(name) for name in ("parameters", "input_schema")]
     is_schema = any(isinstance(schema, dict) and ("properties" in schema or "type" in schema) for schema in schemas)
     return is_schema or isinstance(fields.get("description"), str)
-
-
-def _kept(keys: list[bytes], both: Counter[bytes]) -> list[int]:
-    """The places of the tools that are in both lists, each as often as in both."""
-    left = Counter(both)
-    found = []
-    for at, key in enumerate(keys):
-        if left[key]:
-            left[key] -= 1
-            found.append(at)
-    return found
-
-
-def _missing(tools: list[Any], keys: list[bytes], others: Counter[bytes]) -> list[Any]:
-    left = Counter(others)
-    found = []
-    for tool, key in zip(tools, keys, strict=True):
-        if left[key]:
-            left[key] -= 1
-        else:
-            found.append(tool)
-    return found
 
 
 def _names(tools: Iterable[Any]) -> str:

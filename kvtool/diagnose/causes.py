@@ -203,15 +203,15 @@ class CauseBook:
                     _count(cause, named, turn, donor_session)
             slots.append(causes)
             tails.append(found[-1].tail if found else 0)
-        rest = len(alignment.gaps) - len(rungs)
+        rest, last = len(alignment.gaps) - len(rungs), alignment.gaps[-1]
         if rungs[-1] == "cosmetic" and not rest and slots[-1] and slots[-1][0].slot.part == "tools":
-            tails[-1] -= namer.rest_of_tools(
-                alignment.gaps[-1].stop + alignment.gaps[-1].run
-            )  # in another order there, too
+            tails[-1] -= namer.rest_of_tools(last.stop + last.run)  # they are in another order there, too
+        rungs += rungs[-1:] * rest
         slots += slots[-1:] * rest
-        chains = self._book(turn.group, alignment, (*rungs, *rungs[-1:] * rest), slots)
-        self._promise(turn.group, alignment, rungs + rungs[-1:] * rest, slots, chains, tails + [0] * rest, len(prompt))
-        return (*rungs, *rungs[-1:] * rest)
+        tails += [0] * rest
+        chains = self._book(turn.group, alignment, tuple(rungs), slots)
+        self._promise(turn.group, alignment, rungs, slots, chains, tails, len(prompt))
+        return tuple(rungs)
 
     def met(self, turn: Turn, donor: Turn) -> None:
         """Count that a request was compared with an earlier one. Of the accountant's only where there is no alignment to `add`."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import OTHER
 from kvtool.ledger.totals import GroupTotals
+from kvtool.text import Origin
 
 Severity = Literal["error", "warning", "info"]
+Locate = Callable[[Origin, int], tuple[int, int]]
+"""Line and column in the file of a character of an origin's text."""
 
 _ERROR_POINTS = 0.05
 _WARNING_POINTS = 0.01
-_WORTH_TELLING = 0.01
+WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
 _MUCH = 0.2
 """Share of a group's prompt tokens from which a loss is told even if no fix that was tried won anything."""
@@ -75,7 +79,7 @@ class Finding:
 
 def is_candidate(cause: Cause, group: GroupTotals) -> bool:
     """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered."""
-    if cause.blocked < _WORTH_TELLING * group.prompt_tokens:
+    if cause.blocked < WORTH_TELLING * group.prompt_tokens:
         return False
     slot = cause.slot
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
@@ -86,6 +90,13 @@ def is_candidate(cause: Cause, group: GroupTotals) -> bool:
 def is_declared_stable(cause: Cause) -> bool:
     """Whether the author said that this text does not vary."""
     return cause.origin is not None and cause.origin.stable is True
+
+
+def place_of(cause: Cause, locate: Locate, path: str) -> tuple[str, int, int]:
+    """File, line and column of a cause; `path`, 0 and 0 for text without a source."""
+    if cause.origin is None:
+        return path, 0, 0
+    return cause.origin.path, *locate(cause.origin, cause.offset)
 
 
 def severity_of(points: float) -> Severity:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvtool.workload.turn import Message, Turn
+from kvtool.compare.tools import tool_name
+from kvtool.workload.turn import Message, Turn, role_of
 
 _MISSES = 8
 """Times the length of a prompt that may be searched for texts which the chat template left out or changed."""
@@ -58,7 +59,7 @@ class Layout:
     def holds_tools(self, start: int, stop: int) -> bool:
         """Whether `[start, stop)` stands in the list of tools, as far as names of tools tell."""
         low, high = self.around(start, stop)
-        names = [name for tool in self._turn.tools or () if (name := _tool_name(tool))]
+        names = [name for tool in self._turn.tools or () if (name := tool_name(tool))]
         return any(self._text.find(name, low, high) >= 0 for name in names) if names else not self._turn.tools
 
     def content_length(self, index: int) -> int:
@@ -69,31 +70,49 @@ class Layout:
     def role(self, index: int) -> str:
         """The role of a message, empty where it has none."""
         messages = self._turn.messages or ()
-        role = messages[index].get("role") if 0 <= index < len(messages) else None
-        return role if isinstance(role, str) else ""
+        return role_of(messages[index]) if 0 <= index < len(messages) else ""
 
     def shifts(self, index: int) -> bool:
         """Whether a message may stand at another place in another turn: it comes after the first one of the user."""
-        roles = (message.get("role") for message in (self._turn.messages or ())[:index])
-        return "user" in roles
+        return "user" in map(role_of, (self._turn.messages or ())[:index])
 
 
 def _stretches(messages: Sequence[Message], text: str) -> Iterator[Stretch]:
+    pieces = [
+        (index, offset, piece)
+        for index, message in enumerate(messages)
+        for offset, piece in _with_offsets(pieces_of(message))
+    ]
+    found = found_in_order((piece for _, _, piece in pieces), text)
+    for (index, offset, piece), place in zip(pieces, found, strict=True):
+        if place is not None:
+            start, stop = place
+            yield Stretch(start, stop, index, offset + len(piece) - len(piece.lstrip()))
+
+
+def _with_offsets(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+    offset = 0
+    for piece in pieces:
+        yield offset, piece
+        offset += len(piece)
+
+
+def found_in_order(pieces: Iterable[str], text: str) -> Iterator[tuple[int, int] | None]:
+    """Where each piece stands in a rendered prompt, behind those before it; None for what the template left out or changed.
+
+    Space around a piece does not count, as templates may strip it; a piece of nothing else has no place.
+    """
     at = 0
     budget = _MISSES * len(text)
-    for index, message in enumerate(messages):
-        offset = 0
-        for piece in pieces_of(message):
-            wanted = piece.strip()
-            if wanted and budget > 0:
-                found = text.find(wanted, at)
-                if found < 0:
-                    budget -= len(text) - at
-                else:
-                    begin = offset + piece.index(wanted)
-                    at = found + len(wanted)
-                    yield Stretch(found, at, index, begin)
-            offset += len(piece)
+    for piece in pieces:
+        wanted = piece.strip()
+        found = text.find(wanted, at) if wanted and budget > 0 else -1
+        if found >= 0:
+            at = found + len(wanted)
+            yield found, at
+            continue
+        budget -= len(text) - at if wanted else 0
+        yield None
 
 
 def pieces_of(message: Mapping[str, Any]) -> Iterator[str]:
@@ -106,13 +125,3 @@ def pieces_of(message: Mapping[str, Any]) -> Iterator[str]:
             inner = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
             if isinstance(inner, str):
                 yield str.__str__(inner)
-
-
-def _tool_name(tool: object) -> str:
-    """The name of a tool in the form of any API."""
-    if isinstance(tool, Mapping):
-        inner = tool.get("function")
-        name = (inner if isinstance(inner, Mapping) else tool).get("name")
-        if isinstance(name, str):
-            return name
-    return ""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from kvtool.boundary import BoundaryBook, GroupBoundary
-from kvtool.diagnose.findings import Finding, Severity, severity_of
+from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, Severity, severity_of
 from kvtool.diagnose.sensitive import Sensitive
 from kvtool.ledger.totals import GroupTotals
 from kvtool.rules.cache_rules import CacheRules, lifetime
-from kvtool.text import Origin
 
-Locate = Callable[[Origin, int], tuple[int, int]]
-
-WORTH_TELLING = 0.01
-"""Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")
 

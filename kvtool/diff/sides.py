@@ -14,8 +14,8 @@ from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, di
 from kvtool.diff.trials import trials_of
 from kvtool.prompt import Prompt
 from kvtool.render import Renderer
-from kvtool.rewrite.texts import INSTRUCTIONS, role_of
-from kvtool.workload.turn import Turn
+from kvtool.rewrite.texts import INSTRUCTIONS
+from kvtool.workload.turn import Turn, role_of
 
 _STRUCTURAL = frozenset({"KV111", "KV112", "KV113", "KV114", "KV115", "KV141", "KV142"})
 

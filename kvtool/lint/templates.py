@@ -20,7 +20,6 @@ _DEEPEST_MACRO = 4
 _MOST_NODES = 100_000
 _CHAT = re.compile(r"\bmessages\b")
 _CHAT_ONLY = re.compile(r"\b(?:add_generation_prompt|bos_token|eos_token|raise_exception|strftime_now)\b")
-_SAFE = frozenset(("is_defined", "length", "tojson"))
 
 
 def text_template(path: str, text: str, style: str) -> list[Node]:

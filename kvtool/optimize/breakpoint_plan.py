@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from kvtool.compare.canonical import ordered
 from kvtool.rewrite.breakpoints import place_breakpoints
-from kvtool.rewrite.texts import role_of
-from kvtool.workload.turn import Turn
+from kvtool.workload.turn import Turn, role_of
 
 READ, WRITE = 0.1, 1.25
 """Prices of a token that is read from the cache and of one that is written to it, where one outside it costs 1."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvtool.advice.advisor import Step
+from kvtool.diagnose.findings import place_of as find_place
 from kvtool.ledger.totals import GroupTotals
 from kvtool.optimize.breakpoint_plan import BreakpointPlan
 from kvtool.optimize.log_order import RequestOrder
@@ -215,8 +216,7 @@ def _end(console: Console, report: OptimizeReport, plain: bool) -> None:
 
 def place_of(step: Step) -> tuple[str, int, int]:
     """Path, line and column of what a step is about; line 0 where it has no place in a file."""
-    origin = step.cause.origin
-    return ("", 0, 0) if origin is None else (origin.path, *locate(origin, step.cause.offset))
+    return find_place(step.cause, locate, "")
 
 
 def document(report: OptimizeReport) -> dict[str, Any]:

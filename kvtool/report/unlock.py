@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.report.console import ascii_only, cell_width, put, sanitize, say
 from kvtool.report.diff import shown_path
 from kvtool.report.next_command import shorten_middle, shorten_place
@@ -21,13 +22,11 @@ _LEAST_PLACE = 12
 _NAMED_FROM = 72
 """Columns from which there is room to say what varies, at least this much of it (with the gap)."""
 _NAME = 18
-_WORTH_TELLING = 0.01
-"""Share of a group's prompt tokens from which a cause without a fix stands in the terminal."""
 
 
 def told(group: GroupCauses) -> list[CauseRow]:
     """The causes of a group that the terminal shows."""
-    least = _WORTH_TELLING * group.prompt_tokens
+    least = WORTH_TELLING * group.prompt_tokens
     return [row for row in group.rows if row.unlock is not None or row.blame_tokens >= least][:_MOST_ROWS]
 
 

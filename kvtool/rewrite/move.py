@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import DETECTORS
 from kvtool.diagnose.slots import Slot, nth_line, places_in_log
-from kvtool.rewrite.texts import role_of, role_of_part, texts_of
+from kvtool.rewrite.texts import role_of_part, texts_of
 from kvtool.text import Traced, concat, line_around
-from kvtool.workload.turn import Message, Turn
+from kvtool.workload.turn import Message, Turn, role_of
 
 LONG_LINE = 240
 """Characters beyond which only the sentence around the value is moved, not its whole line."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from kvtool.rewrite.items import SPLITS, Item, Split
-from kvtool.rewrite.texts import map_texts, rearranged, role_of, texts_of
-from kvtool.workload.turn import Message, Turn
+from kvtool.rewrite.texts import map_texts, rearranged, texts_of
+from kvtool.workload.turn import Message, Turn, role_of
 
 _MOST_COMPARED = 64
 """Items of a text whose order is compared with that in others."""

@@ -16,9 +16,9 @@ from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
 from kvtool.rewrite.fix import Fix
 from kvtool.rewrite.json_text import json_in
 from kvtool.rewrite.move import places_of
-from kvtool.rewrite.texts import lines_with_places, role_of, texts_of
+from kvtool.rewrite.texts import lines_with_places, texts_of
 from kvtool.text import Traced
-from kvtool.workload.turn import Message, Turn
+from kvtool.workload.turn import Message, Turn, role_of
 
 ROLE_WARNING = "text changes its role"
 """How the warning of a fix begins that moves text from one role to another."""

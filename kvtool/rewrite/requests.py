@@ -12,9 +12,8 @@ import xxhash
 from kvtool.compare.canonical import ordered
 from kvtool.drive import NO_ANSWER
 from kvtool.rewrite.fix import Fix
-from kvtool.rewrite.texts import role_of
 from kvtool.workload.sessions import Interleaved
-from kvtool.workload.turn import Conversation, Ids, Source, Turn
+from kvtool.workload.turn import Conversation, Ids, Source, Turn, role_of
 
 _FIRST_DEPTH = 16
 _GROWTH = 1.5

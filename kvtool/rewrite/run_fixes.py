@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.run import WORTH_TELLING
+from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.ledger.totals import GroupTotals

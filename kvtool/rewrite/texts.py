@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvtool.text import Mark, Traced, concat
-from kvtool.workload.turn import Message, Turn
+from kvtool.workload.turn import Turn, role_of
 
 INSTRUCTIONS = frozenset({"", "system", "developer"})
 """Roles of text that the author of an application writes; the text of a request without messages has the role ""."""
@@ -38,12 +38,6 @@ def texts_of(turn: Turn) -> Iterator[TextAt]:
             for at, part in enumerate(content):
                 if isinstance(part, dict) and isinstance(part.get("text"), str):
                     yield TextAt(index, at, role, part["text"])
-
-
-def role_of(message: Message) -> str:
-    """The role of a message, "" where that is no text."""
-    role = message.get("role")
-    return role if isinstance(role, str) else ""
 
 
 def role_of_part(part: str) -> str:

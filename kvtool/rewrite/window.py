@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kvtool.compare.canonical import canonical
-from kvtool.rewrite.texts import role_of
-from kvtool.workload.turn import Message, Turn
+from kvtool.workload.turn import Message, Turn, role_of
 
 _MOST_SESSIONS = 1024
 STRIDE = 0.5

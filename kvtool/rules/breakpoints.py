@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kvtool.diagnose.layout import found_in_order
 from kvtool.jobs import Job
 from kvtool.rules.providers import Provider
 from kvtool.workload.turn import Message
@@ -41,14 +42,11 @@ def find_blocks(job: Job, provider: Provider) -> Blocks:
     if job.prompt is None or job.prompt.text is None or not job.turn.messages:
         return Blocks((count,), (count,))
     ends: dict[int, bool] = {}
-    rendered = str.__str__(job.prompt.text)
-    at = 0
-    for text, marked in _contents(job.turn.messages):
-        wanted = str.strip(text)  # templates may strip what they are given
-        found = rendered.find(wanted, at) if wanted else -1
-        if found >= 0:
-            at = found + len(wanted)
-            end = job.prompt.token_at(at)
+    contents = list(_contents(job.turn.messages))
+    places = found_in_order((text for text, _ in contents), str.__str__(job.prompt.text))
+    for (_, marked), place in zip(contents, places, strict=True):
+        if place is not None:
+            end = job.prompt.token_at(place[1])
             ends[end] = ends.get(end, False) or marked
     if not ends:
         return Blocks((count,), (count,))
@@ -66,12 +64,12 @@ def _contents(messages: list[Message]) -> Iterator[tuple[str, bool]]:
     for message in messages:
         content: Any = message.get("content")
         if isinstance(content, str):
-            yield content, _is_marked(message)
+            yield str.__str__(content), _is_marked(message)
         elif isinstance(content, list):
             for part in content:
                 text = part.get("text") if isinstance(part, dict) else None
                 if isinstance(text, str):
-                    yield text, _is_marked(part)
+                    yield str.__str__(text), _is_marked(part)
 
 
 def _is_marked(holder: dict[str, Any]) -> bool:

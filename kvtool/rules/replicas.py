@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import xxhash
 
 from kvtool.engine.hashing import NATIVE, BlockHash
 from kvtool.jobs import Job
+from kvtool.rules.block_lru import BlockLru
 from kvtool.rules.cache_rules import CacheRules, Outcome, Routing
 
 _UNEVEN = 1.5
@@ -18,43 +18,23 @@ _SLACK = 32_768
 """A replica that computed more than `_UNEVEN` times the tokens of the idlest one, and this many more, is passed over."""
 
 
-class TimedLru:
-    """An LRU list of block hashes; what was not used for more than `ttl` seconds is gone.
-
-    A request touches its tail first and its head last, so that tails are evicted before heads.
-    """
+class TimedLru(BlockLru):
+    """An LRU list of which what was not used for more than `ttl` seconds is gone."""
 
     def __init__(self, capacity: int | None, ttl: float | None) -> None:
         """`capacity` in blocks; None is unlimited, for either."""
-        self.capacity = capacity
+        super().__init__(capacity)
         self.ttl = ttl
-        self.num_evictions = 0
-        self._used: OrderedDict[BlockHash, float] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._used)
-
-    def find(self, blocks: Sequence[BlockHash], now: float) -> int:
-        """Leading blocks that are resident."""
+    def find(self, blocks: Sequence[Hashable], now: float = 0.0) -> int:
+        """Leading blocks that are resident and were used lately enough."""
         self._expire(now)
-        used = self._used
-        return next((at for at, block in enumerate(blocks) if block not in used), len(blocks))
-
-    def store(self, blocks: Sequence[BlockHash], now: float) -> None:
-        """Make blocks resident and the most recently used; the least recently used go."""
-        used = self._used
-        for block in reversed(blocks):
-            used[block] = now
-            used.move_to_end(block)
-        if self.capacity is not None:
-            while len(used) > self.capacity:
-                used.popitem(last=False)
-                self.num_evictions += 1
+        return super().find(blocks)
 
     def _expire(self, now: float) -> None:
         if self.ttl is None:
             return
-        used = self._used
+        used = self._resident
         while used:
             block, last = next(iter(used.items()))
             if now - last <= self.ttl:

@@ -16,6 +16,12 @@ Message = dict[str, Any]
 """A chat message as the APIs write it; its text (`content`, or `content[i]["text"]`) is `Traced`."""
 
 
+def role_of(message: object) -> str:
+    """The role of a message, empty where it has none: a log may hold anything."""
+    role = message.get("role") if isinstance(message, dict) else None
+    return str.__str__(role) if isinstance(role, str) else ""
+
+
 @dataclass(slots=True)
 class HashedPrompt:
     """A prompt that a trace gives only as ids of its blocks: `hash_ids[i]` names tokens [i*block_size, (i+1)*block_size)."""

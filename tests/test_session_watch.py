@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kvtool.compare.watch import SessionWatch
+from benchmarks.session_watch import SessionWatch
 from kvtool.text import Traced
 from kvtool.workload.turn import Turn
 
