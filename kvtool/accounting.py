@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from kvtool.advice.looks import Looks
 from kvtool.advice.samples import SampleBook
@@ -14,15 +13,10 @@ from kvtool.decode_traffic import ConversationWindows, DecodeTraffic, SampledSte
 from kvtool.diagnose.causes import CauseBook
 from kvtool.diagnose.sensitive import SensitiveBook
 from kvtool.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
-from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import VirtualClock
-from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.errors import EngineError
 from kvtool.engine.hashing import extend_hashes
-from kvtool.engine.kv_dtype import AUTO
-from kvtool.engine.prediction.latency import LatencyModel
-from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
@@ -31,48 +25,16 @@ from kvtool.interrupts import Shield, uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.ledger.ledger import Entry, Ledger
 from kvtool.ledger.sums import By
+from kvtool.plan import Plan
 from kvtool.progress import Progress
 from kvtool.rules.arrival_order import in_order_of_arrival
 from kvtool.rules.block_lru import BlockLru
-from kvtool.rules.cache_rules import CacheRules
 from kvtool.rules.rule_cache import RuleRun
+from kvtool.views.collector import ViewBook
 from kvtool.workload.turn import Conversation, Source, Turn
 
-Rules = Literal["vllm", "block-lru"]
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a workload is run: everything that decides the numbers."""
-
-    engine: EngineConfig
-    latency: LatencyModel
-    rules: Rules = "vllm"
-    concurrency: int | None = None
-    use_arrivals: bool = False
-    seed: int = 0
-    limit: int | None = None
-    kv_cache_dtype: str = AUTO
-    skip_refused: bool = False
-    """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
-    decode_attention: DecodeMode = "auto"
-    decode_batch: int = 64
-    """How many conversations would decode together, where the run has one request at a time."""
-    one_first: bool = False
-    """Whether one request of each group and tenant is answered before the others are sent, where they would run together."""
-    cache: CacheRules | None = None
-    """Replicas, a time to live or a provider's rules: whole requests are then accounted for, one at a time, and no engine runs."""
-
-    @property
-    def bytes_per_block(self) -> int:
-        """Of the whole model; with tensor parallelism every accelerator holds its part."""
-        return block_bytes(self.latency.geometry, self.engine.block_size, self.kv_cache_dtype)
-
-    @property
-    def one_at_a_time(self) -> bool:
-        return self.cache is not None or (self.concurrency is None and not self.use_arrivals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +55,8 @@ class PassResult:
     causes: CauseBook
     boundaries: BoundaryBook
     sensitive: SensitiveBook = field(default_factory=SensitiveBook)
-    ttft_on: array[float] = field(default_factory=lambda: array("d"))
+    ttft: dict[str, array[float]] = field(default_factory=dict)
+    """Predicted seconds to the first token of each request, cache on, by group."""
     ttft_off: array[float] = field(default_factory=lambda: array("d"))
     rows: list[RequestRow] = field(default_factory=list)
     refused: int = 0
@@ -111,6 +74,20 @@ class PassResult:
     decode: DecodeTraffic | None = None
     samples: SampleBook = field(default_factory=SampleBook)
     """Turns of each group, where causes were looked for."""
+    views: ViewBook | None = None
+    """What reports draw, where it was asked for."""
+
+    @property
+    def ttft_on(self) -> array[float]:
+        """Those of all groups."""
+        together = array("d")
+        for times in self.ttft.values():
+            together.extend(times)
+        return together
+
+    def add_ttft(self, group: str, seconds: float) -> None:
+        """What a request would wait, or did wait on the virtual clock."""
+        self.ttft.setdefault(group, array("d")).append(seconds)
 
 
 class Accountant:
@@ -131,12 +108,14 @@ class Accountant:
         look_at_decode: bool = False,
         by: By | None = None,
         one_in: Mapping[str, int] | None = None,
+        views: ViewBook | None = None,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
         `rewrite` changes every turn before it is used; `events` gets what happens to the cache. `look_at_decode` finds out what
         decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
+        `views` collects what reports draw.
         """
         self.events = events
         self.rewrite = rewrite
@@ -156,10 +135,11 @@ class Accountant:
             whole_prompt_may_hit=plan.rules == "block-lru",
             find_gaps=explain,
             by=by,
+            watcher=views,
         )
         boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
-        self.result = PassResult(ledger, causes, boundaries)
+        self.result = PassResult(ledger, causes, boundaries, views=views)
         self._entries: dict[int, Entry] = {}
         self._shield = Shield()
         dry = DryRunner()
@@ -272,6 +252,8 @@ class Accountant:
             if self.first_look:
                 self.result.sensitive.add(job, entry.own)
                 self.result.boundaries.add(turn.group, entry.num_tokens, entry.own, unit=job.unit)
+            if self.result.views is not None:
+                self.result.views.submitted(job, entry)
             self._entries[id(job)] = entry
         return job
 
@@ -295,14 +277,14 @@ class Accountant:
         latency, budget = self.plan.latency, self.plan.engine.max_num_batched_tokens
         off = latency.prefill_seconds(count, 0, budget)
         hit = min(cached, count - 1)
-        self.result.ttft_on.append(latency.prefill_seconds(count, hit, budget) if hit else off)
+        self.result.add_ttft(job.turn.group, latency.prefill_seconds(count, hit, budget) if hit else off)
         self.result.ttft_off.append(off)
 
     def _end_timed(self, job: Job) -> None:
         self._drain()
         self._settle(job, max(job.request.num_cached_tokens, 0))
         if job.request.first_token_at is not None:
-            self.result.ttft_on.append(job.request.first_token_at - job.request.arrival)
+            self.result.add_ttft(job.turn.group, job.request.first_token_at - job.request.arrival)
 
     def _execute_lru(self, job: Job) -> None:
         request = job.request

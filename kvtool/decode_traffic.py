@@ -22,7 +22,7 @@ from kvtool.engine.step import Runner, Step
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
-    from kvtool.accounting import Plan
+    from kvtool.plan import Plan
 
 _MOST_WINDOWS = 8
 _MOST_STEPS = 32

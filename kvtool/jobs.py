@@ -79,6 +79,8 @@ class JobMaker:
             )
             numbers = self._block_numbers
             ids = [numbers.setdefault(block, len(numbers)) for block in hashed.hash_ids]
+            if len(ids) * hashed.block_size < hashed.num_tokens:
+                ids.append(-self.made)  # a partial last block that the trace leaves out: nobody can ask for it again
             return Job(turn, None, request, np.asarray(ids, dtype=np.int32), hashed.block_size, "")
         prompt = self.renderer.prompt(turn)
         text, output = self._answer(turn)

@@ -29,7 +29,9 @@ from kvtool.interrupts import uninterrupted
 from kvtool.jobs import Job, JobMaker
 from kvtool.measure_decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
 from kvtool.measure_options import MeasureOptions
+from kvtool.measured_times import MeasuredTimes
 from kvtool.progress import Progress
+from kvtool.quantiles import Quantiles
 from kvtool.workload.turn import Source, Turn
 
 _WARM_UP_TOKENS = 512
@@ -68,6 +70,26 @@ class Measured:
     too_large: int = 0
     """Requests left out because the memory of the device has no room for them."""
     decode: MeasuredDecode | None = None
+
+    def times(self) -> MeasuredTimes:
+        """What of it reports show."""
+        return MeasuredTimes(
+            on=Quantiles.of(self.on),
+            off=Quantiles.of(self.off),
+            requests=len(self.on),
+            prompt_tokens=self.prompt_tokens,
+            hit_tokens=self.hit_tokens,
+            complete=self.complete,
+            reason=self.reason,
+            exact=self.exact,
+            reuse=self.reuse,
+            price=self.price,
+            device=self.device,
+            kernels=self.kernels,
+            shortfall=self.shortfall,
+            too_large=self.too_large,
+            decode=None if self.decode is None else self.decode.times(),
+        )
 
 
 class _BudgetSpent(Exception):  # noqa: N818 - a signal, not an error
@@ -172,6 +194,7 @@ class Measurement:
     def run(self, source: Source) -> Measured:
         """Measure until the budget or the workload ends; Ctrl-C keeps what there is."""
         result = self.result
+        self._progress.ends_by(self._deadline)
         try:
             one_at_a_time(first_turns(source.conversations(), self._limit), self._begin, self._execute, self._end)
             result.complete = True

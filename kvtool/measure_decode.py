@@ -22,6 +22,7 @@ from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
 from kvtool.jobs import JobMaker
+from kvtool.measured_times import DecodeTimes
 from kvtool.workload.turn import Source
 
 _MOST_STEPS = 64
@@ -50,6 +51,13 @@ class MeasuredDecode:
     @property
     def sharing_seconds(self) -> float | None:
         return median(self.sharing) if len(self.sharing) >= _LEAST_STEPS else None
+
+    def times(self) -> DecodeTimes | None:
+        """None where the steps of one of the ways that were begun are too few."""
+        flat, sharing = self.flat_seconds, self.sharing_seconds
+        if flat is None or (self.sharing and sharing is None):
+            return None
+        return DecodeTimes(self.requests, self.tokens, len(self.flat), flat, sharing)
 
 
 class DecodeMeasurement:

@@ -21,23 +21,28 @@ class Node:
     """An edge of the tree and what hangs below it.
 
     `ids` are the tokens of the edge, the first of which stands at position `start` of every prompt that runs through it; `owner`
-    is the request that brought them. `reused` says that a later prompt ran through the edge, and `recent` is the child that the
+    is the request that brought them. `uses` counts the later prompts that ran through the edge, and `recent` is the child that the
     latest one took.
     """
 
-    __slots__ = ("children", "ids", "owner", "recent", "reused", "start")
+    __slots__ = ("children", "ids", "owner", "recent", "start", "uses")
 
     def __init__(self, ids: Ids, start: int, owner: int) -> None:
         self.ids = ids
         self.start = start
         self.owner = owner
-        self.reused = False
+        self.uses = 0
         self.children: dict[int, Node] = {}
         self.recent: Node | None = None
 
     @property
     def stop(self) -> int:
         return self.start + len(self.ids)
+
+    @property
+    def reused(self) -> bool:
+        """Whether a later prompt ran through the edge."""
+        return self.uses > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +61,18 @@ class PrefixTree:
         self.root = Node(np.empty(0, dtype=np.int32), 0, -1)
 
     def match(self, prompt: Ids) -> Match:
-        """Follow a prompt as far as it is known, marking what it runs through as reused."""
-        return self._walk(Match(0, self.root), prompt, reuse=True)
+        """Follow a prompt as far as it is known, counting it as a use of what it runs through."""
+        return self._walk(Match(0, self.root), prompt, uses=1)
 
     def insert(self, sequence: Ids, owner: int, match: Match) -> None:
         """Add a sequence (prompt and computed output) whose prompt matched so far; new edges belong to `owner`."""
-        match = self._walk(match, sequence, reuse=False)
+        match = self._walk(match, sequence, uses=0)
         if match.length < len(sequence):
             leaf = Node(sequence[match.length :].copy(), match.length, owner)
             match.node.children[int(leaf.ids[0])] = leaf
             match.node.recent = leaf
 
-    def _walk(self, match: Match, ids: Ids, *, reuse: bool) -> Match:
+    def _walk(self, match: Match, ids: Ids, *, uses: int) -> Match:
         """Go on from a match; the edge in which the sequence ends or leaves the tree is split there."""
         node, at = match.node, match.length
         while at < len(ids):
@@ -77,7 +82,7 @@ class PrefixTree:
             shared = common_prefix(child.ids, ids[at:])
             if shared < len(child.ids):
                 child = self._split(node, child, shared)
-            child.reused = child.reused or reuse
+            child.uses += uses
             node.recent = child
             at += shared
             node = child
@@ -86,7 +91,7 @@ class PrefixTree:
     @staticmethod
     def _split(parent: Node, child: Node, length: int) -> Node:
         upper = Node(child.ids[:length].copy(), child.start, child.owner)
-        upper.reused = child.reused
+        upper.uses = child.uses
         upper.children[int(child.ids[length])] = child
         upper.recent = child
         parent.children[int(upper.ids[0])] = upper
@@ -102,7 +107,7 @@ class PrefixTree:
             mine, theirs = stack.pop()
             for first, child in mine.children.items():
                 twin = Node(child.ids, child.start, child.owner)
-                twin.reused = child.reused
+                twin.uses = child.uses
                 theirs.children[first] = twin
                 if mine.recent is child:
                     theirs.recent = twin

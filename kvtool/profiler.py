@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kvtool.accounting import Accountant, Hits, PassResult, Plan
+from kvtool.accounting import Accountant, Hits, PassResult
 from kvtool.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.advice.looks import one_in
 from kvtool.advice.run_trials import RunTrials
@@ -27,14 +27,18 @@ from kvtool.jobs import JobMaker
 from kvtool.ledger.totals import GroupTotals, Totals
 from kvtool.measure_options import MeasureOptions
 from kvtool.metrics import Metrics
-from kvtool.profile import Demands, DtypeGain, Gate, Profile, Quantiles
+from kvtool.plan import Plan
+from kvtool.profile_data import Demands, DtypeGain, Profile
 from kvtool.progress import Progress
+from kvtool.quantiles import Quantiles
 from kvtool.render import Renderer
 from kvtool.rewrite.edits import edits_for
 from kvtool.rewrite.fix import Fix, Tier, combined
 from kvtool.rewrite.propose import propose
 from kvtool.rewrite.run_fixes import run_fixes
 from kvtool.unlock import group_causes
+from kvtool.views.collector import ViewBook
+from kvtool.workload.logs import LogSource
 from kvtool.workload.turn import Source
 from kvtool.workload.yaml_source import YamlSource
 
@@ -83,6 +87,8 @@ class Profiler:
         self.locate = locate
         self.path = path
         self.count_skipped = count_skipped
+        self._requests: int | None = None
+        """How many a whole pass takes, once there has been one."""
 
     def _account(
         self,
@@ -98,7 +104,7 @@ class Profiler:
         one_in: Mapping[str, int] | None = None,
     ) -> PassResult:
         """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows."""
-        self.progress.stage(stage)
+        self._begin(stage)
         source, renderer = self.source, self.renderer
         for fix in fixes:
             plan = plan if fix.plan is None else fix.plan(plan)
@@ -118,8 +124,30 @@ class Profiler:
             look_at_decode=reported,
             by=self.demands.by if reported else None,
             one_in=one_in,
+            views=self._view_book(plan) if reported else None,
         )
-        return accountant.run(source)
+        result = accountant.run(source)
+        if not result.partial:
+            self._requests = self.progress.done
+        return result
+
+    def _view_book(self, plan: Plan) -> ViewBook:
+        whole = plan.rules == "block-lru"
+        return ViewBook(plan.engine.block_size, whole_prompt_may_hit=whole, details=self.demands.views)
+
+    def _begin(self, stage: str) -> None:
+        """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
+        source, limit = self.source, self.plan.limit
+        total = self._requests
+        if total is None and isinstance(source, YamlSource) and source.requests is not None:
+            total = source.requests if limit is None else min(source.requests, limit)
+        self.progress.stage(stage, total, self._share_read if isinstance(source, LogSource) else None)
+
+    def _share_read(self) -> float | None:
+        """Of a log that is read for the first time: by its bytes, or by the requests that are wanted of it."""
+        assert isinstance(self.source, LogSource)
+        share, limit = self.source.share_read(), self.plan.limit
+        return share if limit is None else max(share or 0.0, self.progress.done / limit)
 
     def run(self) -> Profile:
         """Account, advise, measure; KvtoolError where there is nothing to profile."""
@@ -152,6 +180,7 @@ class Profiler:
             without = self._account("without the cache", uncached)
             off = without.ttft_on
             result.partial = without.partial
+        assert result.views is not None, "the pass that the report is about"
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
         if self.demands.advice and not result.partial:
@@ -178,10 +207,10 @@ class Profiler:
             bytes_per_block=plan.bytes_per_block,
             block_size=plan.engine.block_size,
             predicted_on=Quantiles.of(result.ttft_on),
+            group_ttft={name: times for name, of in result.ttft.items() if (times := Quantiles.of(of)) is not None},
             predicted_off=Quantiles.of(off),
-            measured=measured,
+            measured=None if measured is None else measured.times(),
             findings=_by_cost(findings),
-            gates=[],
             rows=result.rows if self.demands.per_request else None,
             refused=result.refused,
             first_refusal=result.first_refusal,
@@ -194,8 +223,10 @@ class Profiler:
             absent=result.ledger.absent(),
             by=self.demands.by,
             sums=result.ledger.sums(),
+            timelines=result.views.timelines(),
+            views=result.views.views(result.ledger),
+            editable=self._editable(),
         )
-        profile.gates = self._gates(profile)
         self.metrics = self._metrics(result, profile)
         return profile
 
@@ -269,7 +300,7 @@ class Profiler:
             return []
         return Teller(result, self.plan, locate=self.locate, path=self.path).findings(self.advice)
 
-    def editable(self) -> bool:
+    def _editable(self) -> bool:
         """Whether one of the first fixes that were kept can be written into the workload's own files."""
         if self.advice is None or not isinstance(self.source, YamlSource):
             return False
@@ -292,7 +323,7 @@ class Profiler:
         with uninterrupted():
             from kvtool.measure import Measurement  # torch: two seconds that accounting alone does not need
 
-        self.progress.stage("measuring")
+        self._begin("measuring")
         maker = JobMaker(self.renderer, seed=self.plan.seed)
         measurement = Measurement(
             self.plan.engine,
@@ -303,16 +334,6 @@ class Profiler:
             decode_together=round(decode.requests) if decode is not None else 0,
         )
         return measurement.run(self.source)
-
-    def _gates(self, profile: Profile) -> list[Gate]:
-        gates = [
-            Gate(group.name, self.demands.group_gates[group.name], group.hit_rate)
-            for group in profile.groups
-            if group.name in self.demands.group_gates
-        ]
-        if self.demands.min_hit_rate is not None:
-            gates.append(Gate(None, self.demands.min_hit_rate, profile.total.hit_rate))
-        return gates
 
 
 def _by_cost(findings: Sequence[Finding]) -> list[Finding]:

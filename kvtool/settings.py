@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from kvtool import __version__
-from kvtool.accounting import Plan, Rules
 from kvtool.bench.calibration_file import load_calibration
-from kvtool.engine.attention.decode_planner import DecodeMode
-from kvtool.engine.config import EngineConfig, HashAlgorithm
+from kvtool.engine.config import EngineConfig
 from kvtool.engine.errors import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
@@ -20,10 +15,10 @@ from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError
-from kvtool.ledger.sums import By
-from kvtool.measure_options import MODEL_DTYPES, MeasureOptions
+from kvtool.measure_options import MeasureOptions
+from kvtool.plan import Plan
+from kvtool.profile_arguments import ProfileArguments
 from kvtool.render import Renderer
-from kvtool.report.console import ColorChoice
 from kvtool.report.numbers import size
 from kvtool.rules.rule_options import asked_rules, described_rules, rule_note
 from kvtool.workload.logs import LogSource
@@ -32,132 +27,8 @@ from kvtool.workload.schema import EngineOptions
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml_source import YamlSource
 
-_TRACE_BLOCK = 512
 _DECODE_BATCH = 64
 _MOST_BLOCKS = 10_000_000
-_COUNTS = (
-    "block_size",
-    "trace_block_size",
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "concurrency",
-    "requests",
-    "tensor_parallel",
-    "decode_batch",
-    "replicas",
-)
-"""Flags that are whole numbers from 1 on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileArguments:
-    """The command line of `kvtool profile`; None is "not given"."""
-
-    inputs: Sequence[str]
-    model: str | None = None
-    accelerator: str | None = None
-    calibration: str | None = None
-    tokenizer: str | None = None
-    chat_template: str | None = None
-    block_size: int | None = None
-    capacity: str | None = None
-    gpu_memory: str | None = None
-    gpu_memory_utilization: float | None = None
-    max_model_len: int | None = None
-    max_num_batched_tokens: int | None = None
-    max_num_seqs: int | None = None
-    enable_prefix_caching: bool | None = None
-    kv_cache_dtype: str | None = None
-    tensor_parallel: int | None = None
-    async_scheduling: bool = False
-    hash_algo: HashAlgorithm | None = None
-    load_format: Literal["auto", "dummy"] = "auto"
-    dtype: str = "auto"
-    device: str = "auto"
-    decode_attention: DecodeMode = "auto"
-    decode_batch: int | None = None
-    audit: bool = False
-    events: str | None = None
-    metrics: str | None = None
-    concurrency: int | None = None
-    use_timestamps: bool = False
-    replicas: int | None = None
-    routing: str | None = None
-    ttl: str | None = None
-    provider: str | None = None
-    rules: Rules = "vllm"
-    trace_block_size: int = _TRACE_BLOCK
-    on_bad_line: Literal["error", "skip"] = "error"
-    log_format: str | None = None
-    requests: int | None = None
-    groups: Sequence[str] = ()
-    seed: int | None = None
-    measure_budget: float = 20.0
-    advice: bool = True
-    min_hit_rate: float | None = None
-    per_request: bool = False
-    boundaries: bool = False
-    by: By | None = None
-    json: bool = False
-    show_text: Literal["none", "snippet"] = "snippet"
-    offline: bool = False
-    quiet: bool = False
-    color: ColorChoice = "auto"
-    width: int | None = None
-    command_line: Sequence[str] = ()
-    """What stood behind `kvtool`; the report bases the next command on it."""
-
-
-def check(arguments: ProfileArguments) -> None:
-    """What a flag may hold, where its type does not say it."""
-    for flag in _COUNTS:
-        value = getattr(arguments, flag)
-        if value is not None and value < 1:
-            raise KvtoolError(f"--{flag.replace('_', '-')} must be at least 1, not {value}")
-    if arguments.min_hit_rate is not None and not 0.0 <= arguments.min_hit_rate <= 1.0:
-        raise KvtoolError(f"--min-hit-rate is a ratio from 0 to 1, not {arguments.min_hit_rate}", hint="0.8 is 80 %")
-    if not 0.0 <= arguments.measure_budget < float("inf"):
-        raise KvtoolError(f"--measure-budget is a number of seconds, not {arguments.measure_budget}")
-    if arguments.seed is not None and arguments.seed < 0:
-        raise KvtoolError(f"--seed must not be negative: {arguments.seed}")
-    utilization = arguments.gpu_memory_utilization
-    if utilization is not None and not 0.0 < utilization <= 1.0:
-        raise KvtoolError(f"--gpu-memory-utilization is in (0, 1], not {utilization}")
-    if arguments.rules == "block-lru" and arguments.events is not None:
-        raise KvtoolError("--events are those of the engine; --rules block-lru has none")
-    if arguments.dtype not in MODEL_DTYPES:
-        raise KvtoolError(f"unknown dtype `{arguments.dtype}`", hint=f"--dtype is one of {', '.join(MODEL_DTYPES)}")
-    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", arguments.device):
-        raise KvtoolError(f"unknown device `{arguments.device}`", hint="--device is one of auto, cpu, cuda, cuda:N")
-    if arguments.audit and not arguments.measure_budget:
-        raise KvtoolError(
-            "--audit compares the logits of real runs, and --dry-run or --measure-budget 0 asks for none",
-            hint="give --measure-budget SECONDS",
-        )
-    _check_outputs(arguments)
-    if arguments.calibration is not None and arguments.accelerator is not None:
-        raise KvtoolError(
-            "--calibration and --accelerator both say what the predictions are for", hint="give one of them"
-        )
-    if arguments.capacity is not None and arguments.gpu_memory is not None:
-        raise KvtoolError("--capacity and --gpu-memory both say how large the cache is", hint="give one of them")
-
-
-def _check_outputs(arguments: ProfileArguments) -> None:
-    """What is written must be neither an input nor the other output."""
-    taken = {os.path.realpath(path): "an input" for path in arguments.inputs if path != "-"}
-    if arguments.calibration is not None:
-        taken[os.path.realpath(arguments.calibration)] = "the calibration"
-    for flag, path in (("--events", arguments.events), ("--metrics", arguments.metrics)):
-        if path is None:
-            continue
-        if path == "-":
-            raise KvtoolError(f"{flag} needs a file: standard output has the report")
-        real = os.path.realpath(path)
-        if real in taken:
-            raise KvtoolError(f"{flag} {path} is {taken[real]}, too", hint="give a file of its own")
-        taken[real] = f"the file of {flag}"
 
 
 class Setup:
@@ -199,14 +70,14 @@ class Setup:
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
         kv_token_bytes = block_bytes(geometry, 1, self.kv_dtype.name)
-        seed = source.seed if isinstance(source, YamlSource) else arguments.seed or 0
+        seed = source.seed if isinstance(source, YamlSource) else arguments.seed
         self.plan = Plan(
             engine,
             self._latency(geometry, arguments.accelerator or asked.accelerator, kv_token_bytes),
             rules=arguments.rules,
             concurrency=self.concurrency,
             use_arrivals=self.use_arrivals,
-            seed=seed,
+            seed=(arguments.default_seed or 0) if seed is None else seed,
             kv_cache_dtype=self.kv_dtype.name,
             limit=arguments.requests,
             skip_refused=arguments.on_bad_line == "skip",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from kvtool.ledger.alignment import MIN_RUN, Seen
 from kvtool.ledger.lines import LineTable, Names, split_lines
 from kvtool.prefix_tree import Ids
+from kvtool.prompt import Prompt
 from kvtool.workload.turn import Turn
 
 MOST_SLOTS = 64
@@ -203,6 +205,11 @@ class Donors:
         group, kind, index = place
         if kind == "slot" and isinstance(index, int):
             self._groups[group].free(index)
+
+    def prompts(self) -> Iterator[Prompt]:
+        """The prompts of all that are kept, each once, what was used least lately first."""
+        kept = {id(each): each for each in self._places.values()}
+        return (each.seen.prompt for each in kept.values())
 
     def __len__(self) -> int:
         """How many requests are kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from kvtool.ledger.lines import Lines, LineTable, distinct, split_lines
 from kvtool.ledger.ranges import Ranges
 from kvtool.ledger.sums import Booked, By, SumRow, Sums
 from kvtool.ledger.totals import GroupTotals, TurnTotals
+from kvtool.ledger.watcher import Watcher
 from kvtool.prefix_tree import Ids, Match, PrefixTree
 from kvtool.prompt import Prompt
 from kvtool.workload.turn import Turn
@@ -60,16 +61,19 @@ class Ledger:
         whole_prompt_may_hit: bool = False,
         find_gaps: bool = True,
         by: By | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
 
         `whole_prompt_may_hit` is the rule of trace studies: no token of a prompt has to be computed. `by` asks for `sums`.
+        `watcher` is told what is entered.
         """
         self.block_size = block_size
         self.newline = newline
         self.caching = caching
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self.find_gaps = find_gaps
+        self.watcher = watcher
         self.groups: dict[str, GroupTotals] = {}
         self._trees: dict[int, PrefixTree] = {}
         """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number."""
@@ -124,6 +128,8 @@ class Ledger:
         tree = self._trees[unit]
         match = tree.match(ids)
         known = min(match.length * unit, count)
+        if self.watcher is not None and match.length == len(ids):
+            self.watcher.known(match.node, turn.group)
         if unit == 1:
             self._had.update(("tokens", "text") if prompt is not None and prompt.text is not None else ("tokens",))
         alignment, repeated = None, list[tuple[int, int]]()
@@ -233,6 +239,8 @@ class Ledger:
         turn.requests += 1
         turn.prompt_tokens += entry.num_tokens
         turn.hit_tokens += hit
+        if self.watcher is not None:
+            self.watcher.settled(entry.owner, entry.turn, entry.prompt, entry.num_tokens, hit, booked)
         return fates
 
     def _climbed(self, entry: Entry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> Iterator[Booked]:
@@ -267,6 +275,8 @@ class Ledger:
                 self._left[node.owner] -= right - left
                 if self._sums is not None:
                     self._sums.book(node.owner, Booked(left, right, fate))
+                if self.watcher is not None:
+                    self.watcher.closed(node.owner, Booked(left, right, fate))
         assert not any(self._left), "a request whose fates do not sum to its tokens"
         for group in self.groups.values():
             total = sum(group.fates.values())
@@ -292,6 +302,19 @@ class Ledger:
             for fate in FATES
             if (fate in OF_TOKENS and "tokens" not in self._had) or (fate in OF_TEXT and "text" not in self._had)
         )
+
+    @property
+    def trees(self) -> Mapping[int, PrefixTree]:
+        """What was submitted of all tenants, by the unit of its ids; an edge's owner is the number of a request."""
+        return self._trees
+
+    def owner(self, number: int) -> tuple[str, int]:
+        """The group of a request and its prompt tokens (0 where it was dropped), by the order of submission."""
+        return self._owner_group[number].name, self._owner_tokens[number]
+
+    def examples(self) -> Iterator[Prompt]:
+        """Prompts that are kept to compare others with: of each group and session the last, and others; bounded in tokens."""
+        return self._donors.prompts()
 
     def totals(self) -> Iterator[GroupTotals]:
         """The groups in the order of their first request."""

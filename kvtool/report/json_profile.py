@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvtool.diagnose.findings import Finding, Rerun
+from kvtool.formats.runner_commands import blunt_json
 from kvtool.ledger.totals import GroupTotals
-from kvtool.profile import DtypeGain, Profile, Quantiles
+from kvtool.profile_data import DtypeGain, Profile
+from kvtool.quantiles import Quantiles
 from kvtool.report.boundary import boundaries_json
 from kvtool.report.ledger_sums import sums_json
+from kvtool.report.quotes import snippet_of
 from kvtool.report.unlock import causes_json, left_out_json
+from kvtool.result.report import SCHEMA, Report
+from kvtool.result.report import Finding as SavedFinding
+from kvtool.result.show_text import ShowText
 from kvtool.unlock import GroupCauses
 
 if TYPE_CHECKING:
-    from kvtool.measure import Measured
-
-SCHEMA = "kvtool.report/1"
+    from kvtool.measured_times import MeasuredTimes
 
 
 def dump(profile: Profile) -> str:
     """One JSON document with sorted keys; ratios from 0 to 1, times in seconds."""
-    return json.dumps(document(profile), indent=2, sort_keys=True, allow_nan=False) + "\n"
+    return blunt_json(json.dumps(document(profile), indent=2, sort_keys=True, allow_nan=False)) + "\n"
 
 
-def document(profile: Profile) -> dict[str, Any]:
-    """The report as plain data."""
+def report_of(profile: Profile, *, show_text: ShowText = "none", patches: Mapping[str, str] | None = None) -> Report:
+    """The report as typed data, with as much of prompts as `show_text` says; see `document`."""
+    return Report.model_validate(document(profile, show_text=show_text, patches=patches))
+
+
+def document(
+    profile: Profile, *, show_text: ShowText = "none", patches: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The report as plain data.
+
+    `snippet` quotes the lines that findings are about, `full` gives them as they are, and the `patches` (`quotes.patches_of`).
+    """
     causes = {group.group: group for group in profile.causes}
     result: dict[str, Any] = {
         "schema": SCHEMA,
         "config": profile.config,
+        "notes": profile.notes,
         "partial": profile.partial,
         "totals": {
             "requests": profile.total.requests,
@@ -37,10 +53,12 @@ def document(profile: Profile) -> dict[str, Any]:
             "hit_tokens": profile.total.hit_tokens,
             "hit_rate": profile.total.hit_rate,
             "mean_request_hit_rate": profile.total.mean_request_rate,
+            "reachable_tokens": profile.total.reachable_tokens,
             "reachable_hit_rate": profile.total.reachable_rate,
             "evictions": profile.evictions,
             "preemptions": profile.preemptions,
             "refused_requests": profile.refused,
+            "first_refusal": profile.first_refusal or None,
             "skipped_lines": profile.skipped_lines,
         },
         "fates": profile.fates,
@@ -55,19 +73,19 @@ def document(profile: Profile) -> dict[str, Any]:
             "reused_bytes": profile.total.hit_tokens * profile.bytes_per_block // profile.block_size,
         },
         "kv_cache_dtype": _gain(profile.dtype_gain, profile.total.hit_rate),
-        "groups": [_group(group, profile.block_size, causes.get(group.name)) for group in profile.groups],
+        "groups": [_group(group, profile, causes.get(group.name)) for group in profile.groups],
         "ttft": {
             "measured": _measured(profile.measured),
             "predicted": {"on": _quantiles(profile.predicted_on), "off": _quantiles(profile.predicted_off)},
         },
         "decode": _decode(profile),
         "boundaries": boundaries_json(profile.boundaries),
-        "findings": [_finding(finding) for finding in profile.findings],
-        "gates": [
-            {"group": gate.group, "minimum": gate.minimum, "actual": gate.actual, "passed": gate.passed}
-            for gate in profile.gates
-        ],
-        "verdict": profile.verdict,
+        "findings": [_finding(finding, show_text, patches) for finding in profile.findings],
+        "gates": [gate.model_dump() for gate in profile.gates],
+        "notices": list(profile.notices),
+        "verdict": profile.verdict.outcome,
+        "editable": profile.editable,
+        "views": None if profile.views is None else profile.views.model_dump(),
     }
     if profile.rows is not None:
         result["requests"] = [
@@ -77,7 +95,8 @@ def document(profile: Profile) -> dict[str, Any]:
     return result
 
 
-def _group(group: GroupTotals, block_size: int, causes: GroupCauses | None) -> dict[str, Any]:
+def _group(group: GroupTotals, profile: Profile, causes: GroupCauses | None) -> dict[str, Any]:
+    block_size = profile.block_size
     prefix = group.common_prefix()
     return {
         "name": group.name,
@@ -86,7 +105,9 @@ def _group(group: GroupTotals, block_size: int, causes: GroupCauses | None) -> d
         "hit_tokens": group.hit_tokens,
         "hit_rate": group.hit_rate,
         "mean_request_hit_rate": group.mean_request_rate,
+        "reachable_tokens": group.reachable_tokens,
         "reachable_hit_rate": group.reachable_rate,
+        "predicted_ttft": _quantiles(profile.group_ttft.get(group.name)),
         "fates": {name: count for name, count in sorted(group.fates.items()) if count},
         "alignment": {
             "shared_prefix_tokens": prefix,
@@ -107,13 +128,17 @@ def _group(group: GroupTotals, block_size: int, causes: GroupCauses | None) -> d
     }
 
 
-def _measured(measured: Measured | None) -> dict[str, Any] | None:
+def _measured(measured: MeasuredTimes | None) -> dict[str, Any] | None:
     if measured is None:
         return None
     return {
-        "on": _quantiles(Quantiles.of(measured.on)),
-        "off": _quantiles(Quantiles.of(measured.off)),
-        "requests": len(measured.on),
+        "on": _quantiles(measured.on),
+        "off": _quantiles(measured.off),
+        "requests": measured.requests,
+        "prompt_tokens": measured.prompt_tokens,
+        "hit_tokens": measured.hit_tokens,
+        "exact": measured.exact,
+        "device": measured.device,
         "complete": measured.complete,
         "audit": None if measured.reuse is None else measured.reuse.to_json(),
         "kv_cache_dtype_error": None if measured.price is None else measured.price.to_json(),
@@ -144,11 +169,11 @@ def _decode(profile: Profile) -> dict[str, Any] | None:
         "tpot": {
             "predicted": {"flat": traffic.flat_seconds, "prefix_aware": traffic.shared_seconds},
             "measured": None
-            if measured is None or measured.flat_seconds is None
+            if measured is None
             else {
                 "requests": measured.requests,
                 "tokens_mean": measured.tokens,
-                "steps": len(measured.flat),
+                "steps": measured.steps,
                 "flat": measured.flat_seconds,
                 "prefix_aware": measured.sharing_seconds,
             },
@@ -186,7 +211,12 @@ def _rerun(rerun: Rerun | None) -> dict[str, float | None] | None:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def saved_finding(finding: Finding, *, show_text: ShowText = "none") -> SavedFinding:
+    """A finding as typed data, for one that belongs to no profile."""
+    return SavedFinding.model_validate(_finding(finding, show_text, None))
+
+
+def _finding(finding: Finding, show_text: ShowText, patches: Mapping[str, str] | None) -> dict[str, Any]:
     return {
         "code": finding.code,
         "severity": finding.severity,
@@ -194,6 +224,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "path": finding.path,
         "line": finding.line,
         "column": finding.column,
+        "width": finding.width,
+        "in_source": finding.in_source,
         "message": finding.message,
         "tokens_lost": finding.tokens_lost,
         "fix": finding.fix,
@@ -204,5 +236,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "ttft_seconds": finding.ttft_seconds,
         "confidence": finding.confidence,
         "tier": finding.tier,
+        "fix_key": finding.fix_name,
         "warnings": list(finding.warnings),
+        "snippet": snippet_of(finding, show_text),
+        "patch": patches.get(finding.fix_key) if patches and show_text == "full" else None,
     }

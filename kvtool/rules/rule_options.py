@@ -14,7 +14,7 @@ from kvtool.workload.schema import EngineOptions
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
-    from kvtool.settings import ProfileArguments
+    from kvtool.profile_arguments import ProfileArguments
 
 _ROUTINGS: tuple[Routing, ...] = ("round-robin", "random", "sticky", "prefix-aware")
 

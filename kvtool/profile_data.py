@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kvtool.accounting import RequestRow
 from kvtool.boundary import GroupBoundary
 from kvtool.decode_traffic import DecodeTraffic
 from kvtool.diagnose.findings import Finding
+from kvtool.gate.verdict import verdict_of
 from kvtool.ledger.sums import By, SumRow
 from kvtool.ledger.totals import GroupTotals, Totals
+from kvtool.measured_times import MeasuredTimes
+from kvtool.quantiles import Quantiles
+from kvtool.result.verdict import Check, Verdict
 from kvtool.unlock import GroupCauses
 
 if TYPE_CHECKING:
-    from kvtool.measure import Measured
-
-QUANTILES = (0.5, 0.9, 0.99)
-
-
-@dataclass(frozen=True, slots=True)
-class Quantiles:
-    """p50, p90 and p99 of a set of times, in seconds."""
-
-    p50: float
-    p90: float
-    p99: float
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> Quantiles | None:
-        """None where there are none."""
-        if not len(seconds):
-            return None
-        return cls(*(float(value) for value in np.quantile(np.asarray(seconds), QUANTILES)))
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A demand on a hit rate and how it fared; `group` None is the whole workload."""
-
-    group: str | None
-    minimum: float
-    actual: float
-
-    @property
-    def passed(self) -> bool:
-        return self.actual >= self.minimum
+    from kvtool.result.views import Timeline, Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +47,19 @@ class Profile:
     block_size: int
     predicted_on: Quantiles | None
     predicted_off: Quantiles | None
-    measured: Measured | None
+    measured: MeasuredTimes | None
     findings: list[Finding]
-    gates: list[Gate]
     rows: list[RequestRow] | None
     dtype_gain: DtypeGain | None = None
     refused: int = 0
     first_refusal: str = ""
     skipped_lines: int = 0
     partial: bool = False
+    group_ttft: dict[str, Quantiles] = field(default_factory=dict)
+    """Predicted, cache on, by group."""
+    gates: list[Check] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    """What must not go unseen beside the gates: a baseline that could not be used."""
     notes: list[str] = field(default_factory=list)
     decode: DecodeTraffic | None = None
     """None where no two requests of the workload could decode together."""
@@ -96,6 +70,10 @@ class Profile:
     by: By | None = None
     """What `sums` are by, where they were asked for."""
     sums: list[SumRow] = field(default_factory=list)
+    timelines: list[Timeline] = field(default_factory=list)
+    """Hit rates in the course of the run: of all requests together, and of the largest groups."""
+    views: Views | None = None
+    """What reports draw, with these timelines; None where nobody asked for it."""
     editable: bool = False
     """Whether a fix that is kept can be written into the user's own files."""
 
@@ -120,29 +98,17 @@ class Profile:
         return "reuse changed a token" if measured.reuse.flips else ""
 
     @property
-    def failed(self) -> bool:
-        """Whether anything that was demanded does not hold."""
-        return bool(self.failed_gates or self.audit_verdict)
-
-    @property
-    def failed_gates(self) -> list[Gate]:
-        return [gate for gate in self.gates if not gate.passed]
-
-    @property
-    def verdict(self) -> str:
-        """`partial` (interrupted: no judgement), `fail`, `pass`, or `none` where nothing was demanded."""
-        if self.partial:
-            return "partial"
-        demanded = self.gates or self.audit_verdict is not None
-        return "fail" if self.failed else "pass" if demanded else "none"
+    def verdict(self) -> Verdict:
+        """What the gates come to: exit code, last line and every format read this."""
+        return verdict_of(self.gates, self.notices, partial=self.partial)
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
     """What is asked of the profile beside the numbers."""
 
-    min_hit_rate: float | None = None
-    group_gates: dict[str, float] = field(default_factory=dict)
     advice: bool = True
     per_request: bool = False
     by: By | None = None
+    views: bool = False
+    """Whether what reports draw is collected, too."""

@@ -1,0 +1,1 @@
+"""What reports draw, collected in the pass that they are about."""
