@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from xxhash import xxh64_hexdigest
+
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import OTHER
 from kvtool.ledger.totals import GroupTotals
@@ -75,6 +77,11 @@ class Finding:
     """What the fix gave in a run of its own, where it is none of those that `rerun` proves together (capacity, routing…)."""
     warnings: tuple[str, ...] = ()
     """What a person has to look at before the fix is made."""
+
+    @property
+    def fix_name(self) -> str:
+        """The same for all findings that one fix mends, without what `fix_key` may quote; empty where there is no fix."""
+        return xxh64_hexdigest(self.fix_key.encode(errors="surrogatepass")) if self.fix_key else ""
 
 
 def is_candidate(cause: Cause, group: GroupTotals) -> bool:

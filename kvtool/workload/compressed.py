@@ -33,10 +33,11 @@ _OTHER_KINDS = {
 class _Checked(io.RawIOBase):
     """Reads through `inner`; what goes wrong on the way becomes a `KvtoolError` that names the file."""
 
-    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object], name: str) -> None:
+    def __init__(self, read: Callable[[int], bytes], file: IO[bytes], name: str) -> None:
         super().__init__()
         self._read = read
-        self._close = close
+        self._close = file.close
+        self.bytes_taken = file.tell
         self._name = name
 
     def readable(self) -> bool:
@@ -105,17 +106,23 @@ def open_bytes(path: str, name: str | None = None) -> io.BufferedReader:
         start = file.peek(4)
         if start.startswith(_GZIP_MAGIC):
             unzip = gzip.GzipFile(fileobj=file)
-            raw = _Checked(unzip.read, file.close, name)
+            raw = _Checked(unzip.read, file, name)
         elif start.startswith(_ZSTD_MAGICS):
-            raw = _Checked(_Zstd(file, name).read, file.close, name)
+            raw = _Checked(_Zstd(file, name).read, file, name)
         else:
-            raw = _Checked(file.read, file.close, name)
+            raw = _Checked(file.read, file, name)
         reader: io.BufferedReader = io.BufferedReader(raw, HEAD)
         _skip_mark(reader, name)
     except BaseException:
         file.close()
         raise
     return reader
+
+
+def bytes_taken(reader: io.BufferedReader) -> int:
+    """How many bytes of the file itself, as it lies on the disk, have been read through what `open_bytes` gave."""
+    raw = reader.raw
+    return raw.bytes_taken() if isinstance(raw, _Checked) and not raw.closed else 0
 
 
 def refuse_binary(reader: io.BufferedReader, name: str, *, nul_ok: bool = False) -> None:

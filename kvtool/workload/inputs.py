@@ -7,21 +7,34 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs import LogOptions, LogSource, default_group
+from kvtool.workload.text_files import Overlay
 from kvtool.workload.yaml_source import YamlSource, load_yaml_workload
 
 _YAML = (".yaml", ".yml")
 _MOST_FILE_GROUPS = 8
 
 
-def open_inputs(paths: Sequence[str], options: LogOptions, *, seed: int | None) -> YamlSource | LogSource:
-    """The source that the paths name; KvtoolError where they do not go together or cannot be read."""
+def open_inputs(
+    paths: Sequence[str],
+    options: LogOptions,
+    *,
+    seed: int | None,
+    default_seed: int | None = None,
+    overlay: Overlay | None = None,
+) -> YamlSource | LogSource:
+    """The source that the paths name; KvtoolError where they do not go together or cannot be read.
+
+    `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files.
+    """
     workloads = [path for path in paths if path.lower().endswith(_YAML)]
     if workloads and len(paths) > 1:
         raise KvtoolError(
             f"{workloads[0]} is a workload file; it is profiled alone", hint="put logs into it with `import:`"
         )
     if workloads:
-        return load_yaml_workload(workloads[0], seed=seed, on_bad_line=options.on_bad_line)
+        return load_yaml_workload(
+            workloads[0], seed=seed, default_seed=default_seed, on_bad_line=options.on_bad_line, overlay=overlay
+        )
     return LogSource(paths, options, group=_grouping(paths))
 
 

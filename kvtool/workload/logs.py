@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import stat
@@ -16,7 +17,7 @@ from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text import Origin, Traced
-from kvtool.workload.compressed import open_bytes, refuse_binary
+from kvtool.workload.compressed import bytes_taken, open_bytes, refuse_binary
 from kvtool.workload.json_position import character_start, line_and_column, nearest_start, value_start
 from kvtool.workload.json_stream import NotJSONError, RawRecord, parse, read_records
 from kvtool.workload.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
@@ -62,12 +63,15 @@ class LogSource:
         self._group = group
         self._spooled: dict[str, str] = {}
         self._epoch: float | None = None
+        self._reader: io.BufferedReader | None = None
+        self._read_before = 0
+        """Bytes of the files that this pass is done with."""
         self.skipped = 0
         self.formats: dict[str, str] = {}
 
     def conversations(self) -> Iterator[Conversation]:
         """One conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at all."""
-        self.skipped = 0
+        self.skipped = self._read_before = 0
         self.formats = {}
         if self._epoch is None and len(self._paths) > 1:
             self._epoch = min(
@@ -102,6 +106,15 @@ class LogSource:
             named = self._paths[0] if self._paths else "the list of files"
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
 
+    def share_read(self) -> float | None:
+        """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
+        try:
+            total = sum(Path(self._spooled.get(path, path)).stat().st_size for path in self._paths)
+        except (OSError, ValueError):  # what is piped in has not been read yet
+            return None
+        taken = self._read_before + (bytes_taken(self._reader) if self._reader is not None else 0)
+        return min(taken / total, 1.0) if total else None
+
     def _turns(self) -> Iterator[Turns | KvtoolError]:
         """The turns of each record of each file; the error of each one that is skipped."""
         ordinal = 0
@@ -119,6 +132,7 @@ class LogSource:
         names: dict[str, None] = {}
         good = line = nth = 0
         with open_bytes(self._file(path), path) as reader:
+            self._reader = reader
             refuse_binary(reader, path)
             for raw in read_records(reader):
                 nth = nth + 1 if raw.line == line else 1
@@ -138,6 +152,8 @@ class LogSource:
                     names[name] = None
                     self.formats[path] = ", ".join(names)
                 yield turns
+            self._read_before += bytes_taken(reader)
+        self._reader = None
 
     def _first_arrival(self, path: str) -> float | None:
         """The time of the first good record of a log; problems are for the pass itself to tell."""

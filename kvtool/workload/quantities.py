@@ -24,7 +24,7 @@ _BYTES = {
 }
 _SIZE = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?b", re.IGNORECASE)
 _COUNT = re.compile(rf"({_NUMBER}) ?([km])? ?(blocks?|tokens?)?", re.IGNORECASE)
-_THRESHOLD = re.compile(rf"(?:>=)? ?({_NUMBER}) ?(%)?")
+_RATIO = re.compile(rf"({_NUMBER}) ?(%)?")
 _LONGEST = 40
 """Characters; nobody writes an amount longer than this, and a number of a million digits is slow to read."""
 
@@ -95,10 +95,31 @@ def parse_capacity(text: str) -> Capacity:
 
 def parse_threshold(text: str) -> float:
     """The ratio (0 to 1) that something must at least reach: `>=80%`, `80%`, `0.8`."""
+    return _ratio(text, ">=", "a threshold; write it like `>=80%`")
+
+
+def parse_limit(text: str) -> float:
+    """The ratio (0 to 1) that something must not exceed: `<=5%`, `5%`, `0.05`."""
+    return _ratio(text, "<=", "a limit; write it like `<=5%`")
+
+
+def parse_longest(text: str) -> float:
+    """The time in seconds that something may take: `<=50ms`, `50ms`, `0.05`."""
     text = _short(text)
-    found = _THRESHOLD.fullmatch(text)
+    amount = text.removeprefix("<=").strip()
+    if not amount or amount[0] in "<>=":
+        raise ValueError(f"`{text}` is not a time limit; write it like `<=50ms`")
+    seconds = parse_duration(amount)
+    if not seconds > 0:
+        raise ValueError("a time limit must be above zero")
+    return seconds
+
+
+def _ratio(text: str, sign: str, what: str) -> float:
+    text = _short(text)
+    found = _RATIO.fullmatch(text.removeprefix(sign).strip())
     if found is None:
-        raise ValueError(f"`{text}` is not a threshold; write it like `>=80%`")
+        raise ValueError(f"`{text}` is not {what}")
     value = float(found[1]) / (100 if found[2] else 1)
     if value > 1:
         raise ValueError(

@@ -25,12 +25,12 @@ def read_text(
     """The text of a UTF-8 file, line ends untouched, a byte order mark dropped.
 
     `shown` is the path as the user knows it; `place` is where it was asked for: errors about the file as a whole go there.
-    `overlay` has texts to take in place of files.
+    `overlay` has texts to take in place of files, or as if they were there.
     """
-    check_file(path, shown=shown, place=place)
-    changed = overlay.get(os.path.realpath(path)) if overlay else None
+    changed = overlay.get(os.path.realpath(path)) if overlay and "\0" not in str(path) else None
     if changed is not None:
         return decode(changed.encode(), shown=shown, place=place)
+    check_file(path, shown=shown, place=place)
     try:
         if path.stat().st_size > limit:
             raise KvtoolError(f"`{shown}` is larger than {limit // 2**20} MiB", place=place)
@@ -105,6 +105,6 @@ def _similar(path: Path, shown: str) -> str | None:
         missing = missing.parent
     if missing != path:
         return f"there is no folder `{missing.name}` in `{missing.parent.name or missing.parent}`"
-    names = [entry.name for entry in path.parent.iterdir()]
+    names = [entry.name for entry in path.parent.iterdir() if entry.name != path.name]  # that is a link to nothing
     close = get_close_matches(path.name, names, n=1)
     return f"did you mean `{shown.removesuffix(path.name)}{close[0]}`?" if close else None

@@ -4,35 +4,66 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import get_args
+from typing import Protocol, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.workload.checks import Problem, check
 from kvtool.workload.fields import described
 from kvtool.workload.schema import Workload
 from kvtool.workload.yaml_nodes import Document, Mapping, Node, Path, Scalar, Sequence
 
 MAX_PROBLEMS = 20
+_LONGEST_KEY = 60
+
+
+class Placed(Protocol):
+    """A document whose values can be found again in its source."""
+
+    def found(self, path: Path) -> object:
+        """The value at `path`, as it was given to the model; None where there is none."""
+        ...
+
+    def place(self, path: Path, *, key: bool = False) -> Place:
+        """Where that stands, or its key, or the nearest thing around it."""
+        ...
+
+
+class _Yaml:
+    """A YAML document as one."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.place = document.place
+
+    def found(self, path: Path) -> object:
+        node = self._document.find(path)
+        return node if node is None or isinstance(node, Scalar) else to_data(node)
 
 
 def validate(document: Document) -> Workload:
     """The workload of a document; KvtoolError for one mistake, ProblemsError for several (the first twenty)."""
     data = to_data(document.root)
     assert isinstance(data, dict)
-    problems = [*document.problems, *(_error(problem, document) for problem in check(data))]
+    placed = _Yaml(document)
+    problems = [*document.problems, *(_error(problem, placed) for problem in check(data))]
     try:
         workload = Workload.model_validate(data)
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        problems += [_error(_problem(detail, document), document) for detail in details]
+        problems += in_words(error, Workload, placed)
     else:
         if not problems:
             return workload
     raise_problems(problems)
     raise AssertionError("unreachable")
+
+
+def in_words(error: ValidationError, model: type[BaseModel], document: Placed) -> list[KvtoolError]:
+    """What pydantic found, as errors for the user with their places; `model` is what the whole document was to be."""
+    details = error.errors(include_url=False, include_input=False)
+    return [_error(_problem(detail, model, document), document) for detail in details]
 
 
 def raise_problems(problems: list[KvtoolError]) -> None:
@@ -65,20 +96,22 @@ def path_text(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def _error(problem: Problem, document: Document) -> KvtoolError:
+def _error(problem: Problem, document: Placed) -> KvtoolError:
     return KvtoolError(problem.message, hint=problem.hint, place=document.place(problem.path, key=problem.at_key))
 
 
-def _problem(detail: ErrorDetails, document: Document) -> Problem:
+def _problem(detail: ErrorDetails, model: type[BaseModel], document: Placed) -> Problem:
     path: Path = tuple(detail["loc"])
     context = detail.get("ctx", {})
-    where = path_text(path)
     kind = detail["type"]
     if kind == "extra_forbidden":
-        return _unknown_key(path)
+        return _unknown_key(path, model)
     if kind == "missing":
         return Problem(path[:-1], f"`{path[-1]}` is missing{_within(path[:-1])}", at_key=True)
-    got = described(_plain(document.find(path)))
+    at_key = path[-1:] == (_KEY_OF_DICT,)
+    path = path[:-1] if at_key else path
+    where = path_text(path[:-1] if at_key else path)
+    got = described(document.found(path))
     hint = None
     if kind == "kvtool":
         message, hint = str(context["message"]), context["hint"]
@@ -96,9 +129,11 @@ def _problem(detail: ErrorDetails, document: Document) -> Problem:
         message = f"expected {'a list' if kind == 'list_type' else 'a mapping'}, got {got}"
     else:
         message = detail["msg"]
-    return Problem(path, f"{where}: {message}", hint)
+    return Problem(path, f"{where}: {message}", hint, at_key)
 
 
+_KEY_OF_DICT = "[key]"
+"""What pydantic appends to the path where the key of a mapping is wrong, not its value."""
 _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("above", "gt"),
@@ -107,12 +142,13 @@ _BOUNDS = {
 }
 
 
-def _unknown_key(path: Path) -> Problem:
+def _unknown_key(path: Path, model: type[BaseModel]) -> Problem:
     key = str(path[-1])
-    hint = did_you_mean(key, _known_keys(path[:-1]))
+    hint = did_you_mean(key[:_LONGEST_KEY], _known_keys(path[:-1], model))
     if key == "<<":
         hint = "merge keys are not part of YAML 1.2; name a whole value with `&name` and repeat it with `*name`"
-    return Problem(path, f"unknown key `{key}`{_within(path[:-1])}", hint, at_key=True)
+    shown = key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}…"
+    return Problem(path, f"unknown key `{shown}`{_within(path[:-1])}", hint, at_key=True)
 
 
 def did_you_mean(word: str, known: list[str]) -> str | None:
@@ -123,8 +159,7 @@ def did_you_mean(word: str, known: list[str]) -> str | None:
     return f"known here: {', '.join(known)}" if 0 < len(known) <= 24 else None
 
 
-def _known_keys(path: Path) -> list[str]:
-    model: type[BaseModel] = Workload
+def _known_keys(path: Path, model: type[BaseModel]) -> list[str]:
     for step in path:
         if isinstance(step, int):
             continue
@@ -147,7 +182,3 @@ def _within(path: Path) -> str:
 def _either(words: list[str]) -> str:
     quoted = [f"`{word}`" for word in words]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
-
-
-def _plain(node: Node | None) -> object:
-    return node if node is None or isinstance(node, Scalar) else to_data(node)

@@ -69,16 +69,6 @@ class YamlSource:
         ]
 
     @property
-    def gates(self) -> dict[str, float]:
-        """The hit rates that groups must reach, as ratios."""
-        named = {group.name for group in self.groups}
-        return {
-            group.name: group.gate.hit_rate
-            for group in self.spec.groups
-            if group.name in named and group.gate is not None and group.gate.hit_rate is not None
-        }
-
-    @property
     def needs(self) -> frozenset[str]:
         """What it takes to run this: `tokenizer` for text, `chat_template` for messages, `answers` for sessions."""
         found: set[str] = set()
@@ -111,16 +101,24 @@ class YamlSource:
 
 
 def load_yaml_workload(
-    path: str, *, seed: int | None = None, on_bad_line: OnBadLine = "error", overlay: Overlay | None = None
+    path: str,
+    *,
+    seed: int | None = None,
+    default_seed: int | None = None,
+    on_bad_line: OnBadLine = "error",
+    overlay: Overlay | None = None,
 ) -> YamlSource:
     """Read a workload file; KvtoolError or, for several mistakes, ProblemsError.
 
-    `seed` overrides the file's; `on_bad_line` is for imported logs of which the file does not say it; `overlay` has changed texts,
-    by the real paths of the files (the workload, prompts, tools, data; not logs) in whose place they are read.
+    `seed` overrides the file's, `default_seed` is for a file that says none; `on_bad_line` is for imported logs of which the file
+    does not say it; `overlay` has changed texts, by the real paths of the files (the workload, prompts, tools, data; not logs) in
+    whose place they are read.
     """
     document = load_yaml(path, overlay)
     spec = validate(document)
-    loading = Loading(document, spec.seed if seed is None else seed, overlay=overlay)
+    if seed is None:
+        seed = spec.seed if default_seed is None or "seed" in spec.model_fields_set else default_seed
+    loading = Loading(document, seed, overlay=overlay)
     shared = load_variables(spec.vars, loading, ("vars",))
     loader = GroupLoader(loading, spec, shared, untimed=0.0 if _timed(spec) else None, on_bad_line=on_bad_line)
     groups: list[GroupSource] = []

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 
-from kvtool.diagnose.catalogue import ignores, run, structure, templates, values
+from kvtool.diagnose.catalogue import gates, ignores, run, structure, templates, values
 from kvtool.diagnose.catalogue.entry import TIERS, Entry, Remedy, Tier
 from kvtool.errors import KvtoolError
 
 __all__ = ["TIERS", "Entry", "Remedy", "Tier", "codes", "entries", "entry_of", "find_entry", "similar_code"]
 
-_GATES = "KV401"
 _LOOKALIKES = str.maketrans("OIL", "011")
-_GATE_CODE = re.compile(r"KV4(?!00)\d\d")
 
 
 def entries() -> tuple[Entry, ...]:
     """Every entry, in the order of the codes."""
-    return (*ignores.ENTRIES, *values.ENTRIES, *structure.ENTRIES, *templates.ENTRIES, *run.ENTRIES)
+    return (*ignores.ENTRIES, *values.ENTRIES, *structure.ENTRIES, *templates.ENTRIES, *run.ENTRIES, *gates.ENTRIES)
 
 
 def codes() -> tuple[str, ...]:
-    """Every code that has an entry, in order; KV401 stands for its family."""
+    """Every code that has an entry, in order."""
     return tuple(entry.code for entry in entries())
 
 
 def entry_of(code: str) -> Entry | None:
-    """The entry of a code as users write it (`KV101`, `kv101`, `101`); the family of gates answers for each of its codes."""
+    """The entry of a code as users write it (`KV101`, `kv101`, `101`); None where there is none."""
     wanted = _normal(code)
-    if _GATE_CODE.fullmatch(wanted):
-        wanted = _GATES
     return next((entry for entry in entries() if entry.code == wanted), None)
 
 

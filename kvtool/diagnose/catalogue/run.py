@@ -1,4 +1,4 @@
-"""KV301 to KV401: what the run does to prefixes that the prompts share, and what gates say."""
+"""KV301 to KV306: what the run does to prefixes that the prompts share."""
 
 from __future__ import annotations
 
@@ -67,15 +67,5 @@ ENTRIES: tuple[Entry, ...] = (
         "<shared rules>, and the key where the tool needs it, outside the prompt",
         (Remedy("look at it; take it out, or give tenants salts of their own"),),
         "It is a made-up value or public, such as the address of the support desk.",
-    ),
-    Entry(
-        "KV401",
-        "gate results",
-        "The codes from KV401 on report what a gate demanded and what was measured: hit rates, baselines, budgets.",
-        "They are verdicts, not causes. The findings beside them say what to change.",
-        "gate: {hit_rate: '>=80%'}    measured: 62.0%",
-        "measured: 89.5%",
-        (Remedy("mend what the other findings name, or change the gate on purpose"),),
-        "Never: change the gate instead.",
     ),
 )

@@ -1,0 +1,46 @@
+"""Puts the configuration file under what stands on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvtool.config.loading import ConfigFile, read_config
+
+if TYPE_CHECKING:
+    from kvtool.lint.arguments import LintArguments
+    from kvtool.profile_arguments import ProfileArguments
+
+
+def configured(arguments: ProfileArguments) -> ProfileArguments:
+    """The arguments with what the configuration file says where they say nothing; KvtoolError where it cannot be read."""
+    return with_file(arguments, read_config(arguments.config, no_config=arguments.no_config))
+
+
+def with_file(arguments: ProfileArguments, file: ConfigFile | None) -> ProfileArguments:
+    """The same with a file that was read already."""
+    if file is None:
+        return arguments
+    return replace(
+        arguments,
+        defaults=file.engine,
+        default_seed=file.config.seed,
+        requests=file.config.requests if arguments.requests is None else arguments.requests,
+    )
+
+
+def configured_lint(arguments: LintArguments) -> LintArguments:
+    """The arguments of `kvtool lint`, likewise."""
+    file = read_config(arguments.config, no_config=arguments.no_config)
+    if file is None:
+        return arguments
+    lint = file.config.lint
+    return replace(
+        arguments,
+        defaults=file.engine,
+        default_seed=file.config.seed,
+        requests=file.config.requests if arguments.requests is None else arguments.requests,
+        select=arguments.select or tuple(lint.select),
+        ignore=arguments.ignore or tuple(lint.ignore),
+        error_on=arguments.error_on or lint.error_on,
+    )

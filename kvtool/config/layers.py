@@ -1,0 +1,37 @@
+"""What is said in one place over what is said in a lower one: flag, variable, workload file, configuration file, default."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvtool.workload.schema import EngineOptions
+
+EXCLUDES = {
+    "capacity": frozenset({"gpu_memory", "gpu_memory_utilization", "provider"}),
+    "gpu_memory": frozenset({"capacity", "provider"}),
+    "provider": frozenset(
+        {"capacity", "gpu_memory", "gpu_memory_utilization", "replicas", "routing", "block_size", "concurrency"}
+    ),
+    "replicas": frozenset({"provider", "concurrency"}),
+    "ttl": frozenset({"concurrency"}),
+    "concurrency": frozenset({"provider", "replicas", "routing", "ttl"}),
+    "calibration": frozenset({"accelerator"}),
+}
+"""What an option leaves without meaning: where it is said, a lower place's word on these does not count."""
+
+
+def hidden_by(said: Collection[str]) -> frozenset[str]:
+    """The options that do not count in a lower place, where these are said above it."""
+    return frozenset(said).union(*(EXCLUDES.get(name, frozenset()) for name in said))
+
+
+def merged(asked: EngineOptions, defaults: EngineOptions | None, flags: Collection[str] = ()) -> EngineOptions:
+    """What the workload asks, and for what neither it nor a flag (its name in `flags`) says, what the configuration file does."""
+    if defaults is None:
+        return asked
+    hidden = hidden_by({*(name for name, value in asked if value is not None), *flags})
+    return asked.model_copy(
+        update={name: value for name, value in defaults if value is not None and name not in hidden}
+    )

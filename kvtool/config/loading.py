@@ -1,0 +1,216 @@
+"""Reads a configuration file: what it says, and where each of it stands."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+from pydantic import ValidationError
+
+from kvtool.config.find import NAME, PYPROJECT, find_config, from_here
+from kvtool.config.model import Config, EngineOptions
+from kvtool.config.toml_places import Path, TomlPlaces
+from kvtool.errors import KvtoolError, Place
+from kvtool.workload.text_files import check_file, decode
+from kvtool.workload.validate import in_words, raise_problems
+
+MAX_BYTES = 1 << 20
+_WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")
+_LONGEST_MESSAGE = 200
+_FILES = ("tokenizer", "chat_template", "model")
+"""Engine options that may name a file beside the configuration."""
+_WORDS = {
+    "Invalid value": ("this is no value", 'text needs quotes: "…"; so do times, sizes and percentages'),
+    "Invalid statement": ("this is neither a table nor `key = value`", None),
+    "Cannot overwrite a value": ("this key was given already", "keep one of them"),
+    "Unclosed array": ("this list is never closed", "add the closing `]`"),
+    "Expected newline or end of document after a statement": (
+        "something stands behind the value",
+        "one `key = value` a line; a comment begins with `#`",
+    ),
+    "Expected '=' after a key in a key/value pair": ("`=` is missing after the key", None),
+    "Unterminated string": ("this text is never closed", "add the closing quote"),
+}
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A configuration file that was read. `path` is as the user would write it here."""
+
+    path: str
+    config: Config
+    places: TomlPlaces
+    prefix: Path = ()
+    """Where in the file the configuration stands: `("tool", "kvtool")` in pyproject.toml."""
+    data: dict[str, object] = field(default_factory=dict)
+
+    def place(self, *path: str | int, key: bool = False) -> Place:
+        """Where `gate`, `hit_rate` is written; for what is not there, the nearest thing around it."""
+        return self.places.place((*self.prefix, *path), key=key)
+
+    def says(self, *path: str) -> bool:
+        """Whether the file gives that key a value."""
+        return (*self.prefix, *path) in self.places.spots or self.found(path) is not None
+
+    def found(self, path: Path) -> object:
+        """The value at `path` as TOML has it; None where there is none."""
+        value: object = self.data
+        for step in path:
+            if isinstance(value, dict):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def resolve(self, path: str) -> str:
+        """A path of this file, which counts from its folder, as a path that holds from the working folder."""
+        return os.path.normpath(FilePath(self.path).parent / FilePath(path).expanduser())
+
+    @property
+    def engine(self) -> EngineOptions:
+        """The engine's options; those that name files beside this one as paths that hold from here. KvtoolError for a template that
+        is not there."""
+        engine, changes = self.config.engine, {}
+        for name in _FILES:
+            value = getattr(engine, name)
+            if not isinstance(value, str) or "\0" in value:
+                continue
+            path = self.resolve(value)
+            if name == "chat_template":
+                check_file(FilePath(path), shown=path, place=self.place("engine", name))
+            if os.path.exists(path):  # noqa: PTH110 - else it is a preset or an id
+                changes[name] = path
+        return engine.model_copy(update=changes)
+
+    @property
+    def baseline(self) -> str | None:
+        """The path of the baseline, from the working folder."""
+        return None if self.config.check.baseline is None else self.resolve(self.config.check.baseline)
+
+    @property
+    def workloads(self) -> list[str]:
+        """The files that `workloads` names, each pattern's sorted, none twice; KvtoolError for what matches nothing."""
+        found: dict[str, None] = {}
+        for number, pattern in enumerate(self.config.workloads):
+            found |= dict.fromkeys(self._files(pattern, self.place("workloads", number)))
+        return list(found)
+
+    def _files(self, pattern: str, place: Place) -> list[str]:
+        path = self.resolve(pattern) if "\0" not in pattern else pattern
+        if not glob.has_magic(pattern) or os.path.isfile(path):  # noqa: PTH113
+            check_file(FilePath(path), shown=path, place=place)
+            return [path]
+        try:
+            files = [name for name in glob.glob(path, recursive=True) if os.path.isfile(name)]  # noqa: PTH113, PTH207
+        except (OSError, ValueError) as error:
+            raise KvtoolError(f"`{pattern}` is not a pattern of file names", place=place) from error
+        if not files:
+            raise KvtoolError(f"no file matches `{path}`", hint=f"paths count from the folder of {NAME}", place=place)
+        return sorted(files)
+
+
+def read_config(given: str | None, *, no_config: bool = False) -> ConfigFile | None:
+    """The configuration that applies: the file that was given, else the nearest; None where there is none, or none is wanted."""
+    if no_config:
+        if given is not None and given != os.environ.get("KVTOOL_CONFIG"):
+            raise KvtoolError("--config names a file, and --no-config reads none", hint="leave one of them out")
+        return None
+    if given is not None:
+        return load_config(from_here(given))
+    found = find_config()
+    return None if found is None else load_config(_shown(found))
+
+
+def load_config(path: str) -> ConfigFile:
+    """Read a file; KvtoolError, or ProblemsError for several mistakes. In pyproject.toml it is [tool.kvtool] that counts."""
+    source = _read(path)
+    places = TomlPlaces(source, path)
+    try:
+        data: dict[str, object] = tomllib.loads(source)
+    except RecursionError:
+        raise KvtoolError("nested too deeply", place=Place(path)) from None
+    except ValueError as error:
+        raise _syntax_error(str(error), places) from None
+    prefix: Path = ()
+    table: object = data
+    if os.path.basename(path) == PYPROJECT:  # noqa: PTH119
+        prefix = ("tool", "kvtool")
+        tool = data.get("tool")
+        table = tool.get("kvtool") if isinstance(tool, dict) else None
+        if table is None:
+            raise KvtoolError(
+                "it has no table [tool.kvtool]", hint="kvtool init --pyproject adds one", place=Place(path)
+            )
+    file = ConfigFile(path, Config(), places, prefix, table if isinstance(table, dict) else {})
+    if not isinstance(table, dict):
+        raise KvtoolError("`tool.kvtool` is not a table", place=file.place())
+    try:
+        return ConfigFile(path, Config.model_validate(table), places, prefix, table)
+    except ValidationError as error:
+        problems = in_words(error, Config, _Placed(file))
+    if "tool" in table and not prefix:
+        problems = [_not_here(problem) for problem in problems]
+    raise_problems(problems)
+    raise AssertionError("unreachable")
+
+
+class _Placed:
+    """A file as something whose values can be found again."""
+
+    def __init__(self, file: ConfigFile) -> None:
+        self.found = file.found
+        self._file = file
+
+    def place(self, path: Path, *, key: bool = False) -> Place:
+        return self._file.place(*path, key=key)
+
+
+def _not_here(problem: KvtoolError) -> KvtoolError:
+    if not problem.message.startswith("unknown key `tool`"):
+        return problem
+    hint = f"in {NAME} tables stand at the top: [gate], not [tool.kvtool.gate]"
+    return KvtoolError(problem.message, hint=hint, place=problem.place)
+
+
+def _read(path: str) -> str:
+    """The text, with line feeds as line ends."""
+    place = Place(path)
+    file = FilePath(path)
+    check_file(file, shown=path, place=place)
+    try:
+        with file.open("rb") as reader:
+            data = reader.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise KvtoolError(f"cannot read `{path}`: {error.strerror or error}", place=place) from error
+    if len(data) > MAX_BYTES:
+        raise KvtoolError(f"`{path}` is larger than {MAX_BYTES >> 20} MiB", hint="is this the right file?", place=place)
+    return decode(data, shown=path, place=place).replace("\r\n", "\n") if data.strip() else ""
+
+
+def _syntax_error(said: str, places: TomlPlaces) -> KvtoolError:
+    """What `tomllib` says, in words for the user and with its place."""
+    where = _WHERE.search(said)
+    words = said[: where.start()] if where else said
+    message, hint = _WORDS.get(words, (f"not valid TOML: {words[:_LONGEST_MESSAGE]}", None))
+    if words.startswith("Exceeds the limit"):
+        message = "a number of thousands of digits"
+    if where is None:
+        return KvtoolError(message, hint=hint, place=Place(places.path))
+    place = (
+        places.position(int(where[1]), int(where[2])) if where[1] else places.at(len(places.source), len(places.source))
+    )
+    return KvtoolError(message, hint=hint, place=place)
+
+
+def _shown(path: str) -> str:
+    """A path as the user would write it here."""
+    try:
+        return os.path.relpath(path)
+    except (OSError, ValueError):
+        return path

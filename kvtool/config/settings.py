@@ -1,0 +1,200 @@
+"""Every setting with its value and where that comes from; what `kvtool config` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel
+
+from kvtool.config.layers import hidden_by
+from kvtool.config.loading import ConfigFile
+from kvtool.config.model import EngineOptions, GateOptions
+from kvtool.errors import Place
+from kvtool.workload.schema import Workload
+from kvtool.workload.yaml_nodes import Document, Path, Scalar
+
+Kind = Literal["flag", "variable", "workload", "config", "default"]
+Given = Mapping[str, tuple[object, str]]
+"""What flags and variables say: an option's name, its value, and the flag or variable that says it."""
+Value = str | int | float | bool | list[str] | None
+
+_ENGINE: dict[str, tuple[Value, str]] = {
+    "model": ("llama-3.1-8b", ""),
+    "accelerator": ("h100", ""),
+    "tokenizer": (None, "built in"),
+    "chat_template": (None, "the tokenizer's"),
+    "block_size": (16, ""),
+    "capacity": (None, "unlimited"),
+    "gpu_memory": (None, "not said"),
+    "gpu_memory_utilization": (0.92, ""),
+    "max_model_len": (None, "unlimited"),
+    "max_num_batched_tokens": (8192, ""),
+    "max_num_seqs": (256, ""),
+    "enable_prefix_caching": (True, ""),
+    "enable_chunked_prefill": (True, ""),
+    "kv_cache_dtype": ("auto", ""),
+    "tensor_parallel": (1, ""),
+    "concurrency": (None, "one at a time"),
+    "replicas": (1, ""),
+    "routing": ("round-robin", ""),
+    "ttl": (None, "none"),
+    "provider": (None, "none"),
+}
+"""Defaults, and words for those that are no value."""
+_TOP: dict[str, tuple[Value, str]] = {
+    "seed": (0, ""),
+    "requests": (None, "all"),
+    "offline": (False, ""),
+    "show_text": (None, "snippet, none in files"),
+    "color": ("auto", ""),
+    "width": (None, "the terminal's"),
+}
+_CHECK: dict[str, tuple[Value, str]] = {
+    "baseline": (None, "kvtool-baseline.json"),
+    "max_drop": (0.005, ""),
+    "require_baseline": (False, ""),
+    "advice": (True, ""),
+}
+_LINT: dict[str, tuple[Value, str]] = {"select": (None, "all"), "ignore": (None, "none"), "error_on": ("error", "")}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from; `name` is a flag or a variable, `place` a line of a file."""
+
+    kind: Kind
+    name: str | None = None
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        if self.place is not None:
+            return self.place.path if self.place.line is None else f"{self.place.path}:{self.place.line}"
+        return self.name or self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting, its value as it was written, and where that comes from. `words` are for a default that is no value."""
+
+    name: str
+    value: Value
+    origin: Origin
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFile:
+    """A workload file, as far as it says settings."""
+
+    document: Document
+    spec: Workload
+
+    def said(self, path: Path) -> Value:
+        """The value at a path: numbers and truth values as such, everything else as it was written."""
+        node = self.document.find(path)
+        assert isinstance(node, Scalar)
+        return node.value
+
+    def origin(self, path: Path) -> Origin:
+        return Origin("workload", place=self.document.place(path))
+
+
+def settings(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> list[Setting]:
+    """All settings, those of groups only where something is demanded of them."""
+    found = [_workloads(file), *_top(given, workload, file), *_engine(given, workload, file)]
+    if file is not None:
+        found += _gate(file, ("gate",), file.config.gate)
+        for name, group in sorted(file.config.gate.groups.items()):
+            found += _gate(file, ("gate", "groups", name), group)
+    found += _gates_of(workload)
+    for table, defaults in (("check", _CHECK), ("lint", _LINT)):
+        options: BaseModel | None = None if file is None else getattr(file.config, table)
+        found += _table(file, table, options, defaults)
+    return found
+
+
+def _top(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[Setting]:
+    for name, (value, words) in _TOP.items():
+        if name in given:
+            yield _of_flag(name, name, given)
+        elif name == "seed" and workload is not None and "seed" in workload.spec.model_fields_set:
+            yield Setting(name, workload.spec.seed, workload.origin(("seed",)))
+        elif file is not None and name in file.config.model_fields_set:
+            yield Setting(name, getattr(file.config, name), Origin("config", place=file.place(name)))
+        else:
+            yield Setting(name, value, Origin("default"), words)
+
+
+def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[Setting]:
+    flags = {name for name in given if name in EngineOptions.model_fields}
+    in_workload = set() if workload is None else workload.spec.engine.model_fields_set
+    hidden = hidden_by(flags | in_workload)
+    for name, (default, words) in _ENGINE.items():
+        full = f"engine.{name}"
+        if name in flags:
+            yield _of_flag(full, name, given)
+        elif workload is not None and name in in_workload:
+            value: Value = getattr(workload.spec.engine, name)
+            if not isinstance(value, str | bool | int) or name == "gpu_memory":
+                value = workload.said(("engine", name))
+            yield Setting(full, value, workload.origin(("engine", name)))
+        elif file is not None and name in file.config.engine.model_fields_set and name not in hidden:
+            yield Setting(full, _written(file, "engine", name), Origin("config", place=file.place("engine", name)))
+        else:
+            yield Setting(full, default, Origin("default"), words)
+
+
+def _of_flag(full: str, name: str, given: Given) -> Setting:
+    value, where = given[name]
+    assert isinstance(value, str | int | float | bool)
+    return Setting(full, value, Origin("flag" if where.startswith("-") else "variable", where))
+
+
+def _written(file: ConfigFile, *path: str) -> Value:
+    value = file.found(path)
+    assert isinstance(value, str | int | float | bool)
+    return value
+
+
+def _workloads(file: ConfigFile | None) -> Setting:
+    if file is None or not file.config.workloads:
+        return Setting("workloads", None, Origin("default"), "none")
+    return Setting("workloads", list(file.config.workloads), Origin("config", place=file.place("workloads")))
+
+
+def _gate(file: ConfigFile, path: tuple[str, ...], gate: GateOptions) -> Iterator[Setting]:
+    for name in sorted(gate.model_fields_set - {"findings", "groups"}):
+        yield Setting(
+            ".".join((*path, name)), _written(file, *path, name), Origin("config", place=file.place(*path, name))
+        )
+    for key, level in sorted(gate.findings.items()):
+        place = file.place(*path, "findings", key)
+        yield Setting(".".join((*path, "findings", key)), str(level), Origin("config", place=place))
+
+
+def _gates_of(workload: WorkloadFile | None) -> Iterator[Setting]:
+    """What the workload file itself demands of its groups; it holds beside what the configuration demands."""
+    for number, group in enumerate(() if workload is None else workload.spec.groups):
+        if workload is None or group.gate is None:
+            continue
+        at: Path = ("groups", number, "gate")
+        for name in sorted(group.gate.model_fields_set - {"findings"}):
+            path = (*at, name)
+            yield Setting(f"gate.groups.{group.name}.{name}", workload.said(path), workload.origin(path))
+        for key, level in sorted(group.gate.findings.items()):
+            path = (*at, "findings", key)
+            yield Setting(f"gate.groups.{group.name}.findings.{key}", str(level), workload.origin(path))
+
+
+def _table(
+    file: ConfigFile | None, table: str, options: BaseModel | None, defaults: Mapping[str, tuple[Value, str]]
+) -> Iterator[Setting]:
+    for name, (default, words) in defaults.items():
+        if file is not None and options is not None and name in options.model_fields_set:
+            value = file.found((table, name))
+            assert isinstance(value, str | int | float | bool | list)
+            yield Setting(f"{table}.{name}", value, Origin("config", place=file.place(table, name)))
+        else:
+            yield Setting(f"{table}.{name}", default, Origin("default"), words)

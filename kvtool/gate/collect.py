@@ -1,0 +1,83 @@
+"""Where demands come from: the workload file, the configuration file, and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kvtool.config.model import WorkloadGate
+from kvtool.errors import KvtoolError, Place, ProblemsError
+from kvtool.gate.demand import Demand, DemandLevel, Locate, pattern_of, stated
+from kvtool.workload.logs import LogSource
+from kvtool.workload.validate import did_you_mean
+from kvtool.workload.yaml_source import YamlSource
+
+
+def workload_demands(source: YamlSource | LogSource) -> list[Demand]:
+    """What a workload file demands of those of its groups that are run; a log demands nothing."""
+    if not isinstance(source, YamlSource):
+        return []
+    chosen = {group.name for group in source.groups}
+    found: list[Demand] = []
+    for number, group in enumerate(source.spec.groups):
+        if group.gate is None or group.name not in chosen:
+            continue
+
+        def locate(keys: Sequence[str], number: int = number) -> Place:
+            return source.document.place(("groups", number, "gate", *keys))
+
+        found += stated(group.gate, locate, group=group.name)
+    return found
+
+
+def config_demands(gate: WorkloadGate, locate: Locate, groups: Iterable[str]) -> list[Demand]:
+    """What the configuration file demands of a workload with these groups; `locate` finds a key in its `gate`.
+
+    A group that does not say its level has that of the whole.
+    """
+    found = stated(gate, locate)
+    for name in groups:
+        options = gate.groups.get(name)
+        if options is not None:
+            found += stated(options, _within(locate, name), group=name, level=gate.level)
+    return found
+
+
+def _within(locate: Locate, group: str) -> Locate:
+    return lambda keys: locate(("groups", group, *keys))
+
+
+def check_groups(gate: WorkloadGate, locate: Locate, known: Sequence[str]) -> None:
+    """ProblemsError or KvtoolError for groups in the configuration that no workload has: they would check nothing."""
+    problems = [
+        KvtoolError(
+            f"no workload has a group `{name}`", hint=did_you_mean(name, list(known)), place=locate(("groups", name))
+        )
+        for name in gate.groups
+        if name not in known
+    ]
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ProblemsError(problems)
+
+
+def flag_demands(path: str, *, min_hit_rate: float | None, fail_on: Sequence[str] = ()) -> list[Demand]:
+    """What the command line demands of a workload; KvtoolError for what is neither code nor severity. `path` is its first file."""
+    place = Place(path)
+    found: list[Demand] = []
+    if min_hit_rate is not None:
+        found.append(Demand("hit_rate", min_hit_rate, "error", None, place, flag="--min-hit-rate"))
+    for word in (word.strip() for text in fail_on for word in text.split(",")):
+        if word:
+            pattern = pattern_of(word, flag="--fail-on")
+            found.append(Demand("findings", 0, "error", None, place, flag="--fail-on", pattern=pattern))
+    return found
+
+
+def levels(gate: WorkloadGate) -> Mapping[str | None, DemandLevel]:
+    """How severe a fall below the baseline is: for all requests (None) and for groups that say a level of their own."""
+    found: dict[str | None, DemandLevel] = {None: gate.level}
+    for name, options in gate.groups.items():
+        if "level" in options.model_fields_set:
+            found[name] = options.level
+    return found

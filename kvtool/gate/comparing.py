@@ -1,0 +1,186 @@
+"""What is to be recorded of a run, whether a baseline can be compared with it, and how far it fell below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvtool.gate.baseline import FILE_NAME, Sums, Value, WorkloadSums
+from kvtool.gate.demand import DemandLevel
+from kvtool.gate.evaluate import check_id, exact, rate, status_of
+from kvtool.gate.facts import Facts
+from kvtool.gate.words import percents, points, subject
+from kvtool.report.numbers import plural
+from kvtool.result.verdict import CODES, NOT_COMPARABLE, Check, Level
+
+DEFAULT_DROP = 0.005
+"""Half a point: runs repeat exactly, so this is no noise but what an edit of a prompt may cost without being asked about."""
+_WORDS = {
+    "tokenizer_fingerprint": "tokenizer",
+    "capacity_blocks": "capacity (blocks)",
+    "ttl_seconds": "time to live (seconds)",
+    "provider_as_of": "provider's rules as of",
+    "accounting": "kvtool's accounting",
+    "requests": "--requests",
+    "groups": "--group",
+}
+_TOLD_ONLY = ("tokenizer",)
+"""The name of a tokenizer says which one it is, its fingerprint decides."""
+_MOST_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`problem` says why there was nothing to compare with; empty where there was."""
+
+    checks: list[Check] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    problem: str = ""
+
+
+def differences(before: Mapping[str, Value], now: Mapping[str, Value]) -> list[str]:
+    """What makes two runs incomparable, in words; empty where nothing does."""
+    found: list[str] = []
+    for name in sorted({*before, *now} - set(_TOLD_ONLY)):
+        one, other = before.get(name), now.get(name)
+        if one == other and isinstance(one, bool) == isinstance(other, bool):
+            continue
+        word = _WORDS.get(name, name.replace("_", " "))
+        if name == "tokenizer_fingerprint":
+            found.append(f"tokenizer: {_tokenizer(before)} in the baseline, {_tokenizer(now)} now")
+        else:
+            found.append(f"{word}: {_shown(one)} in the baseline, {_shown(other)} now")
+    return found
+
+
+def _tokenizer(key: Mapping[str, Value]) -> str:
+    fingerprint = key.get("tokenizer_fingerprint")
+    return f"{key.get('tokenizer', 'none')} ({fingerprint})" if fingerprint is not None else "none"
+
+
+def _shown(value: Value | None) -> str:
+    return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def compare(
+    facts: Facts,
+    now: WorkloadSums,
+    before: WorkloadSums | None,
+    *,
+    path: str = FILE_NAME,
+    max_drop: float = DEFAULT_DROP,
+    levels: Mapping[str | None, DemandLevel] | None = None,
+) -> Comparison:
+    """How a run fares against its entry in the baseline at `path`.
+
+    A group, and all requests (None), fail at the level of `levels` where their hit rate fell by more than `max_drop` (a ratio).
+    """
+    name = facts.workload
+    if before is None:
+        return Comparison(problem=f"{name} is not in the baseline {path}")
+    if wrong := differences(before.key, now.key):
+        return Comparison(problem=f"{name} cannot be compared with the baseline {path}: {'; '.join(wrong)}")
+    asked = levels or {}
+    checks: list[Check] = []
+    alone = next(iter(now.groups)) if len(now.groups) == 1 and before.groups.keys() == now.groups.keys() else None
+    for group in (None, *(() if alone is not None else now.groups)):  # a group that is all there is is told once
+        level = asked.get(alone if group is None and alone in asked else group, asked.get(None, "error"))
+        one = before if group is None else before.groups.get(group)
+        other = now if group is None else now.groups[group]
+        if one is None or level == "off" or not one.prompt_tokens:
+            continue
+        checks.append(_fall(facts, group, one, other, max_drop, path, "warn" if level == "warn" else "error"))
+    return Comparison(checks, _changes(facts, before, now))
+
+
+def _fall(facts: Facts, group: str | None, before: Sums, now: Sums, drop: float, path: str, level: Level) -> Check:
+    was, actual = rate(before.hit_tokens, before.prompt_tokens), rate(now.hit_tokens, now.prompt_tokens)
+    fall = was - actual
+    met = fall <= exact(drop)
+    shown = " -> ".join(percents(float(was), float(actual)))
+    if not now.prompt_tokens:
+        text, met = f"no request was profiled, and {path} has {before.requests:,} of them", facts.limit is not None
+    elif fall > 0:
+        against = f"within the {points(drop)}" if met else f"more than the {points(drop)}"
+        text = f"hit rate {shown}: {points(float(fall))} below {path}, {against} that are allowed"
+    else:
+        text = f"hit rate {shown}: {points(float(-fall))} above {path}" if fall else f"hit rate {shown}, as in {path}"
+    new = _new_codes(before, now)
+    if new and not met:
+        text += f"; new since then: {', '.join(new)}"
+    return Check(
+        id=check_id(facts.workload, group, "baseline"),
+        code=CODES["baseline"],
+        kind="baseline",
+        workload=facts.workload,
+        group=group,
+        level=level,
+        status=status_of(met, level, partial=facts.partial),
+        limit=max(float(was - exact(drop)), 0.0),
+        actual=float(actual),
+        baseline=float(was),
+        message=f"{subject(group, facts.workload)}: {text}",
+        path=facts.path or facts.workload,
+        line=0,
+        column=0,
+    )
+
+
+def _new_codes(before: Sums, now: Sums) -> list[str]:
+    """Codes of findings that there are more of than before."""
+    if before.findings is None or now.findings is None:
+        return []
+    return [code for code, count in sorted(now.findings.items()) if count > before.findings.get(code, 0)]
+
+
+def _changes(facts: Facts, before: WorkloadSums, now: WorkloadSums) -> list[str]:
+    """What is other than when the baseline was written, and no mistake."""
+    changed = [
+        f"{name} {_sizes(before.groups[name], sums)}"
+        for name, sums in now.groups.items()
+        if name in before.groups and _size(before.groups[name]) != _size(sums)
+    ]
+    notices = []
+    if changed:
+        notices.append(f"{facts.workload} has changed since the baseline: {_some(changed)}")
+    new = [name for name in now.groups if name not in before.groups]
+    gone = [name for name in before.groups if name not in now.groups]
+    if new:
+        notices.append(f"{facts.workload}: not in the baseline, so not compared: {_some(new)}")
+    if gone and facts.limit is None and not facts.partial:
+        notices.append(f"{facts.workload}: in the baseline and no longer in the workload: {_some(gone)}")
+    return notices
+
+
+def _size(sums: Sums) -> tuple[int, int]:
+    return sums.requests, sums.prompt_tokens
+
+
+def _sizes(before: Sums, now: Sums) -> str:
+    if before.requests != now.requests:
+        return f"had {plural(before.requests, 'request')} and has {now.requests:,}"
+    return f"had {plural(before.prompt_tokens, 'prompt token')} and has {now.prompt_tokens:,}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = [f"and {len(names) - _MOST_TOLD:,} more"] if len(names) > _MOST_TOLD else []
+    return ", ".join([*names[:_MOST_TOLD], *more])
+
+
+def required_check(facts: Facts, problem: str) -> Check:
+    """The check that fails where a baseline is required and there is none to compare with."""
+    return Check(
+        id=check_id(facts.workload, None, "baseline"),
+        code=NOT_COMPARABLE,
+        kind="baseline",
+        workload=facts.workload,
+        group=None,
+        level="error",
+        status=status_of(False, "error", partial=facts.partial),
+        limit=None,
+        actual=None,
+        message=f"a baseline is required: {problem}",
+        path=facts.path or facts.workload,
+        line=0,
+        column=0,
+    )

@@ -1,0 +1,202 @@
+"""Holding demands against facts: pure functions from what was measured and what was asked to checks and a verdict.
+
+Ratios are compared exactly: counts of tokens are whole numbers, and a limit is the decimal that was written, so that 8 of 10 tokens
+are 80 % and nothing less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
+from kvtool.gate.facts import Facts, Scope, Seen
+from kvtool.gate.words import durations, percents, points, subject
+from kvtool.report.numbers import plural
+from kvtool.result.verdict import (
+    CODES,
+    Check,
+    Kind,
+    Level,
+    Status,
+)
+
+_SAME_TIME = 1 + 1e-9
+"""Predicted times are sums of floating point numbers: their last digits may differ from machine to machine."""
+_DIGITS = 12
+_EMPTY = Scope()
+
+
+def exact(ratio: float) -> Fraction:
+    """The decimal that was written: 0.799 of `79.9%`, which floating point division does not hit."""
+    return Fraction(Decimal(repr(round(ratio, _DIGITS))))
+
+
+def rate(part: int, whole: int) -> Fraction:
+    """A ratio of tokens, without rounding; 0 of nothing is 0."""
+    return Fraction(part, whole) if whole else Fraction(0)
+
+
+def check_id(workload: str, group: str | None, *rest: str) -> str:
+    """The name of a check from run to run; what stands between slashes has none itself, but for the workload's path."""
+    inner = [] if group is None else [group.replace("%", "%25").replace("/", "%2F")]
+    return "/".join([workload, *inner, *rest])
+
+
+def evaluate(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
+    """A check for each demand (see `held`): those on all requests first, then by group; and one for an audit."""
+    order = {name: number for number, name in enumerate(facts.groups)}
+    limits = sorted(
+        (demand for demand in demands if demand.kind in LIMITS),
+        key=lambda one: (one.group is not None, order.get(one.group or "", len(order)), LIMITS.index(one.kind)),
+    )
+    by_id: dict[str, Check] = {}
+    for demand in limits:
+        check = _limit_check(facts, demand)
+        if check.id in by_id:  # one limit warns and another fails
+            check = check.model_copy(update={"id": f"{check.id}/{demand.level}"})
+        by_id[check.id] = check
+    checks = list(by_id.values())
+    checks += _findings_checks(facts, [demand for demand in demands if demand.kind == "findings"])
+    if facts.audit is not None:
+        checks.append(_audit_check(facts, facts.audit))
+    return checks
+
+
+def status_of(met: bool, level: Level, *, partial: bool) -> Status:
+    """How a demand fared; an interrupted run judges nothing."""
+    if partial:
+        return "open"
+    return "pass" if met else "fail" if level == "error" else "warn"
+
+
+def _level(demand: Demand) -> Level:
+    return "error" if demand.level == "error" else "warn"
+
+
+def _check(
+    facts: Facts, demand: Demand, *, limit: float | None, actual: float | None, status: Status, message: str, tail: str
+) -> Check:
+    return Check(
+        id=check_id(facts.workload, demand.group, *tail.split("/")),
+        code=CODES[demand.kind],
+        kind=demand.kind,
+        workload=facts.workload,
+        group=demand.group,
+        level=_level(demand),
+        status=status,
+        limit=limit,
+        actual=actual,
+        message=message,
+        path=demand.place.path,
+        line=demand.place.line or 0,
+        column=demand.place.column or 0,
+    )
+
+
+def _limit_check(facts: Facts, demand: Demand) -> Check:
+    scope = facts.total if demand.group is None else facts.groups.get(demand.group, _EMPTY)
+    who, kind = subject(demand.group, facts.workload), demand.kind
+    if not scope.prompt_tokens or (kind.startswith("ttft") and kind not in scope.ttft):
+        cut = facts.partial or facts.limit is not None
+        why = f": the run ended after {plural(facts.limit, 'request')}" if facts.limit is not None else ""
+        missing = "time was predicted" if scope.prompt_tokens else "request was profiled"
+        message = f"{who}: no {missing}{why}, so nothing shows what {demand.source} demands"
+        status = status_of(False, _level(demand), partial=cut)
+        return _check(facts, demand, limit=demand.limit, actual=None, status=status, message=message, tail=kind)
+    if kind == "hit_rate":
+        actual, met, told = _hit_rate(scope, demand.limit)
+    elif kind == "reachable_gap":
+        actual, met, told = _gap(scope, demand.limit)
+    else:
+        actual, met, told = _time(scope, kind, demand.limit)
+    message = f"{who}: {told} that {demand.source} {'demands' if kind == 'hit_rate' else 'allows'}"
+    status = status_of(met, _level(demand), partial=facts.partial)
+    return _check(facts, demand, limit=demand.limit, actual=actual, status=status, message=message, tail=kind)
+
+
+def _hit_rate(scope: Scope, limit: float) -> tuple[float, bool, str]:
+    actual, least = rate(scope.hit_tokens, scope.prompt_tokens), exact(limit)
+    shown, wanted = percents(float(actual), limit)
+    if actual >= least:
+        return float(actual), True, f"hit rate {shown}, at least the {wanted}"
+    return float(actual), False, f"hit rate {shown}, {points(float(least - actual))} below the {wanted}"
+
+
+def _gap(scope: Scope, limit: float) -> tuple[float, bool, str]:
+    gap = max(rate(scope.reachable_tokens - scope.hit_tokens, scope.prompt_tokens), Fraction(0))
+    shown, most = points(float(gap)), points(limit)
+    text = f"an unlimited cache would hit {shown} more"
+    if gap <= exact(limit):
+        return float(gap), True, f"{text}, within the {most}"
+    return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} beyond the {most}"
+
+
+def _time(scope: Scope, kind: Kind, limit: float) -> tuple[float, bool, str]:
+    actual = scope.ttft[kind]
+    shown, most = durations(actual, limit)
+    text = f"predicted TTFT {kind.removeprefix('ttft_')} {shown}"
+    if actual <= limit * _SAME_TIME:
+        return actual, True, f"{text}, within the {most}"
+    return actual, False, f"{text}, beyond the {most}"
+
+
+def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
+    """One for each pattern; a finding counts for the most specific pattern alone, those of its own group before the others."""
+    counts = dict.fromkeys(demands, 0)
+    codes: dict[Demand, set[str]] = {demand: set() for demand in demands}
+    of_group: dict[str | None, list[Demand]] = {}
+    for demand in demands:
+        of_group.setdefault(demand.group, []).append(demand)
+    for found in facts.findings:
+        decides = _deciding(found, of_group.get(found.group or None, ())) or _deciding(found, of_group.get(None, ()))
+        if decides is not None:
+            counts[decides] += 1
+            codes[decides].add(found.code)
+    checks = []
+    for demand in sorted(demands, key=lambda one: (one.group is not None, one.group or "", one.pattern)):
+        if demand.level == "off":
+            continue
+        count, named = counts[demand], sorted(codes[demand] - {demand.pattern})
+        which = f" ({', '.join(named)})" if named else ""
+        who = subject(demand.group, facts.workload) if facts.groups else facts.workload
+        what = f"{who}: {plural(count, 'finding')} of {demand.pattern}{which}"
+        message = f"{what}, and {demand.source} allows none" if count else f"{what}, as {demand.source} demands"
+        status = status_of(not count, _level(demand), partial=facts.partial)
+        tail = f"findings/{demand.pattern}"
+        checks.append(_check(facts, demand, limit=0, actual=count, status=status, message=message, tail=tail))
+    return checks
+
+
+def _deciding(found: Seen, demands: Iterable[Demand]) -> Demand | None:
+    """The most specific pattern that the finding matches: a code, the longest beginning of one, the nearest severity below."""
+    best: Demand | None = None
+    most = -1
+    for demand in demands:
+        if demand.pattern in SEVERITIES:
+            distance = SEVERITIES.index(demand.pattern) - SEVERITIES.index(found.severity)
+            weight = len(SEVERITIES) - distance if distance >= 0 else -1
+        else:
+            weight = 10 + len(demand.pattern) if found.code.startswith(demand.pattern) else -1
+        if weight > most:
+            best, most = demand, weight
+    return best
+
+
+def _audit_check(facts: Facts, wrong: str) -> Check:
+    return Check(
+        id=check_id(facts.workload, None, "audit"),
+        code=CODES["audit"],
+        kind="audit",
+        workload=facts.workload,
+        group=None,
+        level="error",
+        status=status_of(not wrong, "error", partial=facts.partial),
+        limit=None,
+        actual=None,
+        message=f"audit: {wrong or 'reuse changed no token'}",
+        path=facts.path or facts.workload,
+        line=0,
+        column=0,
+    )

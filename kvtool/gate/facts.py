@@ -1,0 +1,80 @@
+"""What a demand is held against: the sums, predicted times and findings of one profiled workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kvtool.result.verdict import Kind
+
+if TYPE_CHECKING:
+    from kvtool.ledger.totals import Totals
+    from kvtool.profile_data import Profile
+    from kvtool.quantiles import Quantiles
+    from kvtool.result.report import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A group, or all requests of a workload. `ttft` is predicted, in seconds, by the kind of demand (`ttft_p50`…)."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    hit_tokens: int = 0
+    reachable_tokens: int = 0
+    ttft: Mapping[Kind, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A finding as demands look at it; `group` is empty where it was seen in a file, not measured."""
+
+    code: str
+    severity: Severity
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`audit` is what is wrong with an audit (empty: nothing, None: there was none to judge).
+
+    `partial` says that the run was interrupted, `limit` after how many requests it was asked to end. `path` is the first file of
+    the workload, the place of what is written nowhere (empty: its name is a path).
+    """
+
+    workload: str
+    total: Scope
+    groups: Mapping[str, Scope] = field(default_factory=dict)
+    findings: Sequence[Seen] = ()
+    audit: str | None = None
+    partial: bool = False
+    limit: int | None = None
+    path: str = ""
+
+
+def facts_of(
+    profile: Profile, workload: str, *, path: str = "", limit: int | None = None, groups: Iterable[str] = ()
+) -> Facts:
+    """The facts of a finished run; `workload` is what reports call it, `path` its first file.
+
+    `groups` are those that the workload names: one of which no request was profiled (all refused, or never reached) is there, too.
+    """
+    profiled = {group.name: _scope(group, profile.group_ttft.get(group.name)) for group in profile.groups}
+    return Facts(
+        workload,
+        _scope(profile.total, profile.predicted_on),
+        {**dict.fromkeys(groups, Scope()), **profiled},
+        [Seen(found.code, found.severity, found.group) for found in profile.findings],
+        profile.audit_verdict,
+        profile.partial,
+        limit,
+        path,
+    )
+
+
+def _scope(totals: Totals, times: Quantiles | None) -> Scope:
+    ttft: dict[Kind, float] = {}
+    if times is not None:
+        ttft = {"ttft_p50": times.p50, "ttft_p90": times.p90, "ttft_p99": times.p99}
+    return Scope(totals.requests, totals.prompt_tokens, totals.hit_tokens, totals.reachable_tokens, ttft)

@@ -1,0 +1,54 @@
+"""The gates of `kvtool profile`: what flags, the workload file and a baseline demand of one run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.errors import KvtoolError
+from kvtool.gate.baseline import Baseline, load_baseline
+from kvtool.gate.collect import flag_demands, workload_demands
+from kvtool.gate.comparing import DEFAULT_DROP, compare
+from kvtool.gate.demand import held
+from kvtool.gate.evaluate import evaluate
+from kvtool.gate.facts import facts_of
+from kvtool.gate.recording import entry_of
+from kvtool.gate.settings import parsed_flag
+from kvtool.workload.quantities import parse_limit
+from kvtool.workload.yaml_source import YamlSource
+
+if TYPE_CHECKING:
+    from kvtool.opening import Opened
+    from kvtool.profile_arguments import ProfileArguments
+    from kvtool.profile_data import Profile
+
+
+def asked_baseline(arguments: ProfileArguments) -> tuple[Baseline | None, float]:
+    """The baseline to compare with, and how far hit rates may fall below it; KvtoolError, before any work, for a bad one."""
+    drop = parsed_flag(parse_limit, arguments.max_drop, "--max-drop")
+    if arguments.baseline is None:
+        if drop is not None:
+            raise KvtoolError("--max-drop is about a baseline, and none is given", hint="add --baseline FILE")
+        return None, DEFAULT_DROP
+    baseline = load_baseline(arguments.baseline)
+    if baseline is None:
+        raise KvtoolError(
+            f"there is no baseline {arguments.baseline}", hint="kvtool check --update-baseline writes one"
+        )
+    return baseline, DEFAULT_DROP if drop is None else drop
+
+
+def judge(profile: Profile, opened: Opened, baseline: Baseline | None, max_drop: float) -> None:
+    """Put the checks and notices of a run into its profile, whose `config` is there already."""
+    arguments = opened.arguments
+    asked = [*flag_demands(arguments.inputs[0], min_hit_rate=arguments.min_hit_rate), *workload_demands(opened.source)]
+    source = opened.source
+    named = [group.name for group in source.groups] if isinstance(source, YamlSource) else ()
+    facts = facts_of(profile, opened.name, path=arguments.inputs[0], limit=arguments.requests, groups=named)
+    profile.gates = evaluate(facts, held(asked))
+    if baseline is None or arguments.baseline is None:
+        return
+    path = arguments.baseline
+    name, now = entry_of(facts, arguments.inputs, profile.config, path, groups=arguments.groups)
+    found = compare(facts, now, baseline.workloads.get(name), path=path, max_drop=max_drop)
+    profile.gates += found.checks
+    profile.notices += [*([found.problem] if found.problem else []), *found.notices]

@@ -1,0 +1,235 @@
+"""A check from its inputs to its verdict: everything that `kvtool check` does but for the command line and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from kvtool import __version__
+from kvtool.errors import KvtoolError
+from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
+from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
+from kvtool.gate.comparing import Comparison, compare, required_check
+from kvtool.gate.demand import Demand, held
+from kvtool.gate.evaluate import evaluate
+from kvtool.gate.facts import Facts, Scope, Seen, facts_of
+from kvtool.gate.inputs import Problems, Workload, open_all
+from kvtool.gate.recording import entry_of
+from kvtool.gate.settings import CheckSettings
+from kvtool.gate.updating import update_baseline
+from kvtool.gate.verdict import verdict_of
+from kvtool.lint.arguments import LintArguments
+from kvtool.lint.ignores import apply_ignores
+from kvtool.lint.inputs import TextInput
+from kvtool.lint.linting import lint
+from kvtool.lint.traffic import traffic_ignores
+from kvtool.profile_arguments import check
+from kvtool.profile_data import Demands, Profile
+from kvtool.progress import Progress
+from kvtool.report.json_profile import report_of, saved_finding
+from kvtool.report.quotes import patches_of
+from kvtool.result.check import CheckResult
+from kvtool.result.report import Finding, Report
+from kvtool.result.verdict import Check
+
+
+@dataclass(slots=True)
+class _Done:
+    """A workload that was run."""
+
+    workload: Workload
+    profile: Profile
+    facts: Facts
+    ignored: int
+    patches: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What was only read: templates and Python files."""
+
+    paths: Sequence[str] = ()
+    findings: Sequence[Finding] = ()
+    ignored: int = 0
+
+
+def run_settings(settings: CheckSettings, progress: Progress) -> CheckResult:
+    """Run everything and judge it. KvtoolError, or ProblemsError for all that is wrong with the inputs, and nothing is judged then.
+
+    Raises KeyboardInterrupt where it was interrupted before there was anything to show; later, the result is partial.
+    """
+    check(settings.run)
+    problems = Problems()
+    workloads, inputs = open_all(settings.inputs, settings.run, problems)
+    known = {name for one in workloads for name in one.groups or ()}
+    if settings.names_all and all(one.groups is not None for one in workloads) and not problems.errors:
+        problems.attempt(lambda: check_groups(settings.gate, settings.locate, sorted(known)))
+    before = problems.attempt(lambda: _baseline(settings))
+    problems.attempt(lambda: flag_demands("", min_hit_rate=None, fail_on=settings.fail_on))
+    problems.attempt(lambda: config_demands(settings.gate, settings.locate, settings.gate.groups))
+    texts = problems.attempt(lambda: _texts(inputs.texts, settings)) or _Texts()
+    problems.tell()
+
+    done, interrupted = _run_all(workloads, settings, progress, problems)
+    problems.tell()
+    if settings.names_all and not interrupted:
+        known |= {name for one in done for name in one.facts.groups}
+        check_groups(settings.gate, settings.locate, sorted(known))
+    return _judged(done, settings, before, texts, interrupted=interrupted)
+
+
+def _texts(texts: Sequence[TextInput], settings: CheckSettings) -> _Texts:
+    """What can be seen in templates and Python files, as `kvtool lint` tells it."""
+    if not texts:
+        return _Texts()
+    paths, run = [one.path for one in texts], settings.run
+    found = lint(
+        LintArguments(
+            inputs=paths,
+            tokenizer=run.tokenizer,
+            block_size=run.block_size,
+            defaults=run.defaults,
+            offline=run.offline,
+            quiet=run.quiet,
+        )
+    )
+    return _Texts(paths, [saved_finding(one, show_text=settings.show_text) for one in found.findings], found.ignored)
+
+
+def _baseline(settings: CheckSettings) -> Baseline | None:
+    """The baseline to compare with; KvtoolError where one is required and there is none."""
+    path = settings.baseline
+    if path is None or settings.update_baseline:
+        return None
+    found = load_baseline(path)
+    if found is None and settings.require_baseline:
+        raise KvtoolError(
+            f"there is no baseline {path}, and one is required",
+            hint="kvtool check --update-baseline writes it: commit it with the prompts",
+        )
+    return found
+
+
+def _run_all(
+    workloads: Sequence[Workload], settings: CheckSettings, progress: Progress, problems: Problems
+) -> tuple[list[_Done], bool]:
+    """All workloads, up to the one that was interrupted; what turns out to be wrong with one while it runs is collected."""
+    done: list[_Done] = []
+    try:
+        for workload in workloads:
+            one = problems.attempt(partial(_run, workload, settings, progress))
+            if one is None:
+                continue
+            done.append(one)
+            if one.profile.partial:
+                return done, True
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        return done, True
+    return done, False
+
+
+def _run(workload: Workload, settings: CheckSettings, progress: Progress) -> _Done:
+    opened = workload.opened
+    profiler = opened.profiler(Demands(advice=settings.advice, views=settings.views), progress)
+    profile = opened.run(profiler)
+    kept, _ = apply_ignores(profile.findings, traffic_ignores(list(workload.paths)))
+    ignored = len(profile.findings) - len(kept)
+    profile.findings = kept
+    patches = patches_of(profiler, kept) if settings.show_text == "full" and not profile.partial else {}
+    named, limit = workload.groups or (), settings.run.requests
+    facts = facts_of(profile, workload.name, path=workload.paths[0], limit=limit, groups=named)
+    return _Done(workload, profile, facts, ignored, patches=patches)
+
+
+def _judged(
+    done: Sequence[_Done],
+    settings: CheckSettings,
+    before: Baseline | None,
+    texts: _Texts,
+    *,
+    interrupted: bool,
+) -> CheckResult:
+    """The verdict of what was run, with a report for each workload."""
+    notices: list[str] = []
+    checks: list[Check] = []
+    reports: list[Report] = []
+    now: dict[str, WorkloadSums] = {}
+    if before is None and settings.baseline_named and not settings.update_baseline:
+        notices.append(
+            f"there is no baseline {settings.baseline}: nothing was compared; the same command with --update-baseline writes it"
+        )
+    for one in done:
+        facts = replace(one.facts, partial=interrupted)
+        found = evaluate(facts, held(_demands(one, settings)))
+        if settings.baseline is not None:
+            chosen = (one.workload.groups or ()) if settings.run.groups else ()
+            config, paths = one.profile.config, one.workload.paths
+            name, sums = entry_of(facts, paths, config, settings.baseline, groups=chosen, with_findings=settings.advice)
+            now[name] = sums
+            if before is not None:
+                compared = _compared(facts, sums, before.workloads.get(name), settings, settings.baseline)
+                found += compared.checks
+                notices += compared.notices
+        one.profile.gates = found
+        one.profile.partial |= interrupted
+        checks += found
+        reports.append(report_of(one.profile, show_text=settings.show_text, patches=one.patches))
+    checks += _text_checks(texts, settings, partial=interrupted)
+    if before is not None and settings.runs_all and not interrupted:
+        notices += [f"in the baseline and no longer checked: {name}" for name in before.workloads if name not in now]
+    if settings.update_baseline and settings.baseline is not None and interrupted:
+        notices.append("interrupted: the baseline was not written")
+    elif settings.update_baseline and settings.baseline is not None:
+        notices += update_baseline(settings.baseline, now, all_workloads=settings.runs_all)
+    findings = [*(found for report in reports for found in report.findings), *texts.findings]
+    return CheckResult(
+        version=__version__,
+        verdict=verdict_of(checks, notices, partial=interrupted),
+        inputs=list(texts.paths),
+        reports=reports,
+        findings=sorted(findings, key=_by_cost),
+        ignored=texts.ignored + sum(one.ignored for one in done),
+    )
+
+
+def _by_cost(found: Finding) -> tuple[int, str, int, int, str, str, str]:
+    return -found.tokens_lost, found.path, found.line, found.column, found.code, found.group, found.message
+
+
+def _demands(one: _Done, settings: CheckSettings) -> list[Demand]:
+    """All that is demanded of a workload, first what goes first."""
+    return [
+        *flag_demands(one.facts.path, min_hit_rate=settings.min_hit_rate, fail_on=settings.fail_on),
+        *workload_demands(one.workload.opened.source),
+        *config_demands(settings.gate, settings.locate, list(one.facts.groups)),
+    ]
+
+
+def _compared(
+    facts: Facts, now: WorkloadSums, before: WorkloadSums | None, settings: CheckSettings, path: str
+) -> Comparison:
+    result = compare(facts, now, before, path=path, max_drop=settings.max_drop, levels=levels(settings.gate))
+    if not result.problem:
+        return result
+    if settings.require_baseline:
+        return Comparison([required_check(facts, result.problem)])
+    return Comparison(notices=[f"{result.problem}; kvtool check --update-baseline records it as it is now"])
+
+
+def _text_checks(texts: _Texts, settings: CheckSettings, *, partial: bool) -> list[Check]:
+    """What is demanded of findings, held against each of the files that were read."""
+    seen: dict[str, list[Seen]] = {path: [] for path in texts.paths}
+    for found in texts.findings:
+        seen.setdefault(found.path, []).append(Seen(found.code, found.severity, ""))
+    checks: list[Check] = []
+    for path, of_file in sorted(seen.items()):
+        demands = [
+            *flag_demands(path, min_hit_rate=None, fail_on=settings.fail_on),
+            *config_demands(settings.gate, settings.locate, ()),
+        ]
+        asked = held(demand for demand in demands if demand.kind == "findings")
+        checks += evaluate(Facts(path, Scope(), findings=of_file, partial=partial), asked)
+    return checks
