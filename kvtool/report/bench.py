@@ -12,7 +12,7 @@ from kvtool.bench.result import BenchResult, StepTime
 from kvtool.report.console import ascii_only, bar, fold, pack, put, sanitize
 from kvtool.report.next_command import shell_lines
 from kvtool.report.numbers import percent, plural
-from kvtool.report.table import Column, table
+from kvtool.report.table import Column, put_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,8 +118,7 @@ class _BenchView:
     def _table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         if rows:
             put(self._console)
-            for index, line in enumerate(table(columns, rows, self._console.width, ascii_only=self._plain)):
-                put(self._console, line, "bold" if not index else None)
+            put_table(self._console, columns, rows)
 
     def _head(self) -> None:
         result, machine = self._result, self._result.machine
@@ -154,7 +153,7 @@ class _BenchView:
             Column("tokens/s"),
             Column(f"{prefix}FLOP/s", keep=1),
             Column("of ceiling"),
-            Column("", "<", keep=0),
+            Column("", "<", keep=0, drawing=True),
         ]
         rows = []
         for step, rate in zip(steps, rates, strict=True):

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kvtool.boundary import MIN_SHARED, GroupBoundary
-from kvtool.report.console import ascii_only, put, sanitize, say
+from kvtool.report.console import ascii_only, is_plain, put, sanitize, say
 from kvtool.report.numbers import percent, plural
-from kvtool.report.table import Column, table
+from kvtool.report.sparkline import sparkline
+from kvtool.report.table import Column, put_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _MOST_GROUPS = 20
-_LEVELS = "▁▂▃▄▅▆▇█"
-_ASCII_LEVELS = ".:-=+*%#"
 _LARGER = (528, 784, 1600)
 """Block sizes that an engine chooses by itself for hybrid models."""
 _MUCH = 0.1
@@ -56,25 +55,23 @@ def _group(console: Console, group: GroupBoundary, plain: bool) -> None:
         )
         for size, totals in group.sizes.items()
     ]
-    for index, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
-        put(console, line, "bold" if not index else None)
+    put_table(console, columns, rows)
     say(console, f"* the block size in use; nothing shared: fewer than {MIN_SHARED} tokens", style="dim")
     if group.block_size > 1:
-        say(console, _left_over(group, plain))
+        say(console, _left_over(group, None if is_plain(console) else plain))
         say(console, edit_sentence(group))
 
 
-def _left_over(group: GroupBoundary, plain: bool) -> str:
-    """How far into a block the shared prefixes reach, as a row of bars."""
-    bins = group.histogram()
-    most = max((count for _, _, count in bins), default=0)
-    levels = _ASCII_LEVELS if plain else _LEVELS
-    bars = "".join(
-        levels[min(count * len(levels) // (most + 1), len(levels) - 1)] if count else " " for _, _, count in bins
-    )
+def _left_over(group: GroupBoundary, plain: bool | None) -> str:
+    """How far into a block the shared prefixes reach, as a row of bars in ASCII or not; None: without a drawing."""
+    drawn = ""
+    if plain is not None:
+        bins = group.histogram()
+        most = max((count for _, _, count in bins), default=0)
+        drawn = f"|{sparkline(((count, most + 1 if count else 0) for _, _, count in bins), plain=plain)}| "
     usual, count = max(group.remainders.items(), key=lambda item: (item[1], -item[0]))
     return (
-        f"left over in a block, 0 to {group.block_size - 1} tokens: |{bars}| "
+        f"left over in a block, 0 to {group.block_size - 1} tokens: {drawn}"
         f"most often {plural(usual, 'token')}, in {count:,} of {plural(group.requests, 'request')}"
     )
 

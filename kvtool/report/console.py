@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import IO, TYPE_CHECKING, Literal
 
+from kvtool.formats.runner_commands import blunt, sign_places
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -20,18 +22,30 @@ if TYPE_CHECKING:
 ColorChoice = Literal["auto", "always", "never"]
 
 DEFAULT_WIDTH = 80
+UNBOUNDED = 1 << 20
+"""The width of a plain console: nothing is folded, aligned or drawn there, and every record is one line."""
+BARS_FROM = 70
+"""Columns of a console."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BOX = "█▌▏·…│─"
 _UNSAFE = re.compile(r"[^\x20-\x7e]")
+_EMOJI = "\ufe0f"
+"""Makes the character before it an emoji, and a cell wider."""
 _SHORT_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def make_console(
-    *, stderr: bool = False, color: ColorChoice = "auto", width: int | None = None, file: IO[str] | None = None
+    *,
+    stderr: bool = False,
+    color: ColorChoice = "auto",
+    width: int | None = None,
+    file: IO[str] | None = None,
+    plain: bool = False,
 ) -> Console:
     """A console on stdout, stderr or `file` that never wraps, never reads markup and never fails to encode.
 
-    Characters the stream's encoding lacks are written as escapes: the stream's own error handler is set for that.
+    Characters the stream's encoding lacks are written as escapes: the stream's own error handler is set for that. A `plain`
+    console is for screen readers, grep and logs: no bars, no columns, one record per line, however long.
     """
     from rich.console import Console
 
@@ -45,6 +59,8 @@ def make_console(
     if reconfigure is not None and getattr(stream, "errors", None) in ("strict", "surrogateescape"):
         reconfigure(errors="backslashreplace")
     colored = wants_color(color, stream, os.environ)
+    if plain:
+        width = UNBOUNDED
     return PlainConsole(
         file=stream,
         width=width if width is not None else find_width(stream, os.environ),
@@ -100,14 +116,67 @@ def ascii_only(console: Console) -> bool:
     return False
 
 
+def is_plain(console: Console) -> bool:
+    """Whether the console takes one record per line, without bars and columns (`--plain`)."""
+    return console.width >= UNBOUNDED
+
+
+def draws_bars(console: Console) -> bool:
+    """Whether a bar has room beside the figures."""
+    return BARS_FROM <= console.width < UNBOUNDED
+
+
+def put_field(
+    console: Console, label: str, value: str, *more: str, size: int, hang: int = 0, style: str | None = None
+) -> None:
+    """A label, padded to `size`, and what there is to say of it, on as many lines as it takes, the later ones indented by `hang`.
+
+    On a plain console `label: value; more; more`.
+    """
+    more = tuple(text for text in more if text)
+    if is_plain(console):
+        put(console, f"{label}: {'; '.join((value.strip(), *more))}", style)
+        return
+    for line in fold(f"  {label:<{size}}{'  '.join((value, *more))}", console.width, indent=hang or size + 2):
+        put(console, line, style)
+
+
+def at_right(console: Console, line: str, text: str, *, margin: int = 0) -> str:
+    """The line with a text at the right edge of the console, or where there are no edges behind it."""
+    if is_plain(console):
+        return f"{line}; {text}"
+    return line + text.rjust(max(console.width - margin - cell_width(line), len(text) + 1))
+
+
 def put(console: Console, line: str | Text = "", style: str | None = None) -> None:
-    """Write one line as it is: not wrapped, not cropped, no markup."""
+    """Write one line as it is: not wrapped, not cropped, no markup; a plain console is spared the indent.
+
+    Whatever it holds, it remains one line, and neither the terminal nor a CI runner that reads its log obeys it. Who wants columns
+    to hold sanitizes before they are made.
+    """
+    if isinstance(line, str) and is_plain(console):
+        line = line.lstrip(" ")
+    line = blunt(sanitize(line)) if isinstance(line, str) else _harmless(line)
     console.print(line, style=style, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True, markup=False)
 
 
-def say(console: Console, text: str, *, indent: int = 2, style: str | None = None) -> None:
-    """A sentence, on as many indented lines as it takes."""
-    for line in fold(" " * indent + text, console.width, indent=indent):
+def _harmless(line: Text) -> Text:
+    """The same of text with styles, which stay where they are."""
+    found = {match.start(): escape(match[0]) for match in _UNSAFE.finditer(line.plain) if not is_visible(match[0])}
+    signs = [place for place in sign_places(line.plain) if place not in found]
+    if not found and not signs:
+        return line
+    made = line[:0]
+    last = 0
+    for place in sorted((*found, *signs)):
+        made = made + line[last:place] + found.get(place, " ")
+        last = place + (place in found)
+    return made + line[last:]
+
+
+def say(console: Console, text: str, *, indent: int = 2, hang: int = 0, style: str | None = None) -> None:
+    """A sentence, on as many indented lines as it takes; those after the first are indented by `hang` more."""
+    for line in fold(" " * indent + text, console.width, indent=indent + hang):
         put(console, line, style)
 
 
@@ -202,24 +271,46 @@ def pack(parts: Iterable[str], width: int, *, separator: str = " · ", indent: i
 
 
 def fold(text: str, width: int, *, indent: int = 0) -> list[str]:
-    """Text broken into lines of at most `width` cells, at spaces where there are any; nothing is dropped but those spaces."""
+    """Text broken into lines of at most `width` cells, at spaces where there are any; nothing is dropped but those spaces.
+
+    Control characters are made visible, and what CI runners obey is made harmless, before widths are counted.
+    """
     lines: list[str] = []
+    text = blunt(sanitize(text))
     width = max(width, 1)
-    while cell_width(text) > width:
-        cut, space, used = 0, 0, 0
-        for index, char in enumerate(text):
-            used += cell_width(char)
-            if used > width:
-                cut = index
-                break
-            if char == " " and text[:index].strip():
-                space = index
+    at, lead = 0, ""
+    while True:
+        cut, space = _fitting(text, at, width - len(lead))
+        if cut == len(text):
+            return [*lines, lead + text[at:]]
         if text[cut] == " ":
             space = cut
-        cut = space or max(cut, 1)
-        if line := text[:cut].rstrip():
+        cut = space or (cut if lead else max(cut, at + 1))
+        if line := (lead + text[at:cut]).rstrip():
             lines.append(line)
         else:  # nothing but the indent fits: without it the text gets somewhere
             indent = 0
-        text = " " * min(indent, max(width - 1, 0)) + text[cut:].lstrip(" ")
-    return [*lines, text]
+        at = cut
+        while text.startswith(" ", at):
+            at += 1
+        lead = " " * min(indent, max(width - 1, 0))
+        if text.startswith("::", at):  # the start of a line is where a runner would look for it
+            lead, at = f"{lead}: ", at + 1
+
+
+def _fitting(text: str, start: int, room: int) -> tuple[int, int]:
+    """The first character from `start` on that does not fit into so many cells, and the last space before it at which to break.
+
+    The length of the text where all of it fits, and 0 where there is no such space.
+    """
+    space, used, begun = 0, 0, False
+    for index in range(start, len(text)):
+        char = text[index]
+        used += 1 if char == _EMOJI else cell_width(char)
+        if used > room:
+            return index, space
+        if char != " ":
+            begun = True
+        elif begun:
+            space = index
+    return len(text), space

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, Spot, Trial
 from kvtool.prompt import Ids
-from kvtool.report.console import ascii_only, cell_width, fold, pack, put, sanitize
-from kvtool.report.excerpt import excerpt
+from kvtool.report.console import ascii_only, at_right, cell_width, fold, is_plain, pack, put, put_field, sanitize
+from kvtool.report.excerpt import print_excerpt
 from kvtool.report.ruler import print_ruler
 from kvtool.report.table import Column, table
 
@@ -46,7 +46,7 @@ def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True)
         put(console, line, "bold")
     put(console)
     _totals(console, diff)
-    if diff.length_b:
+    if diff.length_b and not is_plain(console):
         put(console)
         print_ruler(console, diff, plain)
     put(console)
@@ -78,18 +78,21 @@ def _totals(console: Console, diff: PromptDiff) -> None:
     reusable = f"{_plural(diff.reuse.tokens, 'token')}, {diff.reuse.blocks:,} of {_plural(diff.blocks, 'block')}"
     first = "" if diff.first is None else f"first difference: token {diff.first.token:,}"
     row = f"  {'Reusable':<{_LABEL - 2}}{reusable}"
-    if first and cell_width(row) + 2 + len(first) <= console.width:
+    if is_plain(console):
+        put_field(console, "Reusable", reusable, first, size=_LABEL - 2)
+        row = first = ""
+    elif first and cell_width(row) + 2 + len(first) <= console.width:
         row = f"{row:<{min(47, console.width - len(first))}}" + (first if cell_width(row) < 46 else f"  {first}")
         first = ""
-    put(console, row)
+    if row:
+        put(console, row)
     if first:
         put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
     lost = f"{_plural(diff.lost_tokens, 'token')}, {_plural(diff.lost_blocks, 'block')}"
     if diff.first is not None:
         lost += f"; {diff.same_tokens:,} of those tokens {'is' if diff.same_tokens == 1 else 'are'} the same text"
     label = "Lost" if diff.first is not None else "Computed"
-    for line in fold(f"  {label:<{_LABEL - 2}}{lost}", console.width, indent=_LABEL):
-        put(console, line)
+    put_field(console, label, lost, size=_LABEL - 2)
 
 
 def place_of(spot: Spot, plain: bool, name: str = "") -> str:
@@ -127,13 +130,12 @@ def _first(console: Console, first: Difference, plain: bool, names: tuple[str, s
     name = first.kind.name
     lines = pack([*spots, place], console.width - 2, separator="  ", indent=2)
     if cell_width(lines[-1]) + len(name) + 4 <= console.width:
-        lines[-1] += name.rjust(console.width - 2 - cell_width(lines[-1]))
+        lines[-1] = at_right(console, lines[-1], name, margin=2)
     else:
         lines.append(f"  {name}")
     for line in lines:
         put(console, f"  {line}", "bold")
-    for part in excerpt(first.excerpt_a, first.excerpt_b, _volatile(first), console.width, plain):
-        put(console, part)
+    print_excerpt(console, first.excerpt_a, first.excerpt_b, _volatile(first))
     put(console)
 
 
@@ -166,8 +168,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
         if code:
             if cell_width(lines[-1]) + 1 + len(code) > console.width:
                 lines.append("")
-            used = cell_width(lines[-1])
-            lines[-1] += code.rjust(max(console.width - 2 - used, 1 + len(code)))
+            lines[-1] = at_right(console, lines[-1], code, margin=2)
         for line in lines:
             put(console, line)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.diff.matrix import Branch, ManyDiff
 from kvtool.diff.prompts import Difference
-from kvtool.report.console import ascii_only, cell_width, fold, pack, put, sanitize, say
+from kvtool.report.console import ascii_only, at_right, cell_width, fold, is_plain, pack, put, put_field, sanitize, say
 from kvtool.report.diff import place_of, shown_path
 from kvtool.report.numbers import percent, plural
 
@@ -19,6 +19,8 @@ _MOST_ROWS = 40
 _NUMBER = 9
 """Width of the two columns of numbers at the right of the tree."""
 _STEP = 3
+_PLAIN_NAMES = 200
+"""Characters for the names of a branch where there are no columns to fill."""
 _LABEL = 22
 """Room for the names of a branch at the deepest level: `aa … 1,000 prompts`, and what stands before the tree."""
 
@@ -67,8 +69,10 @@ def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, pl
         blocks = -(-length // diff.block_size)
         numbers = f"{plural(length, 'token')}, {plural(blocks, 'block')}"
         head = f"  {letters(at):<{size}}  {shown_path(diff.names[at], plain)}"
+        if is_plain(console):
+            head = f"{letters(at)}: {shown_path(diff.names[at], plain)}"
         if cell_width(head) + 2 + len(numbers) <= console.width:
-            put(console, head + numbers.rjust(console.width - cell_width(head)))
+            put(console, at_right(console, head, numbers))
             continue
         for line in fold(head, console.width, indent=4 + size):
             put(console, line)
@@ -79,19 +83,23 @@ def _summary(console: Console, diff: ManyDiff) -> None:
     shared = diff.trie.tokens
     blocks = shared // diff.block_size
     said = "they are identical" if diff.equal else f"{plural(shared, 'token')}, {plural(blocks, 'block')}"
-    put(console, f"  All share   {said}")
+    put_field(console, "All share", said, size=12)
     text = (
-        f"  In order    {diff.reusable:,} of {plural(diff.tokens, 'token')} reusable "
+        f"{diff.reusable:,} of {plural(diff.tokens, 'token')} reusable "
         f"({percent(diff.reusable / diff.tokens if diff.tokens else 0.0)}), each prompt after all before it"
     )
-    for line in fold(text, console.width, indent=14):
-        put(console, line)
+    put_field(console, "In order", text, size=12)
 
 
 def _matrix(console: Console, matrix: Sequence[Sequence[int]]) -> None:
     """Shared blocks of each pair, in as many bands of columns as the width asks for."""
     say(console, "Shared blocks: what the row's prompt takes from a cache that holds the column's", style="bold")
     cells = [[f"{blocks:,}" if i != j else "-" for j, blocks in enumerate(row)] for i, row in enumerate(matrix)]
+    if is_plain(console):
+        for index, row in enumerate(cells):
+            others = (f"{letters(at)} {blocks}" for at, blocks in enumerate(row) if at != index)
+            put(console, f"Blocks of {letters(index)}: {'; '.join(others)}")
+        return
     size = max((len(text) for row in cells for text in row), default=1) + 2
     band = max((console.width - 5) // size, 1)
     for start in range(0, len(matrix), band):
@@ -105,6 +113,8 @@ def _matrix(console: Console, matrix: Sequence[Sequence[int]]) -> None:
 
 def _tree(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
     """The tree of common beginnings; the prompts that it names."""
+    if is_plain(console):
+        return _beginnings(console, diff, plain)
     room = console.width - 2 * _NUMBER
     put(console, f"{'  Common beginnings':<{room}}{'tokens':>{_NUMBER}}{'blocks':>{_NUMBER}}", "bold")
     used: set[int] = set()
@@ -120,6 +130,19 @@ def _tree(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
                 put(console, rest + line[len(rest) :] if not line[: len(rest)].strip() else line, "dim")
     if left := sum(1 for _ in rows):
         put(console, f"  {left:,} more: --json has all of them", "dim")
+    return used
+
+
+def _beginnings(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
+    """The tree as one record for each branch."""
+    used: set[int] = set()
+    rows = _rows(diff.trie, 0, plain)
+    for _, _, branch in islice(rows, _MOST_ROWS):
+        sizes = [plural(branch.tokens, "token"), plural(branch.tokens // diff.block_size, "block")]
+        members = _members(branch, _PLAIN_NAMES, plain, used)
+        put(console, f"Common beginning of {members}: {'; '.join([*sizes, *_told(branch, plain)])}")
+    if left := sum(1 for _ in rows):
+        put(console, f"{left:,} more: --json has all of them")
     return used
 
 

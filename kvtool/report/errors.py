@@ -13,6 +13,9 @@ from kvtool.report.marked_line import put_marked_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+_AROUND = 4000
+"""Characters on both sides of a place that are looked through for secrets, far more than are shown."""
+
 
 def print_error(error: KvtoolError) -> None:
     """One mistake of the user's."""
@@ -29,13 +32,22 @@ def print_error(error: KvtoolError) -> None:
 
 
 def _excerpt(console: Console, place: Place) -> None:
-    """The line, cut to a window around the place, and carets under it."""
-    text, column = place.excerpt or "", (place.column or 1) - 1
+    """The line, cut to a window around the place, and carets under it; what looks secret in it is blacked out."""
+    text, column, stop = _without_secrets(place.excerpt or "", (place.column or 1) - 1, place.width)
     label = f"{place.line:>6}"
     room = max(console.width - len(label) - 3, 20)
-    first = 0 if cell_width(sanitize(text[: column + place.width])) <= room else max(column - room // 2, 0)
-    width = max(place.width, 1) if place.column is not None else 0
+    first = 0 if cell_width(sanitize(text[:stop])) <= room else max(column - room // 2, 0)
+    width = max(stop - column, 1) if place.column is not None else 0
     put_marked_line(console, label, text, column, width, first=first, room=room)
+
+
+def _without_secrets(text: str, start: int, width: int) -> tuple[str, int, int]:
+    """As much of a line as may be shown of it, and where in it the characters `[start, start + width)` are."""
+    from kvtool.result.redact import redact_marked
+
+    first = max(start - _AROUND, 0)
+    text = text[first : start + width + _AROUND]
+    return redact_marked(text, start - first, start - first + width)
 
 
 def print_usage(error: Exception) -> int | None:

@@ -6,12 +6,30 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from kvtool.diff.prompts import Excerpt
-from kvtool.report.console import cell_width, escape, is_visible, shorten
+from kvtool.report.console import ascii_only, cell_width, escape, is_plain, is_visible, put, shorten
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
+_PLAIN_WINDOW = 240
+"""Characters of a line around the difference, where there are no columns to fill."""
+_CARETS = "      | "
 _STYLES = {"a": "red", "b": "green"}
+
+
+def print_excerpt(console: Console, a: Excerpt, b: Excerpt, note: str = "") -> None:
+    """Print the lines `a | …` and `b | …` with carets; a plain console gets them without, and the note on a line of its own."""
+    plain = ascii_only(console)
+    if not is_plain(console):
+        for line in excerpt(a, b, note, console.width, plain):
+            put(console, line)
+        return
+    for line in excerpt(a, b, "", _PLAIN_WINDOW, plain):
+        if not line.plain.startswith(_CARETS):
+            put(console, line.plain)
+    if note:
+        put(console, note)
 
 
 def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[Text]:
@@ -46,13 +64,13 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
             line.append_text(body)
         lines.append(line)
         if carets and not (common and name == "a"):
-            lines.append(Text().append("      | ", "dim").append(carets, "bold yellow"))
+            lines.append(Text().append(_CARETS, "dim").append(carets, "bold yellow"))
     if not note:
         return lines
-    if lines and lines[-1].plain.startswith("      | ") and cell_width(lines[-1].plain) + 3 + len(note) <= width:
+    if lines and lines[-1].plain.startswith(_CARETS) and cell_width(lines[-1].plain) + 3 + len(note) <= width:
         lines[-1].append(f"   {note}", "dim")
     else:
-        lines.append(Text().append("      | ", "dim").append(shorten(note, room, ascii_only=plain), "dim"))
+        lines.append(Text().append(_CARETS, "dim").append(shorten(note, room, ascii_only=plain), "dim"))
     return lines
 
 

@@ -34,7 +34,7 @@ def print_entry(console: Console, entry: Entry) -> None:
     put(console)
     for tier in sorted({remedy.tier for remedy in entry.remedies if remedy.tier is not None}):
         say(console, f"{tier}: {TIERS[tier]}", indent=2, style="dim")
-    if entry.code not in ("KV001", "KV002", "KV401"):
+    if not entry.code.startswith(("KV0", "KV4")):
         say(console, f"to ignore it: # kvtool: ignore[{entry.code}] reason", style="dim")
 
 

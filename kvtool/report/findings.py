@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import Finding
 from kvtool.report.console import cell_width, fold, put, sanitize
 from kvtool.report.diff import shown_path
 from kvtool.report.marked_line import put_marked_line
+from kvtool.report.meant_line import meant_line, redacted_line
 from kvtool.report.next_command import shorten_middle
 from kvtool.report.numbers import duration, percent
+from kvtool.result.show_text import ShowText
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 _MOST = 20
-_LONGEST_LINE = 2000
 _TOLD_ALONE = 0.005
 _GLUE = "\xa0"
 """A space at which no line is broken; it is shown as a plain one."""
 
 
-def print_findings(console: Console, findings: Sequence[Finding], *, plain: bool, show_text: bool) -> None:
-    """The costliest findings, each with its source line where text may be shown."""
+def print_findings(
+    console: Console, findings: Sequence[Finding], *, plain: bool, show_text: ShowText, read_files: bool = True
+) -> None:
+    """The costliest findings, each with its source line where text may be shown.
+
+    `read_files` False shows only lines that the findings bring along.
+    """
     for index, finding in enumerate(findings[:_MOST]):
         if index:
             put(console)
-        _finding(console, finding, plain, show_text)
+        _finding(console, finding, plain, show_text, read_files)
     if len(findings) > _MOST:
         put(console)
         put(console, f"{len(findings) - _MOST:,} more findings: --json has them all", "dim")
 
 
-def _finding(console: Console, finding: Finding, plain: bool, show_text: bool) -> None:
+def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowText, read_files: bool) -> None:
     place = shown_path(finding.path, plain)
     if finding.line:
         place += f":{finding.line}:{finding.column}"
     group = shorten_middle(sanitize(finding.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
     message = sanitize(finding.message, ascii_only=plain)
     tier = f" [{finding.tier}]" if finding.tier is not None else ""
-    head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_cost(finding)})"
+    head = f"{place}: {finding.code} {finding.severity}{tier}: {message}"
+    if finding.group:  # else it was seen in a file, and nothing was measured
+        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_cost(finding)})"
     for line in _folded(head, console.width):
         put(console, line, _STYLES[finding.severity] if line.startswith(place) else None)
-    if show_text and finding.line and (finding.in_source or finding.excerpt):
-        put_excerpt(console, finding, plain=plain)
-    text = f"  help: {finding.fix}"
+    if finding.line and (finding.in_source or finding.excerpt):
+        put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
+    text = f"  help: {sanitize(finding.fix, ascii_only=plain)}"
     if finding.rerun is not None:
         rerun = finding.rerun
         text += (
@@ -84,25 +89,21 @@ def _cost(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def put_excerpt(console: Console, finding: Finding, *, plain: bool) -> None:
-    """The line of the file; for logs, whose lines are whole records, the line of the prompt."""
-    line = _line_of(str(Path(finding.path).absolute()), finding.line)
-    start, width = finding.column - 1, finding.width
-    if line is None or not finding.in_source or start >= _LONGEST_LINE:
-        line, start, width = finding.excerpt, finding.excerpt_start, finding.excerpt_stop - finding.excerpt_start
+def put_excerpt(
+    console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
+) -> None:
+    """The line of the file; for logs, whose lines are whole records, the line of the prompt; nothing where neither is known.
+
+    What looks secret in it is blacked out unless `show_text` is `full`.
+    """
+    meant = meant_line(finding, read_files=read_files) if show_text != "none" else None
+    if meant is None:
+        return
+    if show_text == "snippet":
+        meant = redacted_line(meant)
+    line, start, width = meant.text, meant.start, meant.width
     number = str(finding.line) if finding.in_source else "..."
     label = f"   {number}"
     room = console.width - len(label) - 3
     first = max(start - room // 3, 0) if cell_width(sanitize(line, ascii_only=plain)) > room else 0
     put_marked_line(console, label, line.rstrip(), start, max(width, 1), first=first, room=room, style="bold yellow")
-
-
-@lru_cache(maxsize=64)
-def _line_of(path: str, line: int) -> str | None:
-    """A line of a text file; None where it is no such file any more."""
-    try:
-        with Path(path).open(encoding="utf-8", errors="replace", newline="\n") as file:
-            found = next(islice(file, line - 1, line), None)
-    except (OSError, ValueError):
-        return None
-    return None if found is None else found.rstrip("\r\n")[:_LONGEST_LINE]

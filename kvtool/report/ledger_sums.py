@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kvtool.ledger.sums import OTHERS, By, SumRow
-from kvtool.profile import Profile
-from kvtool.report.console import ascii_only, cell_width, put, sanitize, say
+from kvtool.profile_data import Profile
+from kvtool.report.console import ascii_only, cell_width, sanitize, say
 from kvtool.report.next_command import shorten_place
 from kvtool.report.numbers import percent, plural
-from kvtool.report.table import Column, room_for_first, table
+from kvtool.report.table import Column, put_table, room_for_first
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,8 +44,7 @@ def print_sums(console: Console, profile: Profile) -> None:
         columns.pop()
     room = max(room_for_first(columns, cells, console.width), _LEAST_KEY)
     shown = [(shorten_place(row[0], room, ascii_only=plain), *row[1:]) for row in cells]
-    for index, line in enumerate(table(columns, shown, console.width, ascii_only=plain)):
-        put(console, line, "bold" if not index else None)
+    put_table(console, columns, shown)
     tokens, lost = sum(row.prompt_tokens for row in rows), sum(row.lost_tokens for row in rows)
     more = len(profile.sums) - len(rows) + 1
     text = f"tokens sum to {tokens:,} and lost to {lost:,}, as for all requests"

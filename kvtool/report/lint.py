@@ -7,12 +7,14 @@ from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from kvtool.diagnose.findings import Finding
+from kvtool.formats.runner_commands import blunt_json
 from kvtool.lint.probe import GROUP as PROBE
 from kvtool.lint.result import Fixed, LintResult
 from kvtool.report.console import ascii_only, fold, put, sanitize
 from kvtool.report.diff import shown_path
 from kvtool.report.findings import put_excerpt
 from kvtool.report.numbers import percent
+from kvtool.result.show_text import ShowText
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,17 +24,23 @@ _MOST = 200
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 _JSON_FIELDS = (
     *("code", "severity", "group", "path", "line", "column", "width", "message", "tokens_lost", "points", "share"),
-    *("ttft_seconds", "confidence", "fix", "tier", "fix_key", "warnings"),
+    *("ttft_seconds", "confidence", "fix", "tier", "warnings", "in_source"),
 )
 """No field that quotes a prompt."""
 
 
-def print_lint(console: Console, result: LintResult, *, show_text: bool, quiet: bool) -> None:
-    """The findings (the first 200) with their lines, then how many there are; `quiet` leaves out all but the findings."""
+def print_lint(
+    console: Console, result: LintResult, *, show_text: ShowText, quiet: bool, read_files: bool = True
+) -> None:
+    """The findings (the first 200) with their lines, then how many there are; `quiet` leaves out all but the findings.
+
+    `read_files` False shows only lines that the findings bring along.
+    """
     plain = ascii_only(console)
     told = [finding for finding in result.findings if result.probe is None or finding.group != PROBE]  # told already
     for finding in told[:_MOST]:
-        _finding(console, finding, result.can_fix(finding), plain=plain, show_text=show_text)
+        fixable = result.can_fix(finding)
+        _finding(console, finding, fixable, plain=plain, show_text=show_text, read_files=read_files)
     if len(told) > _MOST:
         put(console, f"{len(told) - _MOST:,} more findings: --json has them all", "dim")
     if quiet:
@@ -87,7 +95,9 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _finding(console: Console, finding: Finding, fixable: bool, *, plain: bool, show_text: bool) -> None:
+def _finding(
+    console: Console, finding: Finding, fixable: bool, *, plain: bool, show_text: ShowText, read_files: bool
+) -> None:
     place = shown_path(finding.path, plain)
     if finding.line:
         place += f":{finding.line}:{finding.column}"
@@ -99,8 +109,8 @@ def _finding(console: Console, finding: Finding, fixable: bool, *, plain: bool, 
     )
     for number, line in enumerate(fold(head, console.width, indent=4)):
         put(console, line, None if number else _STYLES[finding.severity])
-    if show_text and finding.line:
-        put_excerpt(console, finding, plain=plain)
+    if finding.line:
+        put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
     if finding.fix:
         text = f"  help: {sanitize(finding.fix, ascii_only=plain)}" + (f" [{finding.tier}]" if finding.tier else "")
         if finding.rerun is not None:
@@ -121,7 +131,7 @@ def _folded(console: Console, text: str, style: str | None = None) -> None:
 
 def dump(result: LintResult) -> str:
     """One JSON document with sorted keys and no prompt text."""
-    return dumps(document(result), indent=2, sort_keys=True, allow_nan=False) + "\n"
+    return blunt_json(dumps(document(result), indent=2, sort_keys=True, allow_nan=False)) + "\n"
 
 
 def document(result: LintResult) -> dict[str, Any]:
@@ -144,6 +154,7 @@ def _finding_document(finding: Finding, result: LintResult) -> dict[str, Any]:
     return values | {
         "group": finding.group or None,
         "evidence": "measured" if finding.group else "static",
+        "fix_key": finding.fix_name,
         "fixable": result.can_fix(finding),
         "rerun": None if rerun is None else {one.name: getattr(rerun, one.name) for one in fields(rerun)},
     }

@@ -26,6 +26,12 @@ def without(command: Sequence[str], flag: str) -> list[str]:
     return kept
 
 
+def without_outputs(command: Sequence[str]) -> list[str]:
+    """The command without the files that it writes: in such a file they are of no interest."""
+    kept = without(without(command, "-o"), "--output")
+    return [argument for argument in kept if argument not in ("-q", "--quiet")]
+
+
 def shell_lines(command: Sequence[str], width: int, plain: bool, *, indent: int = 2) -> list[str]:
     """The command quoted for a shell; what does not fit a line goes on behind a backslash, which leaves the words whole."""
     lines = [" " * indent + command[0]]

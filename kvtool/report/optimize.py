@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from kvtool.advice.advisor import Step
 from kvtool.diagnose.findings import place_of as find_place
+from kvtool.formats.runner_commands import blunt_json
 from kvtool.ledger.totals import GroupTotals
 from kvtool.optimize.breakpoint_plan import BreakpointPlan
 from kvtool.optimize.log_order import RequestOrder
 from kvtool.optimize.optimizer import Done, Optimized
 from kvtool.optimize.write_edits import undo_command
 from kvtool.report.breakpoints import breakpoints_json, print_breakpoints
-from kvtool.report.console import ascii_only, cell_width, fold, pack, put, sanitize, say
+from kvtool.report.console import ascii_only, cell_width, fold, pack, put, put_field, sanitize, say
 from kvtool.report.diff import shown_path
 from kvtool.report.next_command import shell_lines
 from kvtool.report.numbers import percent, plural
 from kvtool.report.patch import put_patch
-from kvtool.report.table import Column, table
+from kvtool.report.table import Column, put_table
 from kvtool.rewrite.patch import unified_patch
 from kvtool.workload.logs import locate
 
@@ -104,11 +105,13 @@ def _head(console: Console, report: OptimizeReport, plain: bool) -> None:
         put(console, line, "bold")
     put(console)
     before, after = report.optimized.rates
-    put(console, f"  Hit rate   {percent(before):>6}  now")
+    rates: list[tuple[str, float, str, str | None]] = [("Hit rate", before, "now", None)]
     if report.optimized.files:
-        say(console, f"Optimized  {percent(after):>6}  measured by running the edited files", style="bold")
+        rates.append(("Optimized", after, "measured by running the edited files", "bold"))
     if report.order is not None:
-        say(console, f"Reordered  {percent(report.order.after):>6}  measured by running the log in another order")
+        rates.append(("Reordered", report.order.after, "measured by running the log in another order", None))
+    for label, rate, text, style in rates:
+        put_field(console, label, f"{percent(rate):>6}", text, size=11, hang=2, style=style)
     if report.optimized.files and len(report.groups) > 1:
         rows = [
             (
@@ -121,12 +124,7 @@ def _head(console: Console, report: OptimizeReport, plain: bool) -> None:
             for group, other in report.groups
         ]
         put(console)
-        _table(console, _GROUP_COLUMNS, rows, plain)
-
-
-def _table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]], plain: bool) -> None:
-    for number, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
-        put(console, line, None if number else "bold")
+        put_table(console, _GROUP_COLUMNS, rows)
 
 
 def _steps(console: Console, report: OptimizeReport, plain: bool) -> None:
@@ -138,7 +136,7 @@ def _steps(console: Console, report: OptimizeReport, plain: bool) -> None:
     if report.order is not None:
         fix, rates = report.order.fix, (percent(report.order.before), "-", *[percent(report.order.after)] * 2)
         rows.append((str(len(rows) + 1), fix.tier, fix.code, "all", *rates))
-    _table(console, _COLUMNS, rows, plain)
+    put_table(console, _COLUMNS, rows)
     put(console)
     for number, each in enumerate(done, 1):
         _told(console, f"{number}. {_what(each.step, plain)}")
@@ -275,4 +273,4 @@ def _step(step: Step) -> dict[str, Any]:
 
 def dump(report: OptimizeReport) -> str:
     """One JSON document with sorted keys."""
-    return json.dumps(document(report), indent=2, sort_keys=True, allow_nan=False) + "\n"
+    return blunt_json(json.dumps(document(report), indent=2, sort_keys=True, allow_nan=False)) + "\n"

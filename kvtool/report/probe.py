@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS
 from kvtool.lint.probe import Leak, ProbeResult
-from kvtool.report.console import ascii_only, cell_width, pack, put, sanitize, say
-from kvtool.report.excerpt import excerpt
+from kvtool.report.console import ascii_only, at_right, cell_width, pack, put, sanitize, say
+from kvtool.report.excerpt import print_excerpt
 from kvtool.report.numbers import plural
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def print_probe(console: Console, result: ProbeResult, *, show_text: bool = True
 def _leak(console: Console, leak: Leak, plain: bool, show_text: bool) -> None:
     head = f"  {leak.factor.name}: {leak.kind.name}"
     if cell_width(head) + 2 + len(leak.kind.code) <= console.width:
-        put(console, head + leak.kind.code.rjust(console.width - cell_width(head)), "bold")
+        put(console, at_right(console, head, leak.kind.code), "bold")
     else:
         say(console, f"{head.strip()} {leak.kind.code}", style="bold")
     said = [
@@ -57,8 +57,7 @@ def _leak(console: Console, leak: Leak, plain: bool, show_text: bool) -> None:
     a, b = leak.difference.excerpt_a, leak.difference.excerpt_b
     note = f"{plural(leak.same_tokens, 'token')} behind it {'is' if leak.same_tokens == 1 else 'are'} the same"
     if show_text and a is not None and b is not None:
-        for row in excerpt(a, b, "", console.width, plain):
-            put(console, row)
+        print_excerpt(console, a, b)
     say(console, f"{note}: {plural(leak.lost_blocks, 'block')} lost", indent=4)
     say(console, f"help: {leak.fix}", indent=4)
 

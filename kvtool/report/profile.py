@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.ledger.totals import GroupTotals
-from kvtool.profile import Gate, Profile
+from kvtool.profile_data import Profile
 from kvtool.report.boundary import boundary_hint, print_boundaries
-from kvtool.report.console import ascii_only, bar, cell_width, fold, pack, put, sanitize, say
+from kvtool.report.console import (
+    ascii_only,
+    bar,
+    cell_width,
+    draws_bars,
+    is_plain,
+    pack,
+    put,
+    put_field,
+    sanitize,
+    say,
+)
 from kvtool.report.findings import print_findings
 from kvtool.report.ledger_sums import print_sums
 from kvtool.report.next_command import shell_lines, shorten_middle, with_flag, without
 from kvtool.report.numbers import percent, plural, shares, size
 from kvtool.report.reuse import reuse_lines
-from kvtool.report.table import Column, table
+from kvtool.report.sparkline import hit_rates, sparkline
+from kvtool.report.table import Column, put_table
 from kvtool.report.times import print_decode, print_ttft
+from kvtool.report.turns import print_turns
 from kvtool.report.unlock import print_causes
+from kvtool.report.verdict import print_notices, print_sentence, status_word
+from kvtool.result.show_text import ShowText
+from kvtool.result.verdict import Check
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_BARS_FROM = 60
 _MOST_GROUPS = 40
-_MOST_TURNS = 12
+_SPARKLINES_FROM = 100
+_SPARKLINE = 12
 _MOST_COMMAND_LINES = 4
 _LABEL = 13
 _FATE_NOTES = {
@@ -52,15 +68,17 @@ def print_profile(
     console: Console,
     profile: Profile,
     *,
-    show_text: bool = True,
+    show_text: ShowText = "snippet",
     command: Sequence[str] = ("profile",),
     optimize: Sequence[str] = (),
     boundaries: bool = False,
+    read_files: bool = True,
 ) -> None:
     """Header, rates, times, fates, sums, alignment, groups, turns, findings, causes and the verdict, no wider than the console.
 
     `command` is what stood behind `kvtool`: the next thing to do is told as a change of it. `optimize` is the command that edits
-    this workload. `boundaries` asks for the view of block sizes.
+    this workload. `boundaries` asks for the view of block sizes. `read_files` False shows no line but those that findings bring
+    along.
     """
     plain = ascii_only(console)
     _header(console, profile, plain)
@@ -85,13 +103,13 @@ def print_profile(
     _groups(console, profile, plain)
     if any(len(group.turns) > 1 for group in profile.groups):
         put(console)
-        _turns(console, profile, plain)
+        print_turns(console, profile.groups, plain)
     if boundaries and profile.boundaries:
         put(console)
         print_boundaries(console, profile.boundaries)
     if profile.findings:
         put(console)
-        print_findings(console, profile.findings, plain=plain, show_text=show_text)
+        print_findings(console, profile.findings, plain=plain, show_text=show_text, read_files=read_files)
     print_causes(console, profile.causes)
     put(console)
     _verdict(console, profile, plain, command, optimize or ("optimize", str(profile.config["input"])))
@@ -119,10 +137,10 @@ def _header(console: Console, profile: Profile, plain: bool) -> None:
 
 
 def _rates(console: Console, profile: Profile, plain: bool) -> None:
-    total = next((gate for gate in profile.gates if gate.group is None), None)
-    meter = bar(profile.total.hit_rate, 30, plain, track=True) + "  " if console.width >= _BARS_FROM + 10 else ""
-    gate = f"gate >={percent(total.minimum)}  {_word(total, profile)}" if total is not None else ""
-    put(console, f"  {'Hit rate':<{_LABEL}}{percent(profile.total.hit_rate):>6}  {meter}{gate}".rstrip(), "bold")
+    total = [gate for gate in profile.gates if gate.group is None and gate.kind == "hit_rate"]
+    meter = bar(profile.total.hit_rate, 30, plain, track=True) if draws_bars(console) else ""
+    gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
+    put_field(console, "Hit rate", f"{percent(profile.total.hit_rate):>6}", meter, gate, size=_LABEL, style="bold")
     gap = profile.total.reachable_rate - profile.total.hit_rate
     more = f"{100 * gap:.1f} pts more than now" if gap > 0 else "no more than now"
     rows = [("Reachable", percent(profile.total.reachable_rate), f"with an unlimited cache, these prompts: {more}")]
@@ -134,15 +152,7 @@ def _rates(console: Console, profile: Profile, plain: bool) -> None:
         rows.append(("With fixes", percent(rerun.total_after), f"measured by running again with {fixes} below"))
     rows.append(("Per request", percent(profile.total.mean_request_rate), "mean of the requests' own hit rates"))
     for label, value, text in rows:
-        for line in fold(f"  {label:<{_LABEL}}{value:>6}  {text}", console.width, indent=_LABEL + 10):
-            put(console, line)
-
-
-def _word(gate: Gate | None, profile: Profile) -> str:
-    """How a gate fared; an interrupted run judges nothing."""
-    if gate is None:
-        return ""
-    return "open" if profile.partial else "ok" if gate.passed else "FAIL"
+        put_field(console, label, f"{value:>6}", text, size=_LABEL, hang=_LABEL + 10)
 
 
 def _fates(console: Console, profile: Profile, plain: bool) -> None:
@@ -157,9 +167,13 @@ def _fates(console: Console, profile: Profile, plain: bool) -> None:
     label = max(cell_width(FATES[name]) for name in names)
     digits = max(len(f"{count:,}") for count in tokens)
     size_of_bar = 0
-    if console.width >= _BARS_FROM + 10:
+    if draws_bars(console):
         noted = max((len(notes.get(name, "")) + 2 for name in names if name in notes), default=0)
         size_of_bar = max(min(console.width - 4 - label - 4 - digits - 8 - noted, 30), 0)
+    if is_plain(console):
+        for name, count, part in zip(names, tokens, shares(tokens), strict=True):
+            put_field(console, f"Tokens {FATES[name]}", f"{count:,}", part, notes.get(name, ""), size=label)
+        return
     most = max(tokens)
     heading = f"  Where prompt tokens went ({profile.total.prompt_tokens:,})"
     right = f"{'tokens':>{digits}}   share"
@@ -213,8 +227,7 @@ def _alignment(console: Console, profile: Profile, plain: bool) -> None:
                 f"{lost:,} t {share:>6}",
             )
         )
-    for index, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
-        put(console, line, "bold" if not index else None)
+    put_table(console, columns, rows)
 
 
 def _memory(console: Console, profile: Profile) -> None:
@@ -232,7 +245,9 @@ def _memory(console: Console, profile: Profile) -> None:
 
 
 def _groups(console: Console, profile: Profile, plain: bool) -> None:
-    gates = {gate.group: gate for gate in profile.gates}
+    gates: dict[str | None, list[Check]] = {}
+    for gate in profile.gates:
+        gates.setdefault(gate.group, []).append(gate)
     worst: dict[str, str] = {}
     for finding in profile.findings:
         worst.setdefault(finding.group, f"{finding.code} {finding.severity}")
@@ -242,6 +257,7 @@ def _groups(console: Console, profile: Profile, plain: bool) -> None:
         Column("tokens/req", keep=3),
         Column("hit"),
         Column("reach"),
+        Column("over time", "<", keep=0),
         Column("lost/req", keep=4),
         Column("blocked", keep=2),
         Column("evicted", keep=1),
@@ -250,27 +266,36 @@ def _groups(console: Console, profile: Profile, plain: bool) -> None:
         Column("worst finding", "<", keep=5),
     ]
     groups = profile.groups[:_MOST_GROUPS]
+    lines = _over_time(console, profile, plain)
     rows = [
-        (name, *_group_cells(group), _word(gates.get(group.name), profile), worst.get(group.name, ""))
+        (
+            name,
+            *_group_cells(group, lines.get(group.name, "")),
+            status_word(gates.get(group.name, ())),
+            worst.get(group.name, ""),
+        )
         for name, group in zip(_names(groups, console, plain), groups, strict=True)
     ]
-    empty = [place for place in (9, 10) if not any(row[place] for row in rows)]
-    empty += [place for place, fate in ((6, "blocked"), (7, "evicted")) if fate not in profile.fates]
-    kept = [place for place in range(len(columns)) if place not in empty]
-    shown = table(
-        [columns[place] for place in kept],
-        [[row[place] for place in kept] for row in rows],
-        console.width,
-        ascii_only=plain,
-    )
-    for index, line in enumerate(shown):
-        put(console, line, "bold" if not index else None)
+    kept = [
+        place
+        for place, column in enumerate(columns)
+        if any(row[place] for row in rows) and (column.title not in FATES or column.title in profile.fates)
+    ]
+    put_table(console, [columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
     if len(profile.groups) > _MOST_GROUPS:
         put(console, f"  and {len(profile.groups) - _MOST_GROUPS:,} more groups: --json has them all", "dim")
 
 
-def _group_cells(group: GroupTotals) -> list[str]:
-    """Requests, tokens per request, hit, reach, lost per request, and the shares of blocked, evicted and cold tokens."""
+def _over_time(console: Console, profile: Profile, plain: bool) -> dict[str | None, str]:
+    """By group, how its hit rate went, where there is room for that and it had time to change."""
+    if not draws_bars(console) or console.width < _SPARKLINES_FROM:
+        return {}
+    rates = {line.group: hit_rates(line, _SPARKLINE) for line in profile.timelines}
+    return {group: sparkline(parts, plain=plain) for group, parts in rates.items() if len(parts) > 1}
+
+
+def _group_cells(group: GroupTotals, over_time: str) -> list[str]:
+    """Requests, tokens per request, hit, reach, over time, lost per request, and the shares of blocked, evicted and cold tokens."""
     lost = group.prompt_tokens - group.hit_tokens
     fates, tokens, requests = group.fates, max(group.prompt_tokens, 1), max(group.requests, 1)
     return [
@@ -278,6 +303,7 @@ def _group_cells(group: GroupTotals) -> list[str]:
         f"{group.prompt_tokens / requests:,.0f}",
         percent(group.hit_rate),
         percent(group.reachable_rate),
+        over_time,
         f"{lost / requests:,.0f} t",
         percent(fates["blocked"] / tokens),
         percent(fates["evicted"] / tokens),
@@ -285,65 +311,13 @@ def _group_cells(group: GroupTotals) -> list[str]:
     ]
 
 
-def _turns(console: Console, profile: Profile, plain: bool) -> None:
-    columns = [Column("Turn", "<"), Column("reqs"), Column("tokens/req"), Column("hit"), Column("", "<", keep=0)]
-    rows = [
-        (label, f"{requests:,}", f"{tokens / requests:,.0f}", percent(hits / tokens), bar(hits / tokens, 20, plain))
-        for label, requests, tokens, hits in _turn_ranges(profile)
-    ]
-    for index, line in enumerate(table(columns, rows, console.width, ascii_only=plain)):
-        put(console, line, "bold" if not index else None)
-
-
-def _turn_ranges(profile: Profile) -> Iterator[tuple[str, int, int, int]]:
-    """Turns of all groups together; the later ones in ranges that double."""
-    sums: dict[int, list[int]] = {}
-    for group in profile.groups:
-        if len(group.turns) < 2:
-            continue
-        for turn, totals in group.turns.items():
-            entry = sums.setdefault(turn, [0, 0, 0])
-            for place, value in enumerate((totals.requests, totals.prompt_tokens, totals.hit_tokens)):
-                entry[place] += value
-    last = max(sums) + 1
-    first, width = 1, 1
-    while first <= last:
-        if first > _MOST_TURNS // 2:
-            width = first
-        stop = min(first + width - 1, last)
-        merged = [
-            sum(sums[turn - 1][place] for turn in range(first, stop + 1) if turn - 1 in sums) for place in range(3)
-        ]
-        if merged[0]:
-            yield (f"{first}" if first == stop else f"{first}-{stop}"), merged[0], merged[1], merged[2]
-        first = stop + 1
-
-
 def _verdict(console: Console, profile: Profile, plain: bool, command: Sequence[str], optimize: Sequence[str]) -> None:
-    if profile.partial:
-        say(
-            console,
-            "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict",
-            indent=0,
-            style="bold yellow",
-        )
-        return
-    failed = profile.failed_gates
-    if profile.audit_verdict:
-        text = sanitize(f"FAIL audit: {profile.audit_verdict}", ascii_only=plain)
-        say(console, text, indent=0, style="bold red")
-    elif profile.audit_verdict is not None:
-        say(console, "PASS audit", indent=0, style="bold green")
-    if failed:
-        which = ", ".join(
-            f"{sanitize(gate.group, ascii_only=plain) if gate.group is not None else 'all requests'} "
-            f"{percent(gate.actual)} < {percent(gate.minimum)}"
-            for gate in failed
-        )
-        say(console, f"FAIL {plural(len(failed), 'gate')} ({which})", indent=0, style="bold red")
-    elif profile.gates:
-        say(console, f"PASS {plural(len(profile.gates), 'gate')}", indent=0, style="bold green")
-    _next(console, profile, plain, command, optimize)
+    verdict = profile.verdict
+    print_notices(console, verdict)
+    if verdict.outcome != "none" or verdict.checks:
+        print_sentence(console, verdict)
+    if not profile.partial:
+        _next(console, profile, plain, command, optimize)
 
 
 def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str], optimize: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvtool.profile import Profile
+from kvtool.profile_data import Profile
 from kvtool.report.console import sanitize
 from kvtool.report.numbers import percent, plural
 

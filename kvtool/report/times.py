@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvtool.decode_traffic import DecodeTraffic
-from kvtool.profile import Profile, Quantiles
+from kvtool.profile_data import Profile
 from kvtool.report.console import put, sanitize, say
 from kvtool.report.numbers import percent, plural, size
 from kvtool.report.table import Column, table
@@ -14,7 +14,7 @@ from kvtool.report.table import Column, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvtool.measure import Measured
+    from kvtool.measured_times import MeasuredTimes
 
 _COLUMNS = [
     Column("Decode step", "<"),
@@ -31,8 +31,8 @@ def print_ttft(console: Console, profile: Profile, plain: bool) -> None:
     measured = profile.measured
     rows: list[tuple[str, ...]] = []
     for label, quantiles in (
-        ("measured here, cache on", Quantiles.of(measured.on) if measured is not None else None),
-        ("measured here, cache off", Quantiles.of(measured.off) if measured is not None else None),
+        ("measured here, cache on", measured.on if measured is not None else None),
+        ("measured here, cache off", measured.off if measured is not None else None),
         ("predicted, cache on", profile.predicted_on),
         ("predicted, cache off", profile.predicted_off),
     ):
@@ -42,18 +42,19 @@ def print_ttft(console: Console, profile: Profile, plain: bool) -> None:
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
     config = profile.config
-    if measured is not None and len(measured.on):
+    if measured is not None and measured.requests:
         share = measured.hit_tokens / measured.prompt_tokens
         text = (
-            f"measured: the first {len(measured.on):,} of {plural(profile.total.requests, 'request')} "
-            f"({percent(len(measured.on) / profile.total.requests)}; their hit rate {percent(share)}), one at a time, "
+            f"measured: the first {measured.requests:,} of {plural(profile.total.requests, 'request')} "
+            f"({percent(measured.requests / profile.total.requests)}; their hit rate {percent(share)}), one at a time, "
             f"on {_measured_model(profile, plain)}, {config['device']}"
         )
         say(console, text, indent=4, style="dim")
     elif measured is not None:
         say(console, f"not measured: {measured.reason or 'there was nothing to run'}", indent=4, style="dim")
     else:
-        say(console, "not measured: --measure-budget 0", indent=4, style="dim")
+        why = "interrupted" if profile.partial else "--measure-budget 0"
+        say(console, f"not measured: {why}", indent=4, style="dim")
     if measured is not None:
         _shortfalls(console, measured, plain)
     say(console, sanitize(_predicted_for(profile), ascii_only=plain), indent=4, style="dim")
@@ -72,11 +73,11 @@ def _predicted_for(profile: Profile) -> str:
     return text
 
 
-def _shortfalls(console: Console, measured: Measured, plain: bool) -> None:
+def _shortfalls(console: Console, measured: MeasuredTimes, plain: bool) -> None:
     """What the device or its software lacked."""
     if measured.shortfall:
         say(console, f"note: {sanitize(measured.shortfall, ascii_only=plain)}", indent=4, style="yellow")
-    if measured.too_large and len(measured.on):
+    if measured.too_large and measured.requests:
         text = f"note: {plural(measured.too_large, 'request')} left out, too large for the memory of the device"
         say(console, text, indent=4, style="yellow")
 
@@ -108,9 +109,9 @@ def _decode_rows(profile: Profile, traffic: DecodeTraffic) -> list[tuple[str, ..
         ("TPOT ms, predicted", *batch, *_milliseconds(traffic.flat_seconds, traffic.shared_seconds)),
     ]
     measured = profile.measured.decode if profile.measured is not None else None
-    if measured is not None and (flat := measured.flat_seconds) is not None:
+    if measured is not None:
         batch = f"{measured.requests:,}", f"{measured.tokens:,.0f}"
-        rows.append(("TPOT ms, measured here", *batch, *_milliseconds(flat, measured.sharing_seconds)))
+        rows.append(("TPOT ms, measured here", *batch, *_milliseconds(measured.flat_seconds, measured.sharing_seconds)))
     return rows
 
 
@@ -120,17 +121,17 @@ def _decode_notes(profile: Profile, traffic: DecodeTraffic, plain: bool) -> Iter
     model = sanitize(str(config["model"]), ascii_only=plain)
     yield f"KV read and predicted: {_batch(traffic)}; {model}, KV cache in {config['kv_cache_dtype']}"
     yield f"on {sanitize(str(config['accelerator']), ascii_only=plain)}, --decode-attention {traffic.mode} {_chosen(traffic)}"
-    if profile.measured is None or not len(profile.measured.on):
+    if profile.measured is None or not profile.measured.requests:
         return
     measured = profile.measured.decode
-    if measured is None or measured.flat_seconds is None:
+    if measured is None:
         if round(traffic.requests) < 2 or profile.partial:
             return
         yield "TPOT is not measured: it takes longer here than the part of --measure-budget that it has"
     else:
-        alone = not measured.sharing and traffic.mode == "auto"
+        alone = measured.sharing_seconds is None and traffic.mode == "auto"
         yield (
-            f"measured: {plural(measured.requests, 'request')} together, the median of {plural(len(measured.flat), 'step')}, "
+            f"measured: {plural(measured.requests, 'request')} together, the median of {plural(measured.steps, 'step')}, "
             f"on {_measured_model(profile, plain)}, {config['device']}"
             f"{', where auto is flat' if alone else ''}"
         )

@@ -10,7 +10,7 @@ from kvtool.report.console import ascii_only, cell_width, put, sanitize, say
 from kvtool.report.diff import shown_path
 from kvtool.report.next_command import shorten_middle, shorten_place
 from kvtool.report.numbers import percent
-from kvtool.report.table import Column, room_for_first, table
+from kvtool.report.table import Column, put_table, room_for_first
 from kvtool.unlock import CauseRow, GroupCauses
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def _group(console: Console, group: GroupCauses, plain: bool) -> None:
     room = room_for_first(columns[:before], [row[:before] for row in cells], console.width) - named * _NAME
     room = max(room, _LEAST_PLACE)
     shown = [(_fitting(row[0], room, plain), *row[1:]) for row in cells]
-    for index, line in enumerate(table(columns, shown, console.width, ascii_only=plain)):
-        put(console, line, "bold" if not index else None)
+    put_table(console, columns, shown)
 
 
 def _cells(row: CauseRow, plain: bool, *, unlocks: bool, named: bool) -> tuple[str, ...]:
@@ -120,11 +119,13 @@ def _row(row: CauseRow) -> dict[str, Any]:
         "group": row.group,
         "code": row.code,
         "kind": row.kind,
+        "name": row.name,
         "part": row.part,
         "variable": row.variable,
         "path": row.path,
         "line": row.line,
         "column": row.column,
+        "line_in_text": row.line_in_text,
         "in_source": not row.logged,
         "blame_tokens": row.blame_tokens,
         "share_tokens": row.share_tokens,

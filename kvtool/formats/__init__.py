@@ -1,0 +1,1 @@
+"""The formats in which a result leaves kvtool, each a view of one `CheckResult`."""

@@ -1,0 +1,64 @@
+"""What several formats say of findings, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvtool.diagnose.catalogue import entry_of
+from kvtool.report.console import sanitize
+from kvtool.report.numbers import duration, percent
+from kvtool.result.report import Finding
+
+
+def by_cost(findings: Iterable[Finding]) -> list[Finding]:
+    """The costliest first, but those of a group whose fixes build on each other together and in their order."""
+    findings = list(findings)
+    chains: dict[str, int] = {}
+    for finding in findings:
+        if finding.rerun is not None:
+            chains[finding.group] = max(chains.get(finding.group, 0), finding.tokens_lost)
+    return sorted(findings, key=lambda one: -(one.tokens_lost if one.rerun is None else chains[one.group]))
+
+
+def name_of(code: str) -> str:
+    """What the catalogue calls the code; empty for one that it does not have."""
+    entry = entry_of(code)
+    return entry.name if entry is not None else ""
+
+
+def title_of(code: str) -> str:
+    """`KV101 timestamp inside shared prefix`."""
+    return f"{code} {name_of(code)}".rstrip()
+
+
+def cost_of(finding: Finding) -> str:
+    """What it costs, as far as that was measured: tokens, points of the group's hit rate, predicted seconds. Else empty."""
+    if not finding.group or not finding.tokens_lost:
+        return ""
+    parts = [f"{finding.tokens_lost:,} tokens lost"]
+    if finding.points:
+        parts.append(f"{100 * finding.points:.1f} pts")
+    if finding.ttft_seconds is not None and finding.ttft_seconds > 0:
+        parts.append(f"predicted TTFT +{duration(finding.ttft_seconds)}")
+    return ", ".join(parts)
+
+
+def gain_of(finding: Finding) -> str:
+    """What its fix gave when the workload was run again with it; empty where it was not tried."""
+    rerun = finding.rerun
+    if rerun is None:
+        return ""
+    group = f"{percent(rerun.group_before)} -> {percent(rerun.group_after)}"
+    total = f"{percent(rerun.total_before)} -> {percent(rerun.total_after)}"
+    return f"group {group}, all {total} (measured by running again)"
+
+
+def sentences(finding: Finding) -> list[str]:
+    """Message with cost, fix with gain, and what to look at, each on one line, with nothing in it that a terminal would obey."""
+    cost, gain = cost_of(finding), gain_of(finding)
+    message = f"{finding.group}: {finding.message}" if finding.group else finding.message
+    lines = [f"{message} ({cost})" if cost else message]
+    if finding.fix:
+        lines.append(f"help: {finding.fix}" + (f"; {gain}" if gain else ""))
+    lines += [f"look: {warning}" for warning in finding.warnings]
+    return [sanitize(line) for line in lines]
