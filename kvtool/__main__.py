@@ -19,6 +19,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("kvtool: interrupted", file=sys.stderr)
         code = 130
+    except OSError:  # of standard error: there is nobody left to tell
+        code = 2
     sys.exit(code)
 
 

@@ -37,11 +37,11 @@ class AtomicFile:
                     raise PermissionError(0, "it is write-protected")
             self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(4)}.part")
             self._file = self._temporary.open("xb", buffering=1 << 18)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter of a name with a null character in it
             raise self._failed(error) from error
 
-    def _failed(self, error: OSError) -> KvtoolError:
-        return KvtoolError(f"cannot write {self.path}: {error.strerror or error}")
+    def _failed(self, error: OSError | ValueError) -> KvtoolError:
+        return KvtoolError(f"cannot write {self.path}: {getattr(error, 'strerror', None) or error}")
 
     def write(self, data: bytes) -> None:
         """Append; KvtoolError, and no file, where the disk is full."""

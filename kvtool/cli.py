@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import typer
 
 from kvtool import __version__
+from kvtool.cli_check import check
+from kvtool.cli_completion import asked, complete
+from kvtool.cli_config import config, init, schema
+from kvtool.cli_diff import diff_prompts
+from kvtool.cli_environment import named_variables, overruled
 from kvtool.cli_lint import explain, lint
-from kvtool.cli_machine import bench, size
+from kvtool.cli_machine import bench, doctor, size
 from kvtool.cli_optimize import optimize
 from kvtool.cli_options import (
+    AcceleratorName,
     BadLine,
     BlockSize,
     Boundaries,
     Capacity,
     ChatTemplateFile,
     Color,
+    Concurrency,
+    ConfigFileName,
     DecodeAttention,
+    DeviceName,
+    EnablePrefixCaching,
+    GpuMemory,
+    GpuMemoryUtilization,
     Groups,
     HashName,
     Json,
     KvCacheDtype,
     LogFormat,
+    MaxModelLen,
+    MaxNumBatchedTokens,
+    MaxNumSeqs,
+    ModelName,
+    NoConfig,
     Offline,
+    Output,
+    Plain,
     ProviderName,
     Quiet,
     Replicas,
@@ -33,15 +53,16 @@ from kvtool.cli_options import (
     RoutingOption,
     RulesName,
     Seed,
-    ShowText,
+    ShowTextOption,
     SumsBy,
     TensorParallel,
     TokenizerName,
     Ttl,
     Width,
 )
+from kvtool.cli_results import compare, report
 from kvtool.errors import KvtoolError, ProblemsError
-from kvtool.streams import is_terminal_stdin
+from kvtool.streams import check_piped
 
 _EXIT_BUG = 3
 _DEBUG = "--debug"
@@ -49,9 +70,9 @@ _DEBUG = "--debug"
 app = typer.Typer(
     name="kvtool",
     help="Prefix-cache profiling and prompt optimization: what is my hit rate, what could it be, and which text loses it.",
-    epilog="Begin with: kvtool profile workloads/support-bot.yaml",
+    epilog="Begin with: kvtool profile workloads/support-bot.yaml\n\nIn a folder with prompts of your own: kvtool init, then"
+    " kvtool check",
     no_args_is_help=False,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -83,13 +104,8 @@ def profile(
     inputs: Annotated[
         list[str], typer.Argument(metavar="INPUT", help="workload.yaml, .jsonl logs, traces, .txt prompts, or -.")
     ],
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", metavar="NAME", help="Model for predictions and sizes. [default: llama-3.1-8b]"),
-    ] = None,
-    accelerator: Annotated[
-        str | None, typer.Option("--accelerator", metavar="NAME", help="Accelerator for predictions. [default: h100]")
-    ] = None,
+    model: ModelName = None,
+    accelerator: AcceleratorName = None,
     calibration: Annotated[
         str | None,
         typer.Option(
@@ -100,23 +116,12 @@ def profile(
     chat_template: ChatTemplateFile = None,
     block_size: BlockSize = None,
     capacity: Capacity = None,
-    gpu_memory: Annotated[
-        str | None,
-        typer.Option(
-            "--gpu-memory", metavar="SIZE", help="Memory of the accelerator; what the weights leave is cache."
-        ),
-    ] = None,
-    gpu_memory_utilization: Annotated[
-        float | None, typer.Option(metavar="X", help="Part of it that may be used. [default: 0.92]")
-    ] = None,
-    max_model_len: Annotated[int | None, typer.Option(metavar="N", help="Longest prompt and answer together.")] = None,
-    max_num_batched_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Tokens per step. [default: 8192]")
-    ] = None,
-    max_num_seqs: Annotated[int | None, typer.Option(metavar="N", help="Requests per step. [default: 256]")] = None,
-    enable_prefix_caching: Annotated[
-        bool | None, typer.Option("--enable-prefix-caching/--no-enable-prefix-caching", help="[default: on]")
-    ] = None,
+    gpu_memory: GpuMemory = None,
+    gpu_memory_utilization: GpuMemoryUtilization = None,
+    max_model_len: MaxModelLen = None,
+    max_num_batched_tokens: MaxNumBatchedTokens = None,
+    max_num_seqs: MaxNumSeqs = None,
+    enable_prefix_caching: EnablePrefixCaching = None,
     kv_cache_dtype: KvCacheDtype = None,
     tensor_parallel: TensorParallel = None,
     async_scheduling: Annotated[
@@ -126,9 +131,7 @@ def profile(
         HashName | None,
         typer.Option(help="Block hashes of --events; match a server's with its algorithm and PYTHONHASHSEED."),
     ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(metavar="N", help="Requests at once. [default: one at a time]")
-    ] = None,
+    concurrency: Concurrency = None,
     use_timestamps: Annotated[
         bool, typer.Option("--use-timestamps", help="Requests arrive at the times of the log.")
     ] = False,
@@ -155,9 +158,7 @@ def profile(
     dtype: Annotated[
         str, typer.Option(metavar="NAME", help="Of that model: auto, float32, bfloat16, float16.")
     ] = "auto",
-    device: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the real runs: auto (CUDA where there is one), cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: DeviceName = "auto",
     decode_attention: Annotated[
         DecodeAttention, typer.Option(help="Shared prefixes in decode: read for each request, once, or what pays.")
     ] = "auto",
@@ -184,28 +185,39 @@ def profile(
     min_hit_rate: Annotated[
         float | None, typer.Option(metavar="RATIO", help="Exit 1 where the hit rate is lower.")
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="FILE", help="Exit 1 where hit rates fell; kvtool check writes the file."),
+    ] = None,
+    max_drop: Annotated[
+        str | None,
+        typer.Option("--max-drop", metavar="RATIO", help="How far they may fall below it. [default: 0.5%]"),
+    ] = None,
     by: SumsBy = None,
     boundaries: Boundaries = False,
     per_request: Annotated[bool, typer.Option("--per-request", help="Every request in the JSON.")] = False,
-    show_text: Annotated[ShowText, typer.Option(help="Whether the report may quote prompts.")] = "snippet",
+    show_text: ShowTextOption = None,
+    output: Output = None,
+    config: ConfigFileName = None,
+    no_config: NoConfig = False,
     json: Json = False,
     offline: Offline = False,
     quiet: Quiet = False,
     color: Color = "auto",
+    plain: Plain = False,
     width: Width = None,
 ) -> int:
     """Run a workload through the engine: hit rates, where the tokens went, TTFT, and what to change.
 
     The cache is unlimited and requests run one at a time unless the workload or a flag says otherwise.
     """
-    if is_terminal_stdin(inputs):
-        print("kvtool profile -: reading standard input needs a pipe; see kvtool profile --help", file=sys.stderr)
-        return 2
+    check_piped("profile", inputs)
     from kvtool.commands.profile import run_profile
-    from kvtool.settings import ProfileArguments
+    from kvtool.config.apply import configured
+    from kvtool.profile_arguments import ProfileArguments
 
-    return run_profile(
-        ProfileArguments(
+    with named_variables(context):
+        arguments = ProfileArguments(
             inputs=inputs,
             model=model,
             accelerator=accelerator,
@@ -250,69 +262,37 @@ def profile(
             measure_budget=0.0 if dry_run else measure_budget,
             advice=advice,
             min_hit_rate=min_hit_rate,
+            baseline=baseline,
+            max_drop=max_drop,
             per_request=per_request,
             show_text=show_text,
+            outputs=tuple(output or ()),
             json=json,
             offline=offline,
             quiet=quiet,
             color=color,
+            plain=plain,
             width=width,
+            config=config,
+            no_config=no_config,
             command_line=context.obj or (),
         )
-    )
+        return run_profile(configured(replace(arguments, **overruled(context))))
 
 
-@app.command("diff-prompts", short_help="Where two or more prompts part, and what it costs.")
-def diff_prompts(
-    prompts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PROMPT",
-            help="Prompt files, chat bodies (.json), records (log.jsonl:12), or - for stdin (once).",
-        ),
-    ],
-    tokenizer: TokenizerName = None,
-    chat_template: ChatTemplateFile = None,
-    log_format: LogFormat = None,
-    block_size: BlockSize = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Show the token ids around the difference.")] = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 where the prompts differ.")] = False,
-    json: Json = False,
-    offline: Offline = False,
-    color: Color = "auto",
-    width: Width = None,
-) -> int:
-    """Where prompts part, what differs there, which blocks that loses, and what changing it would give.
-
-    Two prompts are compared line by line; of more, the blocks that each pair shares and the tree of their common beginnings.
-    """
-    if is_terminal_stdin(prompts):
-        print(
-            "kvtool diff-prompts: reading standard input needs a pipe; see kvtool diff-prompts --help", file=sys.stderr
-        )
-        return 2
-    from kvtool.commands.diff import run_diff
-
-    return run_diff(
-        *prompts,
-        tokenizer=tokenizer,
-        chat_template=chat_template,
-        log_format=log_format,
-        block_size=16 if block_size is None else block_size,
-        json=json,
-        tokens=tokens,
-        exit_code=exit_code,
-        offline=offline,
-        color=color,
-        width=width,
-    )
-
-
+app.command("diff-prompts", short_help="Where two or more prompts part, and what it costs.")(diff_prompts)
 app.command(short_help="Findings only: what costs hits, and where.")(lint)
 app.command(short_help="Rewrite prompts, prove it, write where told.")(optimize)
+app.command(short_help="The gate for CI: limits and a baseline, one verdict.")(check)
+app.command(short_help="What moved from one result to another.")(compare)
+app.command(short_help="A saved result again, in any format.")(report)
+app.command(short_help="Write a starting configuration for the prompts here.")(init)
+app.command(short_help="Every setting, and where its value comes from.")(config)
+app.command(short_help="JSON Schemas of what kvtool reads and writes.")(schema)
 app.command(short_help="What a code means; --list.")(explain)
 app.command(short_help="How many KV blocks a model leaves room for.")(size)
 app.command(short_help="What this machine does, and a fit of the predictions to it.")(bench)
+app.command(short_help="What is here, what is missing, and how to get it.")(doctor)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -335,12 +315,19 @@ def run(arguments: Sequence[str]) -> int:
     return code
 
 
+@cache
+def _commands() -> Any:
+    """Made of all signatures: once, for processes that run several command lines."""
+    return typer.main.get_command(app)
+
+
 def _invoke(arguments: Sequence[str]) -> int:
     """The exit code of a command; typer's own `main` would swallow Ctrl-C and closed pipes."""
-    command = typer.main.get_command(app)
+    if asked():
+        return complete(typer.main.get_command(app))
     try:
-        with command.make_context("kvtool", list(arguments), obj=tuple(arguments)) as context:
-            result: Any = command.invoke(context)
+        with _commands().make_context("kvtool", list(arguments), obj=tuple(arguments)) as context:
+            result: Any = context.command.invoke(context)
     except typer.Exit as stop:
         return stop.exit_code
     return result if isinstance(result, int) else 0

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
 
+from kvtool.cli_environment import named_variables
 from kvtool.cli_options import (
     BadLine,
     BlockSize,
     Capacity,
     ChatTemplateFile,
     Color,
+    ConfigFileName,
     Groups,
     Json,
     LogFormat,
+    NoConfig,
     Offline,
+    Output,
+    Plain,
     Quiet,
     Requests,
     Seed,
-    ShowText,
+    ShowTextOption,
     TokenizerName,
     Width,
 )
 from kvtool.errors import KvtoolError
-from kvtool.streams import is_terminal_stdin
+from kvtool.streams import check_piped
 
 ErrorOn = Literal["error", "warning", "info"]
 
@@ -44,7 +48,9 @@ def lint(
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="CODES", help="Not these; repeatable.")
     ] = None,
-    error_on: Annotated[ErrorOn, typer.Option(help="Exit 1 from this severity on.")] = "error",
+    error_on: Annotated[
+        ErrorOn | None, typer.Option(help="Exit 1 from this severity on. [default: error]", show_default=False)
+    ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Edit the files: what neither moves nor changes content.")] = False,
     unsafe_fixes: Annotated[
         bool, typer.Option("--unsafe-fixes", help="With --fix or --diff: move and change text, too.")
@@ -71,11 +77,15 @@ def lint(
     requests: Requests = None,
     group: Groups = None,
     seed: Seed = None,
-    show_text: Annotated[ShowText, typer.Option(help="Whether the report may quote prompts.")] = "snippet",
+    show_text: ShowTextOption = None,
+    output: Output = None,
+    config: ConfigFileName = None,
+    no_config: NoConfig = False,
     json: Json = False,
     offline: Offline = False,
     quiet: Quiet = False,
     color: Color = "auto",
+    plain: Plain = False,
     width: Width = None,
 ) -> int:
     """What costs prefix-cache hits, and where: findings only.
@@ -89,13 +99,13 @@ def lint(
     if not inputs and probe is None:
         raise KvtoolError("missing argument 'INPUT...'", hint="kvtool lint --help")
     inputs = inputs or []
-    if is_terminal_stdin(inputs):
-        print("kvtool lint -: reading standard input needs a pipe; see kvtool lint --help", file=sys.stderr)
-        return 2
-    from kvtool.commands.lint import LintArguments, run_lint
+    check_piped("lint", inputs)
+    from kvtool.commands.lint import run_lint
+    from kvtool.config.apply import configured_lint
+    from kvtool.lint.arguments import LintArguments
 
-    return run_lint(
-        LintArguments(
+    with named_variables(context):
+        arguments = LintArguments(
             inputs=inputs,
             select=tuple(select or ()),
             ignore=tuple(ignore or ()),
@@ -116,14 +126,18 @@ def lint(
             groups=tuple(group or ()),
             seed=seed,
             show_text=show_text,
+            outputs=tuple(output or ()),
             json=json,
             offline=offline,
             quiet=quiet,
             color=color,
+            plain=plain,
             width=width,
+            config=config,
+            no_config=no_config,
             command_line=context.obj or (),
         )
-    )
+        return run_lint(configured_lint(arguments))
 
 
 def explain(
@@ -131,9 +145,10 @@ def explain(
     list_all: Annotated[bool, typer.Option("--list", help="All codes, with their names.")] = False,
     json: Json = False,
     color: Color = "auto",
+    plain: Plain = False,
     width: Width = None,
 ) -> int:
     """What a code means, why it costs, an example before and after, the fix, and when to ignore it."""
     from kvtool.commands.explain import run_explain
 
-    return run_explain(code, list_all=list_all, json=json, color=color, width=width)
+    return run_explain(code, list_all=list_all, json=json, color=color, plain=plain, width=width)

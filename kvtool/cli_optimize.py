@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from kvtool.cli_environment import named_variables
 from kvtool.cli_options import (
     BadLine,
     BlockSize,
     Capacity,
     ChatTemplateFile,
     Color,
+    Concurrency,
+    ConfigFileName,
     Groups,
     Json,
     LogFormat,
+    NoConfig,
     Offline,
+    Plain,
     Quiet,
     Requests,
     Seed,
     TokenizerName,
     Width,
 )
-from kvtool.streams import is_terminal_stdin
+from kvtool.streams import check_piped
 
 
 def optimize(
@@ -55,18 +59,19 @@ def optimize(
     chat_template: ChatTemplateFile = None,
     block_size: BlockSize = None,
     capacity: Capacity = None,
-    concurrency: Annotated[
-        int | None, typer.Option(metavar="N", help="Requests at once. [default: one at a time]")
-    ] = None,
+    concurrency: Concurrency = None,
     on_bad_line: BadLine = "error",
     log_format: LogFormat = None,
     requests: Requests = None,
     group: Groups = None,
     seed: Seed = None,
+    config: ConfigFileName = None,
+    no_config: NoConfig = False,
     json: Json = False,
     offline: Offline = False,
     quiet: Quiet = False,
     color: Color = "auto",
+    plain: Plain = False,
     width: Width = None,
 ) -> int:
     """Rewrite prompts so that they share more, prove it by running them again, and write only where told.
@@ -74,11 +79,10 @@ def optimize(
     Every fix carries a proof tier: P0 leaves the token ids alone, P1 changes the form and not the content, P2 moves text, P3
     changes it. P0 and P1 are tried by default; the others need consent.
     """
-    if is_terminal_stdin(inputs):
-        print("kvtool optimize -: reading standard input needs a pipe; see kvtool optimize --help", file=sys.stderr)
-        return 2
+    check_piped("optimize", inputs)
     from kvtool.commands.optimize import OptimizeArguments, run_optimize
-    from kvtool.settings import ProfileArguments
+    from kvtool.config.apply import configured
+    from kvtool.profile_arguments import ProfileArguments
 
     run = ProfileArguments(
         inputs=inputs,
@@ -97,7 +101,12 @@ def optimize(
         offline=offline,
         quiet=quiet,
         color=color,
+        plain=plain,
         width=width,
+        config=config,
+        no_config=no_config,
         command_line=context.obj or (),
     )
-    return run_optimize(OptimizeArguments(run, allow, unsafe_fixes, write, diff, undo, output, breakpoints))
+    with named_variables(context):
+        run = configured(run)
+        return run_optimize(OptimizeArguments(run, allow, unsafe_fixes, write, diff, undo, output, breakpoints))

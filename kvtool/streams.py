@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from kvtool.errors import KvtoolError
 
@@ -34,9 +35,22 @@ def fill_closed_streams() -> bool:
     return has_stdout
 
 
-def is_terminal_stdin(inputs: Sequence[str]) -> bool:
-    """Whether the inputs ask for standard input (`-`) while that is a terminal: a command would wait for somebody to type."""
-    return "-" in inputs and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+def check_piped(command: str, inputs: Sequence[str]) -> None:
+    """KvtoolError where inputs ask for standard input (`-`) and that is a terminal: a command would wait for somebody to type."""
+    if "-" in inputs and sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty():
+        raise KvtoolError(
+            f"kvtool {command} -: reading standard input needs a pipe", hint=f"see kvtool {command} --help"
+        )
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Prints what a command has to say; that the reader has seen enough is no error, and the exit code holds all the same."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_stdout()
 
 
 def flush_stdout() -> None:

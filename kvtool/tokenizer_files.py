@@ -58,7 +58,20 @@ def find_tokenizer(name: str | None, *, offline: bool) -> TokenizerFiles:
     return _from_hub(name, offline=offline)
 
 
+def built_in_files() -> tuple[Path, Path]:
+    """The vocabulary of the built-in tokenizer, and the file in the user's cache that its converted form is kept in.
+
+    Raises NotAvailableError where there is no vocabulary.
+    """
+    source = _built_in_source()
+    return source, _cache_file(_fingerprint(source.read_bytes()))
+
+
 def _built_in() -> TokenizerFiles:
+    return _from_tekken(BUILT_IN, _built_in_source())
+
+
+def _built_in_source() -> Path:
     package = find_spec("mistral_common")
     folders = package.submodule_search_locations if package else None
     source = Path(folders[0]) / "data" / _BUILT_IN_FILE if folders else None
@@ -67,7 +80,7 @@ def _built_in() -> TokenizerFiles:
             "the built-in tokenizer is missing: it comes with the package mistral-common",
             hint="pip install 'mistral-common>=1.8.5,<2', or -t ./tokenizer.json",
         )
-    return _from_tekken(BUILT_IN, source)
+    return source
 
 
 def _from_file(name: str, path: Path) -> TokenizerFiles:
@@ -128,8 +141,7 @@ def _from_tekken(name: str, source: Path) -> TokenizerFiles:
     """A Mistral vocabulary file as a tokenizer.json: converted once (some seconds), then read from the user's cache."""
     raw = source.read_bytes()
     fingerprint = _fingerprint(raw)
-    libraries = f"{version('transformers')}-{version('tokenizers')}"
-    cache = _cache_folder() / f"tekken-{fingerprint}-{libraries}-{_CACHE_LAYOUT}.json"
+    cache = _cache_file(fingerprint)
     data = b""
     with suppress(OSError):
         data = cache.read_bytes()
@@ -189,6 +201,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _cache_file(fingerprint: str) -> Path:
+    """Where the converted form of a vocabulary is kept; other versions of the libraries may convert it to something else."""
+    libraries = f"{version('transformers')}-{version('tokenizers')}"
+    return _cache_folder() / f"tekken-{fingerprint}-{libraries}-{_CACHE_LAYOUT}.json"
 
 
 def _cache_folder() -> Path:

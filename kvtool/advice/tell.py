@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kvtool.accounting import PassResult, Plan
+from kvtool.accounting import PassResult
 from kvtool.advice.advisor import Advice, Step, Stuck
 from kvtool.advice.trials import total_rate
 from kvtool.diagnose.causes import Cause
@@ -19,6 +19,7 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.ledger.totals import GroupTotals
+from kvtool.plan import Plan
 
 _VALUE_CODES = ("KV101", "KV102", "KV104", "KV105", "KV106")
 _GOES_ALONG = "it goes with the text that the fix above moves"

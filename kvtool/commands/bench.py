@@ -19,7 +19,7 @@ from kvtool.progress import Progress
 from kvtool.report.bench import document, print_bench
 from kvtool.report.console import ColorChoice, make_console
 from kvtool.report.next_command import with_flag
-from kvtool.streams import discard_stdout
+from kvtool.streams import printing
 
 _EXAMPLE = "workloads/support-bot.yaml"
 _FILE = "calibration.json"
@@ -38,6 +38,7 @@ class BenchArguments:
     json: bool = False
     quiet: bool = False
     color: ColorChoice = "auto"
+    plain: bool = False
     width: int | None = None
     command_line: Sequence[str] = ()
     """What stood behind `kvtool`; the report bases the next command on it."""
@@ -55,11 +56,8 @@ def run_bench(arguments: BenchArguments) -> int:
         if output is not None and result.calibration is not None:
             output.write(result.calibration.dump())
             output.close()
-    try:
+    with printing():
         _print(result, arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough
-        discard_stdout()
     if result.partial:
         return 130
     if output is not None and result.calibration is None:
@@ -121,7 +119,8 @@ def _print(result: BenchResult, arguments: BenchArguments) -> None:
 
         sys.stdout.write(dumps(document(result), indent=2, sort_keys=True, allow_nan=False) + "\n")
         return
-    print_bench(make_console(color=arguments.color, width=arguments.width), result, *_next(result, arguments))
+    console = make_console(color=arguments.color, width=arguments.width, plain=arguments.plain)
+    print_bench(console, result, *_next(result, arguments))
 
 
 def _next(result: BenchResult, arguments: BenchArguments) -> tuple[str, list[str]]:

@@ -10,6 +10,8 @@ from kvtool.errors import KvtoolError
 from kvtool.report.console import ColorChoice, make_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from kvtool.diff.sides import Rendered
     from kvtool.render import Renderer
     from kvtool.tokenize import Tokenizer
@@ -29,6 +31,7 @@ def run_diff(
     exit_code: bool = False,
     offline: bool = False,
     color: ColorChoice = "auto",
+    plain: bool = False,
     width: int | None = None,
 ) -> int:
     """Compare two or more prompts (`read_sides` says what a name may be) and print the result; returns the exit code.
@@ -59,13 +62,15 @@ def run_diff(
     if json:
         from json import dumps
 
-        sys.stdout.write(dumps(document(), indent=2, sort_keys=True) + "\n")
+        from kvtool.formats.runner_commands import blunt_json
+
+        sys.stdout.write(blunt_json(dumps(document(), indent=2, sort_keys=True)) + "\n")
     else:
-        shown(color, width)
+        shown(make_console(color=color, width=width, plain=plain))
     return int(exit_code and not all(_same(rendered[0], other) for other in rendered[1:]))
 
 
-Show = tuple[Callable[[], Mapping[str, object]], Callable[[ColorChoice, int | None], None]]
+Show = tuple[Callable[[], Mapping[str, object]], "Callable[[Console], None]"]
 
 
 def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
@@ -77,10 +82,9 @@ def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: boo
     def document() -> Mapping[str, object]:
         return diff.to_json() | _ids(sides, tokens, ("a", "b"))
 
-    def shown(color: ColorChoice, width: int | None) -> None:
+    def shown(console: Console) -> None:
         from kvtool.report.diff import print_diff, print_tokens
 
-        console = make_console(color=color, width=width)
         print_diff(console, diff, next_command=not tokens)
         if tokens and diff.first is not None:
             print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer))
@@ -97,11 +101,10 @@ def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bo
     def document() -> Mapping[str, object]:
         return diff.to_json() | _ids(sides, tokens, tuple(map(letters, range(len(sides)))))
 
-    def shown(color: ColorChoice, width: int | None) -> None:
+    def shown(console: Console) -> None:
         from kvtool.report.diff import print_tokens
         from kvtool.report.diff_matrix import print_many
 
-        console = make_console(color=color, width=width)
         print_many(console, diff)
         if tokens:
             points = [(branch.tokens, branch.between) for branch in diff.trie.walk() if branch.between is not None]

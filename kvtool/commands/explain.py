@@ -18,6 +18,7 @@ def run_explain(
     list_all: bool = False,
     json: bool = False,
     color: ColorChoice = "auto",
+    plain: bool = False,
     width: int | None = None,
 ) -> int:
     """Print what a code means, or all of them in short; returns the exit code. KvtoolError for a code that is unknown."""
@@ -28,7 +29,7 @@ def run_explain(
         return 0
     from kvtool.report.explain import print_entry, print_list
 
-    console = make_console(color=color, width=width)
+    console = make_console(color=color, width=width, plain=plain)
     if code is None or list_all:
         print_list(console, found)
     else:

@@ -16,13 +16,13 @@ from kvtool.optimize.breakpoint_plan import MOST, BreakpointPlan, plan_breakpoin
 from kvtool.optimize.log_order import check_log, request_order, write_in_order
 from kvtool.optimize.optimizer import needing_consent, optimize
 from kvtool.optimize.write_edits import check_undo, free_undo, write_edits
+from kvtool.profile_arguments import ProfileArguments, check
 from kvtool.progress import Progress
 from kvtool.report.console import make_console
 from kvtool.report.next_command import with_flag
 from kvtool.report.optimize import OptimizeReport, dump, print_optimize
 from kvtool.rewrite.fix import Tier
-from kvtool.settings import ProfileArguments, check
-from kvtool.streams import discard_stdout
+from kvtool.streams import printing
 from kvtool.workload.yaml_source import YamlSource
 
 SAFE_TIERS: tuple[Tier, ...] = ("P0", "P1")
@@ -71,11 +71,8 @@ def run_optimize(arguments: OptimizeArguments) -> int:
         limited = opened.setup.plan.engine.num_blocks is not None
         why = "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
         print(f"kvtool: {why}; {arguments.output} was not written", file=sys.stderr)
-    try:
+    with printing():
         _print(report, arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough
-        discard_stdout()
     return 0
 
 
@@ -129,7 +126,7 @@ def _print(report: OptimizeReport, arguments: OptimizeArguments) -> None:
     if arguments.run.json:
         sys.stdout.write(dump(report))
         return
-    console = make_console(color=arguments.run.color, width=arguments.run.width)
+    console = make_console(color=arguments.run.color, width=arguments.run.width, plain=arguments.run.plain)
     print_optimize(console, report, show_diff=arguments.diff, next_command=_next(report, arguments))
 
 

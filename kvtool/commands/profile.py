@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from kvtool.atomic_file import AtomicFile
 from kvtool.events_out import EventWriter
+from kvtool.formats.options import RenderOptions
+from kvtool.formats.outputs import Output, check_outputs, need_views, output_root, write_outputs
+from kvtool.gate.profiled import asked_baseline, judge
 from kvtool.metrics import prometheus_text
 from kvtool.opening import open_workload
-from kvtool.profile import Demands, Profile
+from kvtool.profile_arguments import ProfileArguments, check
+from kvtool.profile_data import Demands, Profile
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
-from kvtool.report.console import make_console
-from kvtool.settings import ProfileArguments, check
-from kvtool.streams import discard_stdout
-from kvtool.workload.logs import locate
+from kvtool.report.console import DEFAULT_WIDTH, make_console
+from kvtool.report.next_command import without_outputs
+from kvtool.result.report import Report
+from kvtool.result.show_text import ShowText
+from kvtool.streams import printing
 
 
 def run_profile(arguments: ProfileArguments) -> int:
     """Profile and print; returns the exit code: 0, 1 where a gate failed, 130 where it was interrupted."""
     check(arguments)
+    outputs = _outputs(arguments)
+    baseline = asked_baseline(arguments)
     opened = open_workload(arguments)
-    source, setup = opened.source, opened.setup
     demands = Demands(
-        min_hit_rate=arguments.min_hit_rate,
-        group_gates=opened.gates,
         advice=arguments.advice,
         per_request=arguments.per_request,
         by=arguments.by,
+        views=arguments.json or need_views(outputs),
     )
     with ExitStack() as stack:
         progress = stack.enter_context(
@@ -37,52 +43,70 @@ def run_profile(arguments: ProfileArguments) -> int:
         # Opened before any work is done: a path that cannot be written is told at once, and nothing is half written.
         events = metrics = None
         if arguments.events is not None:
-            events = stack.enter_context(EventWriter(arguments.events, block_size=setup.plan.engine.block_size))
+            block_size = opened.setup.plan.engine.block_size
+            events = stack.enter_context(EventWriter(arguments.events, block_size=block_size))
         if arguments.metrics is not None:
             metrics = stack.enter_context(AtomicFile(arguments.metrics))
-        profiler = Profiler(
-            source,
-            opened.renderer,
-            setup.plan,
-            demands,
-            progress=progress,
-            locate=locate,
-            path=opened.name,
-            count_skipped=lambda: source.skipped,
-            measure=setup.measure_options(),
-            native_engine=setup.native_engine(),
-            events=events,
-        )
-        profile = profiler.run()
+        profiler = opened.profiler(demands, progress, measure=True, events=events)
+        profile = opened.run(profiler)
         if metrics is not None and profiler.metrics is not None:
             metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
-    device = profile.measured.device if profile.measured is not None else None
-    profile.config = setup.describe(opened.name, opened.renderer, device=device)
-    profile.notes = setup.notes()
-    profile.editable = not arguments.json and profiler.editable()
-    try:
-        _print(profile, arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough; the gates hold all the same
-        discard_stdout()
-    if profile.partial:
-        return 130
-    return 1 if profile.failed else 0
+    judge(profile, opened, *baseline)
+    printed = not arguments.json and not any(output.to_stdout for output in outputs)
+    report = _report(profiler, profile, arguments.show_text or "none") if outputs or arguments.json else None
+    if report is not None and outputs:
+        _write(report, outputs, arguments)
+    with printing():
+        if report is not None and arguments.json:
+            sys.stdout.write(report.to_json())
+        elif printed:
+            _print(profile, arguments)
+    return profile.verdict.exit_code
+
+
+def _outputs(arguments: ProfileArguments) -> list[Output]:
+    """What `-o` asks for; KvtoolError for what cannot be written."""
+    taken = {
+        arguments.events: "the file of --events",
+        arguments.metrics: "the file of --metrics",
+        arguments.calibration: "the calibration",
+        arguments.chat_template: "the chat template",
+        arguments.tokenizer: "the tokenizer",
+        arguments.baseline: "the baseline",
+    }
+    known = {path: what for path, what in taken.items() if path is not None}
+    return check_outputs(arguments.outputs, arguments.inputs, json=arguments.json, taken=known)
+
+
+def _report(profiler: Profiler, profile: Profile, show_text: ShowText) -> Report:
+    """The profile for programs, with as much of prompts as may be shown."""
+    from kvtool.report.json_profile import report_of
+    from kvtool.report.quotes import patches_of
+
+    patches = patches_of(profiler, profile.findings) if show_text == "full" else None
+    return report_of(profile, show_text=show_text, patches=patches)
+
+
+def _write(report: Report, outputs: Sequence[Output], arguments: ProfileArguments) -> None:
+    from kvtool.result.wrap import check_of
+
+    options = RenderOptions(
+        show_text=arguments.show_text or "none",
+        root=output_root(),
+        command=tuple(without_outputs(arguments.command_line or ("profile", *arguments.inputs))),
+        width=arguments.width or DEFAULT_WIDTH,
+    )
+    write_outputs(check_of(report), outputs, options, quiet=arguments.quiet)
 
 
 def _print(profile: Profile, arguments: ProfileArguments) -> None:
-    if arguments.json:
-        from kvtool.report.json_profile import dump
-
-        sys.stdout.write(dump(profile))
-        return
     from kvtool.report.profile import print_profile
 
-    console = make_console(color=arguments.color, width=arguments.width)
+    console = make_console(color=arguments.color, width=arguments.width, plain=arguments.plain)
     print_profile(
         console,
         profile,
-        show_text=arguments.show_text != "none",
+        show_text=arguments.show_text or "snippet",
         command=arguments.command_line or ("profile", *arguments.inputs),
         optimize=_optimize_command(profile, arguments),
         boundaries=arguments.boundaries,
@@ -101,10 +125,12 @@ def _optimize_command(profile: Profile, arguments: ProfileArguments) -> list[str
         "--on-bad-line": "skip" if arguments.on_bad_line == "skip" else None,
         "--requests": arguments.requests,
         "--seed": arguments.seed,
+        "--config": arguments.config,
     }
     command = ["optimize", *arguments.inputs]
     for flag, value in flags.items():
         command += [flag, str(value)] if value is not None else []
     for group in arguments.groups:
         command += ["--group", group]
+    command += ["--no-config"] if arguments.no_config else []
     return [*command, "--offline"] if arguments.offline else command

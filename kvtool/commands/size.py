@@ -13,7 +13,7 @@ from kvtool.engine.prediction.sizing import DEFAULT_UTILIZATION, block_bytes, kv
 from kvtool.errors import KvtoolError
 from kvtool.report.console import ColorChoice, make_console
 from kvtool.report.size import SizeReport, document, print_size
-from kvtool.streams import discard_stdout
+from kvtool.streams import printing
 
 _DEFAULT_BLOCK_SIZE = 16
 
@@ -28,6 +28,7 @@ def run_size(
     block_size: int = _DEFAULT_BLOCK_SIZE,
     json: bool = False,
     color: ColorChoice = "auto",
+    plain: bool = False,
     width: int | None = None,
     accelerators: Sequence[str] | None = None,
 ) -> int:
@@ -70,17 +71,14 @@ def run_size(
             for accelerator in chosen
         },
     )
-    try:
+    with printing():
         if json:
             from json import dumps
 
             sys.stdout.write(dumps(document(report), indent=2, sort_keys=True) + "\n")
         else:
-            console = make_console(color=color, width=width)
+            console = make_console(color=color, width=width, plain=plain)
             print_size(console, report, _next_command(report, geometry, accelerators or ()))
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough
-        discard_stdout()
     return 0
 
 

@@ -18,9 +18,9 @@ from kvtool.lint.traffic import traffic_ignores
 from kvtool.lint.yaml_ignores import named_files
 from kvtool.opening import Opened, open_workload
 from kvtool.optimize.optimizer import Changed, optimize
+from kvtool.profile_arguments import ProfileArguments
 from kvtool.progress import Progress
 from kvtool.rewrite.fix import Tier
-from kvtool.settings import ProfileArguments
 from kvtool.workload.logs import LogSource, locate
 from kvtool.workload.text_files import read_source, read_text
 from kvtool.workload.yaml_source import YamlSource

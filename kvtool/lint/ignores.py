@@ -13,58 +13,17 @@ Where they are written depends on the file:
 
 from __future__ import annotations
 
-import os.path
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from kvtool.diagnose.catalogue import entry_of, similar_code
 from kvtool.diagnose.findings import Finding
+from kvtool.lint.ignore_marks import HOW, MARK, Ignore, Lines, between, parse_ignore
 
 UNUSED = "KV001"
 MALFORMED = "KV002"
-MARK = "kvtool:"
-_WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+([^\r\n]{0,400}+)")
 _JINJA = re.compile(r"\{[{%]")
-_HOW = "write it as `kvtool: ignore[KV101] reason`, several codes with commas"
-_LONGEST_EXCERPT = 400
-_CLOSING = ("#}", "-->")
-
-
-@dataclass(frozen=True, slots=True)
-class Ignore:
-    """One comment. It holds for the lines `first` to `last` of `path`, for all of `files`, and for what has no line in `group`.
-
-    `problem` says why it ignores nothing; the place is that of the word `kvtool:`, `width` characters are meant.
-    """
-
-    path: str
-    line: int
-    column: int
-    codes: tuple[str, ...]
-    reason: str
-    first: int
-    last: int
-    files: tuple[str, ...] = ()
-    group: str | None = None
-    problem: str = ""
-    excerpt: str = ""
-    width: int = 1
-
-    def matches(self, finding: Finding) -> bool:
-        """Whether the finding is one that this comment ignores."""
-        if finding.code not in self.codes:
-            return False
-        path = os.path.normpath(finding.path)
-        if path in self.files:
-            return True
-        if path != os.path.normpath(self.path):
-            return False
-        if not finding.line:
-            return self.group is not None and finding.group == self.group
-        return self.first <= finding.line <= self.last
 
 
 def read_ignores(path: str, text: str) -> list[Ignore]:
@@ -86,45 +45,6 @@ def read_ignores(path: str, text: str) -> list[Ignore]:
     return _template_ignores(path, text, markdown=suffix == ".md")
 
 
-def parse_ignore(path: str, text: str, start: int, stop: int, *, line: int, line_start: int) -> Ignore | None:
-    """The comment whose words stand in `text[start:stop]`, on `line`, which begins at `line_start`; None where it is not ours."""
-    found = _WORDS.search(text, start, stop)
-    if found is None:
-        return None
-    codes, problem = _codes(found)
-    line_end = text.find("\n", found.start())
-    excerpt = text[line_start : line_end if line_end >= 0 else len(text)].rstrip("\r")
-    return Ignore(
-        path,
-        line,
-        found.start() - line_start + 1,
-        codes,
-        found[3].strip(" \t-"),
-        line,
-        line,
-        problem=problem,
-        excerpt=excerpt if len(excerpt) <= _LONGEST_EXCERPT else "",
-        width=len(found[0].rstrip()),
-    )
-
-
-def _codes(found: re.Match[str]) -> tuple[tuple[str, ...], str]:
-    """The codes that are named, and what is wrong with how they are."""
-    if found[1] is None:
-        return (), "an ignore has to name codes"
-    if found[2] is None:
-        return (), "the bracket behind `ignore` is not closed"
-    words = [word.strip() for word in found[1].split(",") if word.strip()]
-    if not words:
-        return (), "an ignore has to name codes"
-    codes = tuple(dict.fromkeys(word.upper() for word in words))
-    unknown = next((code for code in codes if entry_of(code) is None or not code.startswith("KV")), None)
-    if unknown is None:
-        return codes, ""
-    close = similar_code(unknown)
-    return codes, "it names a code that does not exist" + (f"; did you mean {close}?" if close else "")
-
-
 def _template_ignores(path: str, text: str, *, markdown: bool) -> list[Ignore]:
     rendered = _JINJA.search(text) is not None
     lines = Lines(text)
@@ -143,66 +63,6 @@ def _template_ignores(path: str, text: str, *, markdown: bool) -> list[Ignore]:
         first = lines.covered(start, end, alone)
         found.append(replace(ignore, first=first, last=first))
     return found[::-1]
-
-
-def between(text: str, begin: str, end: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Start of each `begin` in `text[start:stop]` and start of the `end` behind it, in linear time."""
-    while (at := text.find(begin, start, stop)) >= 0:
-        close = text.find(end, at + len(begin), stop)
-        if close < 0:
-            return
-        yield at, close
-        start = close + len(end)
-
-
-class Lines:
-    """Lines of a text by character offset, counted from 1."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._next: dict[int, int] = {}
-
-    def number(self, offset: int) -> int:
-        return bisect_right(self._starts, offset)
-
-    def start(self, line: int) -> int:
-        return self._starts[line - 1]
-
-    def content(self, line: int) -> str:
-        stop = self._starts[line] if line < len(self._starts) else len(self._text)
-        return self._text[self._starts[line - 1] : stop]
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def covered(self, start: int, close: int, comments: frozenset[int]) -> int:
-        """The line that a comment is about: its own, or the next with more than comments where it stands alone.
-
-        It begins at `start` and its end mark at `close`; `comments` are the lines on which comments begin.
-        """
-        line, last = self.number(start), self.number(close)
-        behind = self.content(last)[close - self.start(last) :]
-        if self.content(line)[: start - self.start(line)].strip() or behind.strip() not in _CLOSING:
-            return line
-        return self.next_content(
-            last + 1,
-            lambda number, text: number in comments and text.startswith(("{#", "<!--")) and text.endswith(_CLOSING),
-        )
-
-    def next_content(self, line: int, is_comment: Callable[[int, str], bool]) -> int:
-        """The first line from `line` on with more than white space and comments, or the last line.
-
-        It remembers what it found: asked from the end of the text to its start, it looks at each line once.
-        """
-        first = line
-        while line < len(self) and line not in self._next:
-            content = self.content(line).strip()
-            if content and not is_comment(line, content):
-                break
-            line += 1
-        self._next[first] = self._next.get(line, line)
-        return self._next[first]
 
 
 def apply_ignores(
@@ -241,7 +101,7 @@ def apply_ignores(
 
 def ignore_findings(ignores: Iterable[Ignore], unused: Iterable[Ignore]) -> list[Finding]:
     """What is wrong with comments: those that cannot be understood (KV002) and those that ignored nothing (KV001)."""
-    findings = [_finding(one, MALFORMED, one.problem, _HOW) for one in ignores if one.problem]
+    findings = [_finding(one, MALFORMED, one.problem, HOW) for one in ignores if one.problem]
     for one in unused:
         message = f"unused ignore: {', '.join(one.codes)} {'was' if len(one.codes) == 1 else 'were'} not found here"
         findings.append(_finding(one, UNUSED, message, "remove the comment, or the code from it"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.ignores import MARK, Ignore, Lines, parse_ignore
+from kvtool.lint.ignore_marks import MARK, Ignore, Lines, parse_ignore
 from kvtool.lint.python_source import with_line_feeds
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kvtool.lint.ignores import MARK, Ignore, read_ignores
+from kvtool.lint.ignore_marks import MARK, Ignore
+from kvtool.lint.ignores import read_ignores
 from kvtool.lint.inputs import WORKLOAD_SUFFIXES
 from kvtool.lint.yaml_ignores import named_files
 from kvtool.opening import open_workload
 from kvtool.optimize.optimizer import worth_it
-from kvtool.profile import Demands, Profile
+from kvtool.profile_arguments import ProfileArguments, check
+from kvtool.profile_data import Demands, Profile
 from kvtool.progress import Progress
 from kvtool.rewrite.edits import edits_for
-from kvtool.settings import ProfileArguments, check
 from kvtool.workload.plain import PLAIN_SUFFIXES
 from kvtool.workload.text_files import Overlay, read_text
 from kvtool.workload.yaml_source import YamlSource

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from kvtool.lint.ignores import Ignore, Lines, between, parse_ignore
+from kvtool.lint.ignore_marks import Ignore, Lines, between, parse_ignore
 from kvtool.workload.yaml_nodes import Document, Mapping, Node, Scalar, Sequence, parse_yaml
 
 _COMMENT = re.compile(r"(?:(?<=[ \t\n])|^)#[^\r\n]*kvtool:[^\r\n]*", re.MULTILINE)

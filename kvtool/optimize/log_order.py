@@ -14,7 +14,7 @@ from kvtool.advice.trials import total_rate
 from kvtool.atomic_file import AtomicFile
 from kvtool.errors import KvtoolError
 from kvtool.opening import Opened
-from kvtool.profile import Demands
+from kvtool.profile_data import Demands
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
 from kvtool.rewrite.fix import Fix

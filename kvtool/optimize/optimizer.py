@@ -13,7 +13,7 @@ from kvtool.advice.trials import total_rate
 from kvtool.diagnose.causes import Cause
 from kvtool.ledger.totals import Totals
 from kvtool.opening import Opened
-from kvtool.profile import Demands
+from kvtool.profile_data import Demands
 from kvtool.progress import Progress
 from kvtool.report.numbers import percent
 from kvtool.rewrite.apply import apply_edits

@@ -10,7 +10,7 @@ from kvtool.diagnose.causes import Cause
 from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
-    from kvtool.accounting import Plan
+    from kvtool.plan import Plan
     from kvtool.render import Renderer
 
 Tier = Literal["P0", "P1", "P2", "P3"]

@@ -14,7 +14,7 @@ from kvtool.report.numbers import size
 from kvtool.rewrite.fix import Fix
 
 if TYPE_CHECKING:
-    from kvtool.accounting import Plan
+    from kvtool.plan import Plan
     from kvtool.rules.cache_rules import CacheRules, Routing
 
 _FP8 = "fp8_e4m3"

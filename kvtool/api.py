@@ -1,0 +1,344 @@
+"""The Python API: what the commands compute, as typed data. Nothing is printed, measured, downloaded or written unless asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from kvtool.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
+from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.result.check import CheckResult
+from kvtool.result.report import Report
+
+if TYPE_CHECKING:
+    from kvtool.diff.prompts import PromptDiff
+    from kvtool.ledger.sums import By
+    from kvtool.plan import Rules
+    from kvtool.profile_arguments import ProfileArguments
+    from kvtool.result.show_text import ShowText
+    from kvtool.workload.memory import MemorySource
+
+
+def profile(
+    inputs: AnyPath | Iterable[AnyPath | Prompt],
+    *,
+    model: str | None = None,
+    accelerator: str | None = None,
+    calibration: AnyPath | None = None,
+    tokenizer: AnyPath | None = None,
+    chat_template: AnyPath | None = None,
+    block_size: int | None = None,
+    capacity: int | str | None = None,
+    gpu_memory: int | str | None = None,
+    kv_cache_dtype: str | None = None,
+    tensor_parallel: int | None = None,
+    max_model_len: int | None = None,
+    max_num_batched_tokens: int | None = None,
+    max_num_seqs: int | None = None,
+    enable_prefix_caching: bool | None = None,
+    concurrency: int | None = None,
+    use_timestamps: bool = False,
+    replicas: int | None = None,
+    routing: str | None = None,
+    ttl: str | None = None,
+    provider: str | None = None,
+    rules: Rules = "vllm",
+    requests: int | None = None,
+    groups: Sequence[str] = (),
+    seed: int | None = None,
+    on_bad_line: Literal["error", "skip"] = "error",
+    log_format: str | None = None,
+    min_hit_rate: float | None = None,
+    by: By | None = None,
+    per_request: bool = False,
+    advice: bool = True,
+    views: bool = False,
+    show_text: ShowText = "none",
+    measure_budget: float = 0.0,
+    network: bool = False,
+) -> Report:
+    """Run a workload through the engine and report hit rates, where the tokens went, predicted TTFT, and what to change.
+
+    The same as `kvtool profile --dry-run`, without a configuration file and without `KVTOOL_*` variables: the result depends on the
+    arguments and the files alone. `None` leaves a setting to the workload file, then to the default.
+
+    Args:
+        inputs: A workload file, or one or more logs and prompt files; or prompts that the program holds, each a text, a list of
+            chat messages or a request body, in the order in which they are sent. In a list, a string is a path where it names a
+            file that is there or ends like one and has no spaces (`"a.jsonl"`), and a prompt otherwise; a `pathlib.Path` is
+            always a path. Prompts are copied.
+        model: A preset (`"llama-3.1-8b"`), an HF id of one, or a folder with a config.json: for predictions and sizes.
+        accelerator: For predictions: `"h100"`, `"l4"`, …
+        calibration: A file of `kvtool bench -o`, to predict for the machine that it is of; instead of `accelerator`.
+        tokenizer: A tokenizer.json, a folder with one, or an HF id; the built-in one by default.
+        chat_template: A file with a Jinja chat template; the tokenizer's own by default.
+        block_size: Tokens per KV block; 16 by default.
+        capacity: Of the KV cache: a number of blocks, `"320k tokens"` or `"20GiB"`; unlimited by default.
+        gpu_memory: Of the accelerator, in bytes or as `"24GiB"`; what the weights leave is cache.
+        kv_cache_dtype: `"auto"`, `"fp16"`, `"bf16"`, `"fp8_e4m3"`, `"fp8_e5m2"` or `"int8"`.
+        tensor_parallel: Accelerators that share the model.
+        max_model_len: Tokens of the longest prompt and answer together.
+        max_num_batched_tokens: Tokens per step; 8192 by default.
+        max_num_seqs: Requests per step; 256 by default.
+        enable_prefix_caching: False computes everything anew.
+        concurrency: Requests at once; one at a time by default.
+        use_timestamps: Requests arrive at the times of the log.
+        replicas: Engines behind a router, each with a cache of its own.
+        routing: `"round-robin"`, `"random"`, `"sticky"` or `"prefix-aware"`.
+        ttl: How long a block is kept after its last use: `"5m"`, `"1h"`. Needs arrival times.
+        provider: Cache rules of a provider: `"openai"`, `"anthropic"`, …
+        rules: `"vllm"`, or `"block-lru"`, the accounting of trace studies.
+        requests: Only the first so many.
+        groups: Only these groups of a workload file.
+        seed: Of everything random; 0 by default.
+        on_bad_line: `"skip"` counts records that cannot be read, and goes on.
+        log_format: The format of all records; found out for each by default.
+        min_hit_rate: A ratio from 0 to 1 that `report.verdict` judges, beside the gates in the workload file.
+        by: Also sum by `"session"`, `"tenant"` or `"line"`.
+        per_request: Also a row for each request.
+        advice: Try fixes by running again; False is faster.
+        views: Also what charts show: timeline, prefix tree, reuse distances.
+        show_text: What of prompts the report may quote: `"snippet"` quotes the line of each finding, without keys, addresses and
+            the like; `"full"` as it is, and the edits that would fix it.
+        measure_budget: Seconds for real forward passes on this machine, the only part that is not deterministic; 0 for none.
+        network: Whether a tokenizer that is not cached may be downloaded.
+
+    Raises:
+        KvtoolError: An input or a setting cannot be used; `ProblemsError`, which is one, for several mistakes at once, and
+            `NotAvailableError` for a tokenizer or a model that is not here.
+        KeyboardInterrupt: Ctrl-C; there is no partial result.
+    """
+    from kvtool.profile_arguments import ProfileArguments
+
+    with _told():
+        paths, source = sorted_inputs(inputs, on_bad_line=on_bad_line, log_format=log_format, requests=requests)
+        arguments = ProfileArguments(
+            inputs=paths,
+            model=model,
+            accelerator=accelerator,
+            calibration=optional_path(calibration),
+            tokenizer=optional_path(tokenizer),
+            chat_template=optional_path(chat_template),
+            block_size=block_size,
+            capacity=None if capacity is None else str(capacity),
+            gpu_memory=None if gpu_memory is None else str(gpu_memory),
+            kv_cache_dtype=kv_cache_dtype,
+            tensor_parallel=tensor_parallel,
+            max_model_len=max_model_len,
+            max_num_batched_tokens=max_num_batched_tokens,
+            max_num_seqs=max_num_seqs,
+            enable_prefix_caching=enable_prefix_caching,
+            concurrency=concurrency,
+            use_timestamps=use_timestamps,
+            replicas=replicas,
+            routing=routing,
+            ttl=ttl,
+            provider=provider,
+            rules=rules,
+            requests=requests,
+            groups=tuple(groups),
+            seed=seed,
+            on_bad_line=on_bad_line,
+            log_format=log_format,
+            min_hit_rate=min_hit_rate,
+            by=by,
+            per_request=per_request,
+            advice=advice,
+            show_text=show_text,
+            measure_budget=measure_budget,
+            offline=not network,
+            quiet=True,
+        )
+        return _report(arguments, source, views=views)
+
+
+def check(
+    inputs: AnyPath | Iterable[AnyPath] = (),
+    *,
+    config: AnyPath | None = None,
+    no_config: bool = False,
+    tokenizer: AnyPath | None = None,
+    min_hit_rate: float | str | None = None,
+    fail_on: Sequence[str] = (),
+    baseline: AnyPath | None = None,
+    max_drop: float | str | None = None,
+    require_baseline: bool | None = None,
+    update_baseline: bool = False,
+    requests: int | None = None,
+    seed: int | None = None,
+    advice: bool | None = None,
+    network: bool = False,
+) -> CheckResult:
+    """Check workloads against their gates and a baseline, as `kvtool check` does; `result.verdict` says how it went.
+
+    A gate that fails is no error here: look at `result.verdict.exit_code` (0: passed, 1: failed) or `result.verdict.outcome`.
+
+    Args:
+        inputs: Workloads, logs, prompts, templates; those that the configuration names where this is empty.
+        config: The configuration file; by default the nearest `kvtool.toml` or `[tool.kvtool]` of the working folder.
+        no_config: Read none.
+        tokenizer: As for `profile`.
+        min_hit_rate: A ratio from 0 to 1, or `"80%"`, that every workload must reach.
+        fail_on: Codes (`"KV101"`), beginnings of codes or severities of which one finding fails the check.
+        baseline: The file to compare with; by default that of the configuration, or the usual one where it is there.
+        max_drop: How far a hit rate may fall below the baseline's: a ratio, or `"1%"`.
+        require_baseline: Whether a missing or incomparable baseline is an error.
+        update_baseline: Write the baseline instead of comparing with it. The only thing that this function ever writes.
+        requests: Only the first so many of each workload.
+        seed: Of everything random.
+        advice: Try fixes by running again.
+        network: Whether a tokenizer that is not cached may be downloaded.
+
+    Raises:
+        KvtoolError: As for `profile`; also where there is nothing to check.
+        KeyboardInterrupt: Ctrl-C; there is no partial result.
+    """
+    from kvtool.config.loading import read_config
+    from kvtool.gate.run import run_settings
+    from kvtool.gate.settings import CheckArguments, settings_of
+    from kvtool.profile_arguments import ProfileArguments
+    from kvtool.progress import Progress
+
+    with _told():
+        run = ProfileArguments(
+            inputs=[path_of(inputs)] if isinstance(inputs, str | os.PathLike) else [path_of(path) for path in inputs],
+            tokenizer=optional_path(tokenizer),
+            requests=requests,
+            seed=seed,
+            config=optional_path(config),
+            no_config=no_config,
+            offline=not network,
+            quiet=True,
+        )
+        arguments = CheckArguments(
+            run,
+            min_hit_rate=None if min_hit_rate is None else str(min_hit_rate),
+            fail_on=tuple(fail_on),
+            baseline=optional_path(baseline),
+            max_drop=None if max_drop is None else str(max_drop),
+            require_baseline=require_baseline,
+            update_baseline=update_baseline,
+            advice=advice,
+        )
+        settings = settings_of(arguments, read_config(run.config, no_config=run.no_config))
+        result = run_settings(settings, Progress(None))
+    if result.verdict.outcome == "partial":
+        raise KeyboardInterrupt
+    return result
+
+
+def load(path: AnyPath) -> CheckResult:
+    """A saved result: what `kvtool profile`, `check` or `lint` wrote with `--json` or `-o`, and what `to_json` gives.
+
+    A profile is a check with one report. Raises KvtoolError for what is no result of kvtool, or of a newer schema.
+    """
+    from kvtool.result.files import load_result
+
+    with _told():
+        return load_result(path_of(path))
+
+
+def diff_prompts(
+    a: Prompt | os.PathLike[str],
+    b: Prompt | os.PathLike[str],
+    *,
+    tokenizer: AnyPath | None = None,
+    chat_template: AnyPath | None = None,
+    block_size: int = 16,
+    network: bool = False,
+) -> PromptDiff:
+    """What prompt `b` takes from a cache that holds prompt `a`: blocks and tokens, where they part, and what would bring them
+    together.
+
+    Args:
+        a: A text, a list of chat messages or a request body; a `pathlib.Path` is a file with one.
+        b: The same.
+        tokenizer: As for `profile`.
+        chat_template: As for `profile`.
+        block_size: Tokens per KV block.
+        network: Whether a tokenizer that is not cached may be downloaded.
+
+    Raises:
+        KvtoolError: A prompt cannot be read.
+    """
+    from kvtool.chat import ChatTemplate
+    from kvtool.diff.inputs import Side, read_sides
+    from kvtool.diff.sides import Rendered, diff_sides
+    from kvtool.render import Renderer
+    from kvtool.tokenize import load_tokenizer
+    from kvtool.workload.logs import LogOptions
+    from kvtool.workload.memory import MemorySource
+
+    def side(name: str, prompt: Prompt | os.PathLike[str]) -> Side:
+        if isinstance(prompt, os.PathLike):
+            return read_sides([os.fspath(prompt)])[0]
+        turn = next(MemorySource([prompt], LogOptions()).conversations()).next_turn(None)
+        if turn is None or turn.hashed is not None:
+            raise KvtoolError(f"prompt {name} has no text or tokens")
+        return Side(name, turn, name)
+
+    with _told():
+        if block_size < 1:
+            raise KvtoolError(f"block_size must be at least 1, not {block_size}")
+        renderer = Renderer(
+            lambda: load_tokenizer(optional_path(tokenizer), offline=not network),
+            lambda loaded: ChatTemplate.load(optional_path(chat_template), loaded),
+        )
+        held, asked = (Rendered.of(side(name, prompt), renderer) for name, prompt in (("a", a), ("b", b)))
+        return diff_sides(held, asked, renderer, block_size)
+
+
+def _report(arguments: ProfileArguments, source: MemorySource | None, *, views: bool) -> Report:
+    """Account for it, judge it, and describe it."""
+    from kvtool.gate.profiled import asked_baseline, judge
+    from kvtool.opening import open_workload
+    from kvtool.profile_arguments import check as check_arguments
+    from kvtool.profile_data import Demands
+    from kvtool.progress import Progress
+    from kvtool.report.json_profile import report_of
+    from kvtool.report.quotes import patches_of
+
+    check_arguments(arguments)
+    opened = open_workload(arguments, source=source)
+    demands = Demands(advice=arguments.advice, per_request=arguments.per_request, by=arguments.by, views=views)
+    profiler = opened.profiler(demands, Progress(None), measure=True)
+    found = opened.run(profiler)
+    if found.partial:
+        raise KeyboardInterrupt
+    judge(found, opened, *asked_baseline(arguments))
+    show_text = arguments.show_text or "none"
+    patches = patches_of(profiler, found.findings) if show_text == "full" else None
+    return report_of(found, show_text=show_text, patches=patches)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Everything that is a caller's mistake as a KvtoolError, whose traceback shows places and hints, too."""
+    from kvtool.engine.errors import EngineError
+
+    try:
+        yield
+    except KvtoolError as error:
+        for each in error.errors if isinstance(error, ProblemsError) else [error]:
+            _noted(error, each)
+        raise
+    except EngineError as error:
+        wrapped = KvtoolError(error.message, hint=error.hint)
+        _noted(wrapped, wrapped)
+        raise wrapped from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise KvtoolError(f"{error.filename}: {error.strerror}") from error
+
+
+def _noted(shown: KvtoolError, error: KvtoolError) -> None:
+    """Put what an error knows beyond its message under the traceback of the one that is shown."""
+    if shown is not error:
+        shown.add_note(f"{error.place}: {error.message}" if error.place else error.message)
+    elif error.place is not None:
+        shown.add_note(f"at {error.place}")
+    if error.hint is not None:
+        shown.add_note(f"help: {error.hint}")

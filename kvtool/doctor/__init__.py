@@ -1,0 +1,1 @@
+"""What kvtool finds on this machine, and what it lacks."""

@@ -1,0 +1,226 @@
+"""From inputs to findings: what `kvtool lint` does but for the command line, fixes and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kvtool.config.layers import merged
+from kvtool.diagnose.catalogue import codes, entry_of, similar_code
+from kvtool.diagnose.findings import Finding
+from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.lint.arguments import LintArguments
+from kvtool.lint.ignore_marks import Ignore
+from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
+from kvtool.lint.inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.line_moves import movable
+from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
+from kvtool.lint.python_templates import python_prompts
+from kvtool.lint.result import LintedInput, LintResult
+from kvtool.lint.skeleton import Node
+from kvtool.lint.static import static_findings
+from kvtool.lint.templates import jinja_file, placeholder_count, text_template
+from kvtool.lint.traffic import run_traffic, traffic_ignores
+from kvtool.lint.volatile import CODES as STATIC_CODES
+from kvtool.profile_arguments import ProfileArguments
+from kvtool.progress import Progress
+from kvtool.report.console import make_console
+from kvtool.tokenize import Tokenizer, load_tokenizer
+from kvtool.workload.schema import EngineOptions
+
+_LEAST_BLOCKS = {"python": 4}
+"""Blocks of constant text that must follow to be told: a Python file has many short strings that are no prompts."""
+
+
+def lint(arguments: LintArguments) -> LintResult:
+    """The findings of all inputs, by place; KvtoolError or ProblemsError for inputs that cannot be read."""
+    wanted = selection(arguments)
+    if arguments.block_size is not None and arguments.block_size < 1:
+        raise KvtoolError(f"--block-size must be at least 1, not {arguments.block_size}")
+    inputs = sort_inputs(arguments.inputs)
+    result = LintResult()
+    ignores: list[Ignore] = []
+    static = {one.path for one in inputs.texts}
+    _read_texts(inputs, arguments, result, ignores)
+    _run_traffic(inputs, arguments, result, ignores)
+    if arguments.probe is not None and not result.partial:
+        result.probe = _probed(arguments.probe, arguments)
+        result.findings += probe_findings(result.probe)
+
+    ignores = list(dict.fromkeys(ignores))  # a file that two workloads name was read twice
+
+    def checked(path: str, code: str) -> bool:
+        return wanted(code) and (path not in static or code in STATIC_CODES)
+
+    selected = [finding for finding in result.findings if wanted(finding.code)]
+    kept, unused = apply_ignores(selected, ignores, checked=checked)
+    result.ignored = len(selected) - len(kept)
+    if result.partial:
+        unused = []  # what was not reached cannot be called absent
+    kept += [finding for finding in ignore_findings(ignores, unused) if wanted(finding.code)]
+    result.findings = sorted(
+        kept, key=lambda one: (one.path, one.line, one.column, one.code, one.group, -one.tokens_lost)
+    )
+    return result
+
+
+def selection(arguments: LintArguments) -> Callable[[str], bool]:
+    """Which codes are wanted; KvtoolError for one that does not exist."""
+    select, ignore = _codes(arguments.select, "--select"), _codes(arguments.ignore, "--ignore")
+
+    def wanted(code: str) -> bool:
+        return (not select or code.startswith(select)) and not (ignore and code.startswith(ignore))
+
+    return wanted
+
+
+def _codes(given: Iterable[str], flag: str) -> tuple[str, ...]:
+    """Codes, or beginnings of codes (`KV1`), from a flag that may be repeated and may hold several with commas."""
+    result: list[str] = []
+    for word in (word.strip() for text in given for word in text.split(",")):
+        if not word:
+            continue
+        code = word.upper()
+        entry = entry_of(word)
+        if not any(known.startswith(code) for known in codes()):
+            if entry is None:
+                close = similar_code(word)
+                hint = f"did you mean {close}?" if close else "kvtool explain --list has all of them"
+                raise KvtoolError(f"{flag}: unknown code `{word}`", hint=hint)
+            code = code if code.startswith("KV") else f"KV{code}"
+        result.append(code)
+    return tuple(result)
+
+
+def _read_texts(inputs: Inputs, arguments: LintArguments, result: LintResult, ignores: list[Ignore]) -> None:
+    """Templates and Python files: what can be seen without traffic."""
+    if not inputs.texts:
+        return
+    problems: list[KvtoolError] = []
+    find = Finder(arguments)
+    fixable: set[str] = set()
+    for one in inputs.texts:
+        try:
+            found = find(one)
+            note = find.note
+            ignores += read_ignores(one.path, one.text)
+        except KvtoolError as error:
+            problems.append(error)
+            continue
+        if one.kind != "python":
+            found = movable(one.text, found, jinja=one.style == "jinja")
+            fixable.update(finding.fix_key for finding in found if finding.fix_key)
+        result.findings += found
+        told = note if one.kind != "python" or len(inputs.texts) == 1 else ""  # most files of a program hold no prompt
+        result.inputs.append(LintedInput(one.path, one.kind, told))
+    result.fixable |= fixable
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ProblemsError(problems)
+
+
+class Finder:
+    """Finds what can be seen in a template or a Python file; `note` says of the last one why there is nothing to see."""
+
+    def __init__(self, arguments: LintArguments) -> None:
+        self._block_size = _engine(arguments).block_size or 16
+        self._count = _Counter(arguments)
+        self.note = ""
+
+    def __call__(self, one: TextInput) -> list[Finding]:
+        prompts, self.note = _prompts(one)
+        size = self._block_size
+        least = size * _LEAST_BLOCKS.get(one.kind, 1)
+        return static_findings(one.path, one.text, prompts, self._count, block_size=size, least=least)
+
+
+class _Counter:
+    """Counts tokens; the tokenizer is loaded when the first text is to be counted."""
+
+    def __init__(self, arguments: LintArguments) -> None:
+        self._arguments = arguments
+        self._tokenizer: Tokenizer | None = None
+        self._known: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        if text not in self._known:
+            if self._tokenizer is None:
+                self._tokenizer = load_tokenizer(_engine(self._arguments).tokenizer, offline=self._arguments.offline)
+            self._known[text] = len(self._tokenizer.encode_ids(text))
+        return self._known[text]
+
+
+def _prompts(one: TextInput) -> tuple[list[list[Node]], str]:
+    """The prompts that a file holds, and what to say where there is nothing to find in it."""
+    if one.kind == "python":
+        prompts = python_prompts(one.path, one.text)
+        return prompts, "" if prompts else "no string in it is built from anything that varies"
+    if one.style == "jinja":
+        return [jinja_file(one.path, one.text)], ""
+    if not one.style or not placeholder_count(one.text, one.style):
+        return [], "nothing varies in it: it has no placeholders, and it is the only prompt"
+    return [text_template(one.path, one.text, one.style)], ""
+
+
+def _run_traffic(inputs: Inputs, arguments: LintArguments, result: LintResult, ignores: list[Ignore]) -> None:
+    """Workloads, logs and prompts: what costs hits when they are run."""
+    if not inputs.runs:
+        return
+    with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
+        for paths in inputs.runs:
+            traffic = run_traffic(run_arguments(arguments, paths), progress)
+            profile = traffic.profile
+            result.fixable |= traffic.fixable
+            workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
+            plain = [one.path for one in inputs.prompts]
+            for path in paths:
+                kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
+                result.inputs.append(LintedInput(path, kind, ""))
+            result.findings += profile.findings
+            ignores += traffic_ignores(paths)
+            if profile.partial:
+                result.partial = True
+                return
+
+
+def _probed(spec: str, arguments: LintArguments) -> ProbeResult:
+    """Run a prompt builder. This executes what the user named, and nothing else ever does."""
+    engine = _engine(arguments)
+    with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
+        options = ProbeOptions(
+            timeout=arguments.probe_timeout,
+            tokenizer=engine.tokenizer,
+            chat_template=engine.chat_template,
+            block_size=engine.block_size or 16,
+            offline=arguments.offline,
+            on_run=lambda name: progress.stage(f"probe: {name}"),
+        )
+        return run_probe(spec, options)
+
+
+def _engine(arguments: LintArguments) -> EngineOptions:
+    """What flags, and below them the configuration file, say of what is read without a workload."""
+    asked = EngineOptions(
+        tokenizer=arguments.tokenizer, chat_template=arguments.chat_template, block_size=arguments.block_size
+    )
+    return merged(asked, arguments.defaults)
+
+
+def run_arguments(arguments: LintArguments, paths: Sequence[str]) -> ProfileArguments:
+    return ProfileArguments(
+        inputs=paths,
+        tokenizer=arguments.tokenizer,
+        chat_template=arguments.chat_template,
+        block_size=arguments.block_size,
+        capacity=arguments.capacity,
+        on_bad_line=arguments.on_bad_line,
+        log_format=arguments.log_format,
+        requests=arguments.requests,
+        groups=arguments.groups,
+        seed=arguments.seed,
+        defaults=arguments.defaults,
+        default_seed=arguments.default_seed,
+        offline=arguments.offline,
+        quiet=arguments.quiet,
+        color=arguments.color,
+    )
