@@ -1,0 +1,1 @@
+"""What the generated parts of the documentation are made from."""

@@ -1,0 +1,91 @@
+"""A page for every diagnostic code, from the catalogue that `kvtool explain` shows."""
+
+from __future__ import annotations
+
+from docs.generators.pages import fenced
+from kvtool.diagnose.catalogue import TIERS, Entry, entries
+
+FAMILIES = {
+    "KV0": "Comments that ignore",
+    "KV1": "Text that varies",
+    "KV2": "Layout of the prompt",
+    "KV3": "What the run does",
+    "KV4": "Gates",
+}
+_NOTE = "<!-- Made by python -m docs.generate from kvtool/diagnose/catalogue; do not edit. -->"
+
+
+def pages() -> dict[str, str]:
+    """File names and texts: one page for each code, and `index.md` with all of them."""
+    made = {f"{entry.code}.md": _page(entry) for entry in entries()}
+    return {"index.md": _index(), **made}
+
+
+def _page(entry: Entry) -> str:
+    lines = [
+        f"# {entry.code}: {_prose(entry.name)}",
+        "",
+        _NOTE,
+        "",
+        _prose(entry.what),
+        "",
+        "## Why it costs",
+        "",
+        _prose(entry.why),
+        "",
+        "## Example",
+        "",
+        "Before:",
+        "",
+        fenced(entry.before, "text"),
+        "",
+        "After:",
+        "",
+        fenced(entry.after, "text"),
+        "",
+        "## What to do",
+        "",
+        "| tier | change |",
+        "|---|---|",
+    ]
+    lines += [f"| {remedy.tier or '-'} | {_prose(remedy.what)} |" for remedy in entry.remedies]
+    used = sorted({remedy.tier for remedy in entry.remedies if remedy.tier is not None})
+    if used:
+        told = "; ".join(f"**{tier}**: {TIERS[tier]}" for tier in used)
+        lines += ["", f"{told}. See [advice and proof tiers](../advice.md)."]
+    lines += ["", "## When to ignore it", "", _prose(entry.ignore)]
+    if not entry.code.startswith(("KV0", "KV4")):
+        comment = fenced(f"# kvtool: ignore[{entry.code}] the reason", "text")
+        lines += ["", "A comment silences it, in YAML and Python (in a template: `{# … #}`):", "", comment]
+    lines += ["", f"In the terminal: `kvtool explain {entry.code}`. All codes: [diagnostics](index.md).", ""]
+    return "\n".join(lines)
+
+
+def _index() -> str:
+    lines = [
+        "# Diagnostics",
+        "",
+        _NOTE,
+        "",
+        "Every finding has a code. Codes are never reused. `kvtool explain CODE` shows the same text in the terminal, and",
+        "`kvtool explain --list` all of them.",
+        "",
+        "The severity of a finding is what it costs: the share of all prompt tokens that it loses. One with a proof tier can be",
+        "fixed, and where it says a gain, kvtool has tried the fix; [advice and proof tiers](../advice.md) says what each proves.",
+    ]
+    for family, title in FAMILIES.items():
+        lines += ["", f"## {title}", "", "<!-- pages -->"]
+        for entry in entries():
+            if entry.code.startswith(family):
+                lines.append(f"- [{entry.code}]({entry.code}.md): {_prose(entry.name)}")
+        lines += ["<!-- /pages -->"]
+    return "\n".join([*lines, ""])
+
+
+def _prose(text: str) -> str:
+    """Plain text as Markdown that shows it: what stands in `backticks` there is code here, too."""
+    pieces = text.split("`")
+    for number in range(0, len(pieces), 2):
+        for sign in "\\*_<>[]{}|":
+            pieces[number] = pieces[number].replace(sign, f"\\{sign}")
+    return "`".join(pieces)

@@ -1,0 +1,182 @@
+"""Beside the descriptions in the models: an example of each key, and what holds where it is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Note(NamedTuple):
+    """`example` is the value as it stands in the file; `default` is what holds where a key is left out, if the model does not say;
+    `more` is said behind the model's own description."""
+
+    example: str
+    default: str | None = None
+    more: str = ""
+
+
+_TEXT_SOURCE = {
+    "text": Note('"{{ question }}"'),
+    "file": Note("prompts/support.md"),
+    "glob": Note("data/handbook/*.md"),
+    "pick": Note("{zipf: 1.1}", "`cycle`"),
+    "raw": Note("true"),
+}
+_PART = {
+    **_TEXT_SOURCE,
+    "stable": Note("true", more="KV103 where it is not."),
+    "volatile": Note("true"),
+}
+
+WORKLOAD: Mapping[str, Mapping[str, Note]] = {
+    "Workload": {
+        "version": Note("1"),
+        "name": Note("support-bot"),
+        "seed": Note("7", more="Uuids, random picks, arrivals. `--seed` goes first."),
+        "engine": Note("{block_size: 16, capacity: 20GiB}"),
+        "vars": Note("{now: {datetime: 1m}}"),
+        "tools": Note("{file: data/agent-tools.json}"),
+        "groups": Note("[{name: hello, text: Hello}]"),
+    },
+    "EngineOptions": {
+        "model": Note("llama-3.1-8b", "`llama-3.1-8b`"),
+        "accelerator": Note("a100-80gb", "`h100`"),
+        "tokenizer": Note("./tokenizer.json", "built in (Tekken)"),
+        "chat_template": Note("templates/chat.jinja", "the tokenizer's"),
+        "block_size": Note("16", "`16`"),
+        "capacity": Note("20GiB", "unlimited"),
+        "gpu_memory": Note("80GiB"),
+        "gpu_memory_utilization": Note("0.9", "`0.92`"),
+        "max_model_len": Note("32768", "no limit"),
+        "max_num_batched_tokens": Note("8192", "`8192`"),
+        "max_num_seqs": Note("128", "`256`"),
+        "enable_prefix_caching": Note("false", "`true`"),
+        "enable_chunked_prefill": Note("false", "`true`"),
+        "kv_cache_dtype": Note("fp8_e4m3", "`auto`"),
+        "tensor_parallel": Note("2", "`1`"),
+        "concurrency": Note("8", "one at a time"),
+        "replicas": Note("4"),
+        "routing": Note("sticky", "`round-robin`"),
+        "ttl": Note("5m", more="Needs arrival times."),
+        "provider": Note("openai"),
+    },
+    "Variable": {
+        "datetime": Note("1m"),
+        "uuid": Note('"4"'),
+        "counter": Note("1"),
+        "choice": Note("[gold, silver]"),
+        "file": Note("data/support-questions.txt", more="Of a `.jsonl` file: a value of each record."),
+        "range": Note("[1, 500]"),
+        "text": Note("Acme", more="`name: value` is short for it."),
+        "start": Note("2026-01-05T09:00:00Z", "`2026-01-05T09:00:00Z`"),
+        "format": Note("date", "`iso`", "Also `iso`, `date`, `time`, `unix`."),
+        "step": Note("10", "`1`"),
+        "weights": Note("[9, 1]", more="For a random pick."),
+        "key": Note("question"),
+        "pick": Note("random", "`cycle` of a file, else `random`"),
+        "per": Note("session"),
+    },
+    "Group": {
+        "name": Note("support"),
+        "requests": Note("120", "1, or one for each file of `glob`", "Not with `sessions`, `generate`, `import`."),
+        "tenant": Note('"{{ customer }}"', more="A template."),
+        "arrival": Note("{process: poisson, rate: 8/s}", "all in a row"),
+        "messages": Note('[{role: user, text: "{{ question }}"}]'),
+        "segments": Note("[{id: rules, text: Be brief.}]"),
+        "join": Note('"\\n\\n"', "a line end"),
+        "generate": Note("{prefixes: 4, per_prefix: 8, prefix_tokens: 512, suffix_tokens: 64}"),
+        "import": Note("{jsonl: logs/*.jsonl}"),
+        "tools": Note("{file: data/agent-tools.json}", more="In place of the workload's."),
+        "sessions": Note("{count: 8, turns: 6}"),
+        "output_tokens": Note("128", "`1`"),
+        "output": Note('"Yes, {{ name }}."'),
+        "vars": Note("{n: {counter: 1}}", more="They count its requests alone."),
+        "gate": Note('{hit_rate: ">=80%"}'),
+        "limit": Note("50", more="With `sessions`: so many chats."),
+        **_TEXT_SOURCE,
+    },
+    "MessagePart": {
+        "role": Note("system"),
+        "name": Note("mina"),
+        **_PART,
+    },
+    "SegmentPart": {
+        "id": Note("rules"),
+        **_PART,
+    },
+    "Arrival": {
+        "process": Note("poisson"),
+        "rate": Note("8/s"),
+        "start": Note("30s", "`0s`"),
+        "burst": Note("16", more="With `burst` only."),
+    },
+    "Sessions": {
+        "count": Note("8"),
+        "turns": Note("6"),
+        "output_tokens": Note("120", "`64`"),
+        "order": Note("sequential", "`interleaved`", "`interleaved` is the first turns of all, then the second ones."),
+        "think": Note("20s"),
+    },
+    "Generate": {
+        "prefixes": Note("64"),
+        "per_prefix": Note("16"),
+        "prefix_tokens": Note("2048"),
+        "suffix_tokens": Note("128"),
+        "order": Note("sequential"),
+        "output_tokens": Note("128"),
+    },
+    "Import": {
+        "jsonl": Note('"logs/*.jsonl"'),
+        "json": Note("runs/agent.json"),
+        "txt": Note('"prompts/*.txt"', more="A name or a pattern."),
+        "mooncake": Note("traces/chat.jsonl"),
+        "format": Note("sharegpt", "found out for each", "One of [these](inputs.md#formats-of-records)."),
+        "block_size": Note("512", "`512`"),
+        "on_bad_line": Note("skip", "`error`"),
+        "limit": Note("1000"),
+    },
+    "GateOptions": {
+        "hit_rate": Note('">=80%"'),
+        "reachable_gap": Note('"5%"'),
+        "ttft_p50": Note("50ms"),
+        "ttft_p90": Note("120ms"),
+        "ttft_p99": Note("250ms"),
+        "findings": Note("{KV101: error, KV2: warn}"),
+        "level": Note("warn"),
+    },
+}
+
+CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
+    "Config": {
+        "workloads": Note('["workloads/*.yaml"]'),
+        "engine": Note('{capacity = "20GiB"}'),
+        "gate": Note('{hit_rate = "80%"}'),
+        "check": Note('{max_drop = "1%"}'),
+        "lint": Note('{ignore = ["KV204"]}'),
+        "requests": Note("200", "all"),
+        "seed": Note("0", "the workload's"),
+    },
+    "WorkloadGate": {
+        "groups": Note('{support = {hit_rate = "90%"}}'),
+        "hit_rate": Note('"80%"'),
+        "reachable_gap": Note('"5%"'),
+        "ttft_p50": Note('"50ms"'),
+        "ttft_p90": Note('"120ms"'),
+        "ttft_p99": Note('"250ms"'),
+        "findings": Note('{KV101 = "error"}'),
+        "level": Note('"warn"'),
+    },
+    "CheckOptions": {
+        "baseline": Note('"kvtool-baseline.json"', "none"),
+        "max_drop": Note('"1%"', "none"),
+        "require_baseline": Note("true"),
+        "advice": Note("false"),
+    },
+    "LintOptions": {
+        "select": Note('["KV1"]', "all"),
+        "ignore": Note('["KV204"]', "none"),
+        "error_on": Note('"warning"'),
+    },
+}
+
+NOTES: Mapping[str, Mapping[str, Note]] = {**WORKLOAD, **CONFIGURATION}

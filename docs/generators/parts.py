@@ -1,0 +1,99 @@
+"""The generated parts of pages, by name: `<!-- begin NAME ARGUMENT… -->`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from docs.generators import api, commands, keys
+from docs.generators.pages import fenced
+from docs.generators.tables import table
+from kvtool.diagnose.catalogue import TIERS
+from kvtool.formats.registry import FORMATS
+from kvtool.ledger.fates import FATES
+from kvtool.rules.providers import PROVIDERS
+from kvtool.workload.records import RECORD_FORMATS
+
+_ROOT = Path(__file__).resolve().parents[2]
+_FENCES = {".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".py": "python", ".md": "markdown"}
+
+
+def file(path: str) -> str:
+    """A file of the repository, whole."""
+    text = (_ROOT / path).read_text(encoding="utf-8")
+    return fenced(text, _FENCES.get(Path(path).suffix, "text"))
+
+
+def keys_toml(name: str) -> str:
+    """The keys of a model of kvtool.toml."""
+    return keys.key_table(name, notation="toml")
+
+
+def fates() -> str:
+    """Every fate of a prompt token: its name in JSON and in the terminal."""
+    return table(("in JSON", "in the report"), [(f"`{name}`", words) for name, words in FATES.items()])
+
+
+def action(part: str) -> str:
+    """The inputs or outputs of the GitHub action."""
+    found = yaml.safe_load((_ROOT / "action.yml").read_text(encoding="utf-8"))[part]
+    if part == "outputs":
+        return table(("output", "what it is"), [(f"`{name}`", each["description"]) for name, each in found.items()])
+    rows = [(f"`{name}`", each["description"], _code(each["default"])) for name, each in found.items()]
+    return table(("input", "what it is", "default"), rows)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def tiers() -> str:
+    """The proof tiers."""
+    return table(("tier", "what is proven"), list(TIERS.items()))
+
+
+def formats() -> str:
+    """Every output format."""
+    rows = [
+        (f"`{each.name}`", each.what, ", ".join(f"`{end}`" for end in each.extensions) or "by name only")
+        for each in FORMATS.values()
+    ]
+    return table(("format", "what it is", "extensions"), rows)
+
+
+def record_formats() -> str:
+    """Every format of records of a log."""
+    return table(("format", "recognized by"), [(f"`{each.name}`", each.shape) for each in RECORD_FORMATS])
+
+
+def providers() -> str:
+    """The cache rules of hosted models."""
+    rows = [
+        (f"`{each.name}`", each.models, f"{each.minimum:,}", f"{each.step:,}", _minutes(each.ttl), each.as_of)
+        for each in PROVIDERS
+    ]
+    return table(("name", "models", "minimum, tokens", "step, tokens", "kept for", "as of"), rows)
+
+
+def _minutes(seconds: float | None) -> str:
+    return "not said" if seconds is None else f"{seconds / 60:g} min"
+
+
+PARTS: dict[str, Callable[..., str]] = {
+    "action": action,
+    "api": api.function,
+    "api-model": api.model,
+    "command": commands.reference,
+    "commands": commands.listing,
+    "fates": fates,
+    "file": file,
+    "formats": formats,
+    "keys": keys.key_table,
+    "keys-toml": keys_toml,
+    "providers": providers,
+    "record-formats": record_formats,
+    "tiers": tiers,
+    "variables": commands.variables,
+}
