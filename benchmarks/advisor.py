@@ -31,7 +31,7 @@ from typing import Any
 import peer_promptcachelint
 from planted import PlantedSlot, Scenario, scenario
 
-from kvtool.accounting import Accountant, PassResult, Plan
+from kvtool.accounting import Accountant, PassResult
 from kvtool.chat import ChatTemplate
 from kvtool.diagnose.classify import DETECTORS, classify_in
 from kvtool.diagnose.findings import Finding
@@ -40,7 +40,8 @@ from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
 from kvtool.ledger.totals import Totals
-from kvtool.profile import Demands
+from kvtool.plan import Plan
+from kvtool.profile_data import Demands
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
 from kvtool.render import Renderer

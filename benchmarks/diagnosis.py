@@ -30,9 +30,9 @@ from timing import machine
 from kvtool.accounting import Accountant
 from kvtool.jobs import JobMaker
 from kvtool.opening import open_workload
-from kvtool.profile import Demands
+from kvtool.profile_arguments import ProfileArguments
+from kvtool.profile_data import Demands
 from kvtool.progress import Progress
-from kvtool.settings import ProfileArguments
 
 CHARACTERS = 10_000_000
 """Of the chat log: requests are taken until they have as many."""

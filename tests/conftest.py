@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from kvtool.cli import run
 from kvtool.render import Renderer
 from kvtool.tokenize import Tokenizer
 from kvtool.tokenizer_files import TokenizerFiles
+from tests.golden import UPDATE, GoldenFiles, GoldenRun
 
 # torch's threads wait by spinning: on a machine that is busy, tests of small models take fifty times as long with two of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -35,6 +37,16 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=400, stateful_step_count=50, suppress_health_check=_slow_machines
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        UPDATE, action="store_true", help="write the golden files of the tests that run, and compare nothing"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(GoldenRun(GoldenFiles(update=config.getoption(UPDATE))))
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +78,14 @@ def byte_renderer(byte_tokenizer: Tokenizer) -> Renderer:
     """Messages are written one after the other, each with its role before it: `user:hello\\n`."""
     source = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
     return Renderer(lambda: byte_tokenizer, lambda tokenizer: ChatTemplate("plain", source, tokenizer.special_tokens))
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is KeyboardInterrupt, whatever the process was started with."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 Command = Callable[..., tuple[int, str, str]]

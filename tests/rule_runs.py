@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from kvtool.accounting import Accountant, PassResult, Plan
+from kvtool.accounting import Accountant, PassResult
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
+from kvtool.plan import Plan
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.rules.cache_rules import CacheRules

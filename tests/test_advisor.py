@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from kvtool.accounting import Plan
 from kvtool.advice.advisor import ALL_TIERS, Advice, Advisor, keeps_promise
 from kvtool.advice.samples import SampleBook
 from kvtool.advice.trials import TrialInterruptedError
@@ -22,7 +21,8 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.ledger.totals import GroupTotals
-from kvtool.profile import Demands
+from kvtool.plan import Plan
+from kvtool.profile_data import Demands
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
 from kvtool.render import Renderer

@@ -456,10 +456,10 @@ def test_counting_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         for stage, done in (("warming up", 0), ("warming up", 3), ("round 1", 0), ("round 1", 5)):
             stages(stage, done, 9)
     assert [line.rsplit(",", 1)[0] for line in heard.getvalue().splitlines()] == [
-        "kvtool: warming up, 0 steps",
-        "kvtool: warming up, 3 steps",
-        "kvtool: round 1, 0 steps",
-        "kvtool: round 1, 5 steps",
+        "kvtool: warming up, 0 of 9 steps",
+        "kvtool: warming up, 3 of 9 steps",
+        "kvtool: round 1, 0 of 9 steps",
+        "kvtool: round 1, 5 of 9 steps",
     ]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from kvtool.accounting import Accountant, PassResult, Plan
+from kvtool.accounting import Accountant, PassResult
 from kvtool.chat import ChatTemplate
 from kvtool.diagnose.causes import Cause, CauseBook
 from kvtool.diagnose.chains import MOST_CHAINS, Chains
@@ -25,7 +25,8 @@ from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
 from kvtool.ledger.alignment import Alignment, Gap, Seen, attribute
-from kvtool.profile import Demands
+from kvtool.plan import Plan
+from kvtool.profile_data import Demands
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
 from kvtool.prompt import Prompt

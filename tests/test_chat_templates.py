@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from kvtool.accounting import Accountant, Plan
+from kvtool.accounting import Accountant
 from kvtool.chat import ChatTemplate
 from kvtool.diagnose.chat_probe import Checked, sample_turns
 from kvtool.diagnose.chat_templates import check_chat_template, common_text
 from kvtool.engine.config import EngineConfig
 from kvtool.jobs import JobMaker
+from kvtool.plan import Plan
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.text import Origin, Traced

@@ -16,7 +16,7 @@ import pytest
 
 from kvtool.cli import run
 from kvtool.commands import profile as profile_command
-from kvtool.profile import Profile
+from kvtool.profile_data import Profile
 from kvtool.report.console import cell_width, make_console
 from kvtool.report.json_profile import document
 from kvtool.report.next_command import shell_lines, with_flag
@@ -308,9 +308,11 @@ def test_a_minimum_for_all_requests(
     assert run([*arguments, "--json"]) == code
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"] == ("fail" if code else "pass")
-    assert document["gates"] == [
-        {"group": None, "minimum": float(minimum), "actual": document["totals"]["hit_rate"], "passed": not code}
-    ]
+    (gate,) = document["gates"]
+    assert (gate["id"], gate["code"], gate["group"], gate["path"]) == ("w.yaml/hit_rate", "KV401", None, "w.yaml")
+    assert gate["status"] == ("fail" if code else "pass")
+    assert (gate["limit"], gate["actual"]) == (float(minimum), document["totals"]["hit_rate"])
+    assert "--min-hit-rate" in gate["message"]
 
 
 def test_a_gate_of_a_group(folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:

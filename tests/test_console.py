@@ -185,4 +185,5 @@ def test_tables_drop_columns_then_shorten_prose_and_keep_numbers():
 
 def test_tables_stack_when_numbers_do_not_fit_side_by_side():
     stacked = table(COLUMNS, ROWS, 20)
-    assert [line.split() for line in stacked[1:3]] == [["reqs", "1,078,400"], ["hit", "39.4%"]]
+    values = [line.split() for line in stacked if line.split()[0] in ("reqs", "hit")]
+    assert values[:2] == [["reqs", "1,078,400"], ["hit", "39.4%"]]

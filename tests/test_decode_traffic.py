@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.accounting import Plan
 from kvtool.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.drive import Arrivals
 from kvtool.engine.attention.decode_planner import DecodePlanner
@@ -25,6 +24,7 @@ from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import Step
 from kvtool.jobs import Job
+from kvtool.plan import Plan
 from kvtool.workload.turn import Output, Turn
 
 BLOCK = 16

@@ -240,7 +240,7 @@ def test_a_broken_reuse_fails(
     assert (audit := found["ttft"]["measured"]["audit"])["flips"]
     assert audit["max_difference"] is None  # JSON has no infinity
     text = shown("--audit", *MEASURED, code=1)
-    assert "FAIL audit: reuse changed a token" in text
+    assert "FAIL 1 gate (audit: reuse changed a token)" in text
     assert "which must not happen" in text
     assert re.search(r"flip in \S+ at position 80: margin", text)
     assert document("--audit", *MEASURED, "--dtype", "bfloat16")["verdict"] == "none"  # there rounding may flip tokens

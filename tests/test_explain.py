@@ -14,10 +14,11 @@ from kvtool.diagnose.catalogue import TIERS, codes, entries, entry_of, find_entr
 from kvtool.errors import KvtoolError
 from kvtool.report.console import cell_width, make_console
 from kvtool.report.explain import print_entry, print_list
+from kvtool.result.verdict import CODES, NOT_COMPARABLE
 
 NUMBERS = (
     *(101, 102, 103, 104, 105, 106, 107, 111, 112, 113, 114, 115, 121, 122, 123, 124, 131, 132, 133, 141, 142),
-    *(201, 202, 203, 204, 301, 302, 303, 304, 305, 306, 401),
+    *(201, 202, 203, 204, 301, 302, 303, 304, 305, 306, *range(401, 408)),
 )
 DESIGNED = [f"KV{number}" for number in NUMBERS]
 KVTOOL = Path(__file__).resolve().parents[1] / "kvtool"
@@ -68,9 +69,14 @@ def test_codes_are_found_however_they_are_written(written: str) -> None:
     assert find_entry(written).code == "KV101"
 
 
-def test_gates_are_a_family() -> None:
-    assert find_entry("KV407").code == "KV401"
+def test_every_code_of_a_gate_has_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {*CODES.values(), NOT_COMPARABLE} == {code for code in codes() if code.startswith("KV4")}
     assert entry_of("KV400") is None
+    assert run(["explain", "KV402"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("KV402  hit rate fell below the baseline")
+    assert "kvtool check --update-baseline" in shown
+    assert "ignore[" not in shown  # a verdict is not ignored
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from kvtool.accounting import Plan
 from kvtool.commands.diff import run_diff
 from kvtool.compare.order import shuffled
 from kvtool.diagnose.classify import classify_in, value_span
@@ -24,7 +23,8 @@ from kvtool.diagnose.sensitive import find_sensitive
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profile import Demands, Profile
+from kvtool.plan import Plan
+from kvtool.profile_data import Demands, Profile
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
 from kvtool.render import Renderer

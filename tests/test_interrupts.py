@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 
 from kvtool.cli import run
 from kvtool.interrupts import uninterrupted
-from kvtool.progress import Progress
+from tests.interrupting import interrupt_at
 
 WORKLOAD = """\
 version: 1
@@ -60,25 +59,6 @@ def test_an_ignored_interrupt_stays_ignored(interruptible: None) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def interrupt_after(count: int, stage: str) -> Callable[[Progress, int], None]:
-    """An `advance` that stands for Ctrl-C at a certain request of a stage."""
-    advance = Progress.advance
-
-    def advance_or_interrupt(self: Progress, number: int = 1) -> None:
-        advance(self, number)
-        if self._stage == stage and self._done == count:
-            signal.raise_signal(signal.SIGINT)
-
-    return advance_or_interrupt
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.parametrize(
     ("stage", "flags", "requests"),
     [
@@ -100,13 +80,14 @@ def test_ctrl_c_leaves_a_partial_report(
     capsys: pytest.CaptureFixture[str],
     interruptible: None,
 ) -> None:
-    monkeypatch.setattr(Progress, "advance", interrupt_after(5, stage))
+    interrupt_at(monkeypatch, 5, stage)
     arguments = ["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--min-hit-rate", "1", *flags]
     assert run(arguments) == 130
     out, err = capsys.readouterr()
     assert err == ""
     assert "PARTIAL" in out
     assert not re.search(r"\b(FAIL|PASS|ok)\b", out)
+    interrupt_at(monkeypatch, 5, stage)
     assert run([*arguments, "--json", "--per-request"]) == 130
     document = json.loads(capsys.readouterr().out)
     assert (document["verdict"], document["partial"]) == ("partial", True)
@@ -143,7 +124,7 @@ def test_ctrl_c_never_tears_the_books(
 def test_ctrl_c_before_there_is_anything_to_show(
     folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, interruptible: None
 ) -> None:
-    monkeypatch.setattr(Progress, "advance", interrupt_after(5, "unlimited cache"))
+    interrupt_at(monkeypatch, 5, "unlimited cache")
     with pytest.raises(KeyboardInterrupt):  # which the edge turns into a line and 130
         run(["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--concurrency", "4", "--capacity", "100"])
 
@@ -185,8 +166,9 @@ main()
 
 
 def test_ctrl_c_in_the_accounting_of_a_process(folder: Path, bytes_json: str) -> None:
-    code, out, err = interrupted_process(folder, ["profile", "w.yaml", "--dry-run", "-t", bytes_json], "accounting")
+    code, out, err = interrupted_process(folder, ["profile", "w.yaml", "-t", bytes_json], "accounting")
     assert code == 130
+    assert "not measured: interrupted" in out
     assert "\nPARTIAL: " in out
     assert err.replace("ready\n", "") == ""
 

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.accounting import Accountant, PassResult, Plan, Rules
+from kvtool.accounting import Accountant, PassResult
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
 from kvtool.ledger.fates import FATES
 from kvtool.ledger.ledger import Ledger
+from kvtool.plan import Plan, Rules
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.tokenize import Tokenizer

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.accounting import Accountant, PassResult, Plan
+from kvtool.accounting import Accountant, PassResult
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
@@ -21,6 +21,7 @@ from kvtool.ledger.alignment import RUNGS, Alignment, Rung
 from kvtool.ledger.ledger import Entry, Ledger
 from kvtool.ledger.source_lines import source_lines
 from kvtool.ledger.sums import By
+from kvtool.plan import Plan
 from kvtool.progress import Progress
 from kvtool.prompt import Prompt
 from kvtool.render import Renderer

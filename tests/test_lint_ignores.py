@@ -8,7 +8,8 @@ import pytest
 
 from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
-from kvtool.lint.ignores import Ignore, apply_ignores, ignore_findings, read_ignores
+from kvtool.lint.ignore_marks import Ignore
+from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
 
 
 def finding(path: str, line: int, code: str = "KV101", group: str = "one") -> Finding:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.accounting import Accountant, PassResult, Plan
+from kvtool.accounting import Accountant, PassResult
 from kvtool.advice.looks import MOST_LOOKED_AT, Looks, one_in
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
 from kvtool.ledger.totals import GroupTotals
+from kvtool.plan import Plan
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.workload.logs import LogOptions, LogSource

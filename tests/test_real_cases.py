@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from kvtool.accounting import Plan
 from kvtool.chat import ChatTemplate
 from kvtool.diagnose.findings import Finding
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profile import Demands, Profile
+from kvtool.plan import Plan
+from kvtool.profile_data import Demands, Profile
 from kvtool.profiler import Profiler
 from kvtool.progress import Progress
 from kvtool.render import Renderer

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.accounting import Accountant, PassResult, Plan
+from kvtool.accounting import Accountant, PassResult
 from kvtool.diagnose.findings import Finding
 from kvtool.diagnose.run import run_findings, sensitive_findings
 from kvtool.diagnose.sensitive import find_sensitive
 from kvtool.engine.config import EngineConfig
 from kvtool.jobs import JobMaker
+from kvtool.plan import Plan
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.rewrite.fix import Fix

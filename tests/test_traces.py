@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from kvtool.accounting import Accountant, PassResult, Plan, Rules
+from kvtool.accounting import Accountant, PassResult
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.jobs import JobMaker
+from kvtool.plan import Plan, Rules
 from kvtool.progress import Progress
 from kvtool.render import Renderer
 from kvtool.workload.logs import LogOptions, LogSource

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
+from kvtool.gate.collect import workload_demands
 from kvtool.text import Origin, Traced
 from kvtool.workload.generate import HIGHEST_ID, LOWEST_ID
 from kvtool.workload.sessions import Interleaved
@@ -477,7 +478,9 @@ def test_limit_gates_engine_and_needs(tmp_path: Path) -> None:
             "engine: {tokenizer: t.json, model: org/name, block_size: 32}\n",
         ),
     )
-    assert (source.requests, len(texts(source)), source.gates["g"]) == (2, 2, 0.8)
+    assert (source.requests, len(texts(source))) == (2, 2)
+    (demand,) = workload_demands(source)
+    assert (demand.group, demand.kind, demand.limit) == ("g", "hit_rate", 0.8)
     assert (source.engine.tokenizer, source.engine.model) == (str(tmp_path / "t.json"), "org/name")
     assert (source.engine.block_size, source.engine.capacity) == (32, None)
     assert source.needs == {"tokenizer"}
