@@ -28,7 +28,6 @@ from kvtool.cli_options import (
     TokenizerName,
     Width,
 )
-from kvtool.errors import KvtoolError
 from kvtool.streams import check_piped
 
 ErrorOn = Literal["error", "warning", "info"]
@@ -94,10 +93,8 @@ def lint(
     traffic tells what varies, it reports what a name or a call says: nothing in it is executed or imported.
 
     Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
-    user…) and names each that reaches the prompt. INPUT may then be left out.
+    user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted.
     """
-    if not inputs and probe is None:
-        raise KvtoolError("missing argument 'INPUT...'", hint="kvtool lint --help")
     inputs = inputs or []
     check_piped("lint", inputs)
     from kvtool.commands.lint import run_lint

@@ -349,6 +349,19 @@ def test_lint_exits_as_the_file_says(
     capsys.readouterr()
 
 
+def test_lint_without_inputs_takes_the_workloads_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["lint"]) == 2
+    assert "missing argument 'INPUT...'" in capsys.readouterr().err
+    write("t.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
+    write("kvtool.toml", 'workloads = ["t.j2"]\n')
+    assert run(["lint", "-t", bytes_json, "--error-on", "warning"]) == 1
+    assert "t.j2:1:6: KV101" in capsys.readouterr().out
+    assert run(["lint", "--no-config"]) == 2
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_table_of_settings_fits(
     width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

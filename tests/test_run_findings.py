@@ -171,6 +171,10 @@ def test_ends_in_the_middle_of_a_block(byte_renderer: Renderer) -> None:
     assert (finding.severity, finding.tokens_lost) == ("info", 7 * 60)
     assert finding.message == "the shared prefix of 124 tokens ends 60 tokens into a block of 64"
     assert finding.fix.startswith("4 tokens more of shared text in front give another block for 7 of 8 requests")
+    mostly = [[turn([*numbers(0, 128 if i > 5 else 124), *numbers(1000 * (i + 1), 60)])] for i in range(8)]
+    mostly += [[turn([*numbers(0, 128), *numbers(9000 + 1000 * i, 60)])] for i in range(9)]
+    message = findings_of(run(byte_renderer, plan, *mostly), plan)["KV204"].message
+    assert message == "shared prefixes end inside blocks of 64 tokens"
     aligned = [[turn([*numbers(0, 128), *numbers(1000 * (i + 1), 60)])] for i in range(8)]
     assert "KV204" not in findings_of(run(byte_renderer, plan, *aligned), plan)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.config.loading import ConfigFile, read_config
+from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
     from kvtool.lint.arguments import LintArguments
@@ -30,13 +31,19 @@ def with_file(arguments: ProfileArguments, file: ConfigFile | None) -> ProfileAr
 
 
 def configured_lint(arguments: LintArguments) -> LintArguments:
-    """The arguments of `kvtool lint`, likewise."""
+    """The arguments of `kvtool lint`, likewise; without any input or probe, its inputs are the workloads of the configuration."""
     file = read_config(arguments.config, no_config=arguments.no_config)
+    inputs = arguments.inputs
+    if not inputs and arguments.probe is None:
+        inputs = file.workloads if file is not None else []
+        if not inputs:
+            raise KvtoolError("missing argument 'INPUT...'", hint="kvtool lint --help")
     if file is None:
         return arguments
     lint = file.config.lint
     return replace(
         arguments,
+        inputs=inputs,
         defaults=file.engine,
         default_seed=file.config.seed,
         requests=file.config.requests if arguments.requests is None else arguments.requests,

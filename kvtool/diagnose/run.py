@@ -113,9 +113,10 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
     if edit is None or edit.saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
         return []
     lost = group.fates["partial_block"] + group.fates["last_token"]
-    message = (
-        f"the shared prefix of {shared:,} tokens ends {shared % block_size:,} tokens into a block of {block_size:,}"
-    )
+    over = shared % block_size
+    message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {block_size:,}"
+    if not over:  # the most usual one ends with a block, those of other requests do not
+        message = f"shared prefixes end inside blocks of {block_size:,} tokens"
     points = lost / group.prompt_tokens
     return [Finding("KV204", "info", group.name, path, 0, 0, message, lost, edit.sentence(), points=points)]
 
