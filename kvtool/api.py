@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from kvtool.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
-from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.result.check import CheckResult
 from kvtool.result.report import Report
 
@@ -320,18 +320,15 @@ def _told() -> Iterator[None]:
 
     try:
         yield
-    except KvtoolError as error:
-        for each in error.errors if isinstance(error, ProblemsError) else [error]:
-            _noted(error, each)
-        raise
-    except EngineError as error:
-        wrapped = KvtoolError(error.message, hint=error.hint)
-        _noted(wrapped, wrapped)
-        raise wrapped from error
-    except OSError as error:
-        if error.filename is None:
+    except (KvtoolError, EngineError, OSError) as error:
+        mistake = as_error(error)
+        if mistake is None:
             raise
-        raise KvtoolError(f"{error.filename}: {error.strerror}") from error
+        for each in mistake.errors if isinstance(mistake, ProblemsError) else [mistake]:
+            _noted(mistake, each)
+        if mistake is error:
+            raise
+        raise mistake from error
 
 
 def _noted(shown: KvtoolError, error: KvtoolError) -> None:

@@ -61,7 +61,7 @@ from kvtool.cli_options import (
     Width,
 )
 from kvtool.cli_results import compare, report
-from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.errors import ProblemsError, as_error
 from kvtool.streams import check_piped
 
 _EXIT_BUG = 3
@@ -335,7 +335,6 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 def _explain(error: Exception) -> int:
     """Tell what went wrong, in a form that depends on whose mistake it was."""
-    from kvtool.engine.errors import EngineError
     from kvtool.report.errors import print_bug, print_error, print_usage
     from kvtool.streams import discard_stdout, output_error
 
@@ -343,17 +342,12 @@ def _explain(error: Exception) -> int:
         for problem in error.errors:
             print_error(problem)
         return error.exit_code
-    if isinstance(error, EngineError):
-        error = KvtoolError(error.message, hint=error.hint)
-    if isinstance(error, OSError):
-        if error.filename is None:
-            discard_stdout()
-            error = output_error(error)
-        else:
-            error = KvtoolError(f"{error.filename}: {error.strerror}")
-    if isinstance(error, KvtoolError):
-        print_error(error)
-        return error.exit_code
+    if isinstance(error, OSError) and error.filename is None:
+        discard_stdout()
+        error = output_error(error)
+    if (mistake := as_error(error)) is not None:
+        print_error(mistake)
+        return mistake.exit_code
     if (code := print_usage(error)) is not None:
         return code
     print_bug(error)

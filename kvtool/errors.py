@@ -35,6 +35,19 @@ class KvtoolError(Exception):
         self.exit_code = exit_code
 
 
+def as_error(error: Exception) -> KvtoolError | None:
+    """A mistake of the user's, whichever part found it, as the one kind of error; None for what is a bug or a stream that broke."""
+    from kvtool.engine.errors import EngineError
+
+    if isinstance(error, KvtoolError):
+        return error
+    if isinstance(error, EngineError):
+        return KvtoolError(error.message, hint=error.hint)
+    if isinstance(error, OSError) and error.filename is not None:
+        return KvtoolError(f"{error.filename}: {error.strerror}")
+    return None
+
+
 class NotAvailableError(KvtoolError):
     """A tokenizer, model or endpoint that cannot be had here (exit code 4)."""
 

@@ -33,6 +33,11 @@ class Opened:
     renderer: Renderer
     name: str
 
+    @property
+    def group_names(self) -> list[str] | None:
+        """Its groups; None where only the run shows them, as logs name their own."""
+        return [group.name for group in self.source.groups] if isinstance(self.source, YamlSource) else None
+
     def profiler(
         self,
         demands: Demands,

@@ -16,6 +16,7 @@ from kvtool.advice.trials import TrialInterruptedError
 from kvtool.decode_traffic import DecodeTraffic
 from kvtool.diagnose.chat_probe import sample_turns
 from kvtool.diagnose.chat_templates import check_chat_template
+from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Finding, Locate
 from kvtool.diagnose.run import run_findings, sensitive_findings
 from kvtool.engine.config import EngineConfig
@@ -32,6 +33,7 @@ from kvtool.profile_data import Demands, DtypeGain, Profile
 from kvtool.progress import Progress
 from kvtool.quantiles import Quantiles
 from kvtool.render import Renderer
+from kvtool.rewrite.edit import Edit
 from kvtool.rewrite.edits import edits_for
 from kvtool.rewrite.fix import Fix, Tier, combined
 from kvtool.rewrite.propose import propose
@@ -79,6 +81,7 @@ class Profiler:
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
         """What was tried in the last run and kept."""
+        self._edits: dict[str, list[Edit] | str] = {}
         self.source = source
         self.renderer = renderer
         self.plan = plan
@@ -210,7 +213,7 @@ class Profiler:
             group_ttft={name: times for name, of in result.ttft.items() if (times := Quantiles.of(of)) is not None},
             predicted_off=Quantiles.of(off),
             measured=None if measured is None else measured.times(),
-            findings=_by_cost(findings),
+            findings=by_cost(findings),
             rows=result.rows if self.demands.per_request else None,
             refused=result.refused,
             first_refusal=result.first_refusal,
@@ -304,7 +307,14 @@ class Profiler:
         """Whether one of the first fixes that were kept can be written into the workload's own files."""
         if self.advice is None or not isinstance(self.source, YamlSource):
             return False
-        return any(not isinstance(edits_for(fix, self.source), str) for fix in self.advice.fixes[:_TRIED_EDITS])
+        return any(not isinstance(self.edits_of(fix), str) for fix in self.advice.fixes[:_TRIED_EDITS])
+
+    def edits_of(self, fix: Fix) -> list[Edit] | str:
+        """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
+        assert isinstance(self.source, YamlSource | LogSource)
+        if fix.key not in self._edits:
+            self._edits[fix.key] = edits_for(fix, self.source)
+        return self._edits[fix.key]
 
     @staticmethod
     def _check_measure(how: MeasureOptions) -> None:
@@ -334,12 +344,3 @@ class Profiler:
             decode_together=round(decode.requests) if decode is not None else 0,
         )
         return measurement.run(self.source)
-
-
-def _by_cost(findings: Sequence[Finding]) -> list[Finding]:
-    """The costliest first, but those whose fixes build on each other together and in their order."""
-    chains: dict[str, int] = {}
-    for finding in findings:
-        if finding.rerun is not None:
-            chains[finding.group] = max(chains.get(finding.group, 0), finding.tokens_lost)
-    return sorted(findings, key=lambda found: -(found.tokens_lost if found.rerun is None else chains[found.group]))

@@ -183,6 +183,19 @@ class Tokenizer:
         return [(start, stop) for start, stop in encoding.offsets]
 
 
+class Tokenizers:
+    """Loads tokenizers, each once: it takes time and memory, and workloads mostly have the same."""
+
+    def __init__(self, *, offline: bool) -> None:
+        self._offline = offline
+        self._loaded: dict[str | None, Tokenizer] = {}
+
+    def __call__(self, name: str | None) -> Tokenizer:
+        if name not in self._loaded:
+            self._loaded[name] = load_tokenizer(name, offline=self._offline)
+        return self._loaded[name]
+
+
 def _joined(arrays: list[Ids]) -> Ids:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
 

@@ -14,7 +14,7 @@ from kvtool.profile_arguments import ProfileArguments
 from kvtool.profile_data import Demands, Profile
 from kvtool.progress import Progress
 from kvtool.report.console import cell_width, make_console
-from kvtool.report.json_profile import document, dump, report_of
+from kvtool.report.json_profile import document, report_of
 from kvtool.report.profile import print_profile
 from tests.files import write
 
@@ -89,7 +89,7 @@ def test_the_views_agree_with_the_totals(workload: str, bytes_json: str) -> None
     assert len(views.worst) == 12
     report = report_of(profile)
     assert report.views == views
-    assert SECRET not in dump(profile)
+    assert SECRET not in report_of(profile).to_json()
 
 
 def test_where_shared_text_was_written(workload: str, bytes_json: str) -> None:

@@ -23,7 +23,7 @@ from kvtool.cli import run as kvtool
 _SHELL_SIGNS = set("|&;<>$`(){}*?~")
 _PROGRAM = "kvtool"
 _LOAD = "load_tokenizer"
-_LOADERS = ("kvtool.tokenize", "kvtool.opening", "kvtool.gate.inputs", "kvtool.lint.linting")
+_LOADERS = ("kvtool.tokenize", "kvtool.opening", "kvtool.lint.linting")
 """Modules that have that function under its name."""
 
 

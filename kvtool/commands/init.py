@@ -23,6 +23,7 @@ from kvtool.profile_data import Demands
 from kvtool.progress import Progress
 from kvtool.report.console import ColorChoice, ascii_only, make_console, put, sanitize, say
 from kvtool.report.numbers import percent, plural
+from kvtool.tokenize import Tokenizers
 from kvtool.workload.text_files import Overlay, read_text
 
 _TABLE = "tool.kvtool"
@@ -146,7 +147,7 @@ def _measure(
 ) -> Measured:
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
-    measured = Measured()
+    measured, load = Measured(), Tokenizers(offline=arguments.offline)
     with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
         for name in inputs:
             run = ProfileArguments(
@@ -159,7 +160,7 @@ def _measure(
                 quiet=arguments.quiet,
             )
             try:
-                opened = open_workload(run, overlay=overlay)
+                opened = open_workload(run, overlay=overlay, load=load)
                 profile = opened.profiler(Demands(advice=False), progress).run()
             except KvtoolError as error:
                 if error.exit_code == EXIT_NOT_AVAILABLE:

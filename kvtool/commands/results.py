@@ -11,10 +11,11 @@ from kvtool.errors import KvtoolError
 from kvtool.formats.options import RenderOptions
 from kvtool.formats.outputs import check_outputs, in_root, output_root, write_outputs, write_texts
 from kvtool.report.console import DEFAULT_WIDTH, ColorChoice, make_console
-from kvtool.result.files import STDIN, load_result
+from kvtool.result.files import load_result
 from kvtool.result.limit_text import limit_text, text_in
 from kvtool.result.show_text import ShowText
 from kvtool.streams import printing
+from kvtool.workload.logs import STDIN
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,14 +15,13 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text import Origin, Traced
 from kvtool.workload.compressed import open_bytes, refuse_binary
 from kvtool.workload.json_stream import RawRecord, parse, read_records
-from kvtool.workload.logs import default_group, read_raw
+from kvtool.workload.logs import STDIN, default_group, read_raw
 from kvtool.workload.plain import PLAIN_SUFFIXES
 from kvtool.workload.record import Dialogue, Turns, Where
 from kvtool.workload.records import TEXT_FORMAT, RecordFormat, format_named
 from kvtool.workload.text_files import check_file, decode, read_text
 from kvtool.workload.turn import Turn
 
-STDIN = "-"
 RECORD_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj")
 _NUMBERED = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?", re.DOTALL)
 _SKIP_HINT = "--on-bad-line skip"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvtool.diagnose.cost import by_cost
 from kvtool.formats import markdown
 from kvtool.formats.options import RenderOptions
 from kvtool.formats.places import Places, Spot
 from kvtool.formats.runner_commands import blunt
-from kvtool.formats.words import by_cost, sentences, title_of
+from kvtool.formats.words import sentences, title_of
 from kvtool.report.console import sanitize
 from kvtool.report.numbers import plural
 from kvtool.result.check import CheckResult

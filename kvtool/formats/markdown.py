@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from kvtool.diagnose.cost import by_cost
 from kvtool.formats.markdown_text import block, code, prose
 from kvtool.formats.options import RenderOptions
 from kvtool.formats.places import relative
-from kvtool.formats.words import by_cost, cost_of, gain_of, name_of
+from kvtool.formats.words import cost_told, gain_of, name_of
 from kvtool.ledger.fates import FATES
 from kvtool.report.console import cell_width, sanitize
 from kvtool.report.numbers import percent, plural, shares
@@ -131,7 +132,7 @@ def _findings(page: _Page, findings: Sequence[Finding], root: str) -> None:
 
 def _finding(finding: Finding, root: str) -> str:
     """One item of a list: where, what, what it costs, what mends it, and what that gave."""
-    cost, gain = cost_of(finding), gain_of(finding)
+    cost, gain = cost_told(finding), gain_of(finding)
     group = f" in {code(finding.group)}" if finding.group else ""
     name = name_of(finding.code)
     head = f"- **{prose(finding.code)}** {finding.severity}{f', {prose(name)}' if name else ''}{group}, "

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.atomic_file import AtomicFile
+from kvtool.config.find import git_root
 from kvtool.errors import KvtoolError
 from kvtool.formats.options import RenderOptions
 from kvtool.formats.registry import FORMATS, Format
@@ -279,8 +280,8 @@ def _append_summary(path: str, text: str) -> None:
 
 def output_root() -> str:
     """The folder that paths in outputs are relative to: the git root above the working folder, else the working folder."""
-    here = Path.cwd()
-    return str(next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here))
+    here = str(Path.cwd())
+    return git_root(here) or here
 
 
 def in_root(path: str) -> bool:

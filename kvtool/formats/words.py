@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kvtool.diagnose.catalogue import entry_of
+from kvtool.diagnose.cost import cost_of
 from kvtool.report.console import sanitize
-from kvtool.report.numbers import duration, percent
+from kvtool.report.numbers import percent
 from kvtool.result.report import Finding
-
-
-def by_cost(findings: Iterable[Finding]) -> list[Finding]:
-    """The costliest first, but those of a group whose fixes build on each other together and in their order."""
-    findings = list(findings)
-    chains: dict[str, int] = {}
-    for finding in findings:
-        if finding.rerun is not None:
-            chains[finding.group] = max(chains.get(finding.group, 0), finding.tokens_lost)
-    return sorted(findings, key=lambda one: -(one.tokens_lost if one.rerun is None else chains[one.group]))
 
 
 def name_of(code: str) -> str:
@@ -31,16 +20,9 @@ def title_of(code: str) -> str:
     return f"{code} {name_of(code)}".rstrip()
 
 
-def cost_of(finding: Finding) -> str:
-    """What it costs, as far as that was measured: tokens, points of the group's hit rate, predicted seconds. Else empty."""
-    if not finding.group or not finding.tokens_lost:
-        return ""
-    parts = [f"{finding.tokens_lost:,} tokens lost"]
-    if finding.points:
-        parts.append(f"{100 * finding.points:.1f} pts")
-    if finding.ttft_seconds is not None and finding.ttft_seconds > 0:
-        parts.append(f"predicted TTFT +{duration(finding.ttft_seconds)}")
-    return ", ".join(parts)
+def cost_told(finding: Finding) -> str:
+    """What it costs, as far as that was measured; else empty."""
+    return cost_of(finding) if finding.group and finding.tokens_lost else ""
 
 
 def gain_of(finding: Finding) -> str:
@@ -55,7 +37,7 @@ def gain_of(finding: Finding) -> str:
 
 def sentences(finding: Finding) -> list[str]:
     """Message with cost, fix with gain, and what to look at, each on one line, with nothing in it that a terminal would obey."""
-    cost, gain = cost_of(finding), gain_of(finding)
+    cost, gain = cost_told(finding), gain_of(finding)
     message = f"{finding.group}: {finding.message}" if finding.group else finding.message
     lines = [f"{message} ({cost})" if cost else message]
     if finding.fix:

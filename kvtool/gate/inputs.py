@@ -10,15 +10,14 @@ from typing import TypeVar
 
 from kvtool.config.find import from_here
 from kvtool.engine.errors import EngineError
-from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.lint.inputs import JINJA_SUFFIXES, Inputs, sort_inputs
 from kvtool.opening import Opened, open_workload
 from kvtool.profile_arguments import ProfileArguments
-from kvtool.tokenize import Tokenizer, load_tokenizer
+from kvtool.tokenize import Tokenizers
 from kvtool.workload.logs import STDIN
 from kvtool.workload.plain import PLAIN_SUFFIXES
 from kvtool.workload.validate import did_you_mean
-from kvtool.workload.yaml_source import YamlSource
 
 T = TypeVar("T")
 _TEXTS = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py")
@@ -37,9 +36,7 @@ class Workload:
 
     @property
     def groups(self) -> list[str] | None:
-        """Its groups; None where only the run shows them, as logs name their own."""
-        source = self.opened.source
-        return [group.name for group in source.groups] if isinstance(source, YamlSource) else None
+        return self.opened.group_names
 
 
 @dataclass(slots=True)
@@ -52,16 +49,11 @@ class Problems:
         """What `work` gives; None, with its mistakes kept, where it fails."""
         try:
             return work()
-        except ProblemsError as error:
-            self.errors += error.errors
-        except KvtoolError as error:
-            self.errors.append(error)
-        except EngineError as error:
-            self.errors.append(KvtoolError(error.message, hint=error.hint))
-        except OSError as error:
-            if error.filename is None:
+        except (KvtoolError, EngineError, OSError) as error:
+            mistake = as_error(error)
+            if mistake is None:
                 raise
-            self.errors.append(KvtoolError(f"{error.filename}: {error.strerror}"))
+            self.errors += mistake.errors if isinstance(mistake, ProblemsError) else [mistake]
         return None
 
     def tell(self) -> None:
@@ -73,19 +65,6 @@ class Problems:
             raise next(iter(told.values()))
         if told:
             raise ProblemsError(list(told.values()))
-
-
-class _Tokenizers:
-    """Loads tokenizers, each once: it takes time and memory, and workloads mostly have the same."""
-
-    def __init__(self, *, offline: bool) -> None:
-        self._offline = offline
-        self._loaded: dict[str | None, Tokenizer] = {}
-
-    def __call__(self, name: str | None) -> Tokenizer:
-        if name not in self._loaded:
-            self._loaded[name] = load_tokenizer(name, offline=self._offline)
-        return self._loaded[name]
 
 
 def in_order(paths: Iterable[str]) -> list[str]:
@@ -101,7 +80,7 @@ def open_all(paths: Sequence[str], arguments: ProfileArguments, problems: Proble
     inputs = problems.attempt(lambda: sort_inputs(paths))
     if inputs is None:
         inputs = sort_inputs([path for path in paths if not path.lower().endswith(_TEXTS)])
-    load = _Tokenizers(offline=arguments.offline)
+    load = Tokenizers(offline=arguments.offline)
     missing = set(arguments.groups)
     known: list[str] = []
     workloads: list[Workload] = []

@@ -14,7 +14,6 @@ from kvtool.gate.facts import facts_of
 from kvtool.gate.recording import entry_of
 from kvtool.gate.settings import parsed_flag
 from kvtool.workload.quantities import parse_limit
-from kvtool.workload.yaml_source import YamlSource
 
 if TYPE_CHECKING:
     from kvtool.opening import Opened
@@ -41,9 +40,8 @@ def judge(profile: Profile, opened: Opened, baseline: Baseline | None, max_drop:
     """Put the checks and notices of a run into its profile, whose `config` is there already."""
     arguments = opened.arguments
     asked = [*flag_demands(arguments.inputs[0], min_hit_rate=arguments.min_hit_rate), *workload_demands(opened.source)]
-    source = opened.source
-    named = [group.name for group in source.groups] if isinstance(source, YamlSource) else ()
-    facts = facts_of(profile, opened.name, path=arguments.inputs[0], limit=arguments.requests, groups=named)
+    path, named = arguments.inputs[0], opened.group_names or ()
+    facts = facts_of(profile, opened.name, path=path, limit=arguments.requests, groups=named)
     profile.gates = evaluate(facts, held(asked))
     if baseline is None or arguments.baseline is None:
         return

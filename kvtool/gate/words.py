@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kvtool.report.numbers import duration, percent, plural
 from kvtool.result.verdict import Check
 
@@ -10,13 +12,23 @@ _MOST_DIGITS = 7
 
 def percents(one: float, other: float) -> tuple[str, str]:
     """Two ratios with as many decimals as it takes to tell them apart."""
-    if one == other or percent(one) != percent(other):
-        return percent(one), percent(other)
+    return _told_apart(one, other, percent, 100, "%")
+
+
+def durations(one: float, other: float) -> tuple[str, str]:
+    """Two times in seconds, in milliseconds where `duration` would round them to the same."""
+    return _told_apart(one, other, duration, 1e3, " ms")
+
+
+def _told_apart(one: float, other: float, usual: Callable[[float], str], factor: float, unit: str) -> tuple[str, str]:
+    """As usual, or in the unit with as many decimals as it takes where that would look the same and is not."""
+    if one == other or usual(one) != usual(other):
+        return usual(one), usual(other)
     for digits in range(2, _MOST_DIGITS):
-        texts = f"{100 * one:.{digits}f}%", f"{100 * other:.{digits}f}%"
+        texts = f"{factor * one:.{digits}f}{unit}", f"{factor * other:.{digits}f}{unit}"
         if texts[0] != texts[1]:
             return texts
-    return f"{100 * one}%", f"{100 * other}%"
+    return f"{factor * one}{unit}", f"{factor * other}{unit}"
 
 
 def points(difference: float) -> str:
@@ -36,17 +48,6 @@ def _never_nothing(value: float, sign: str) -> str:
         if not value or float(text):
             return text
     return f"{value:{sign}.1e}"
-
-
-def durations(one: float, other: float) -> tuple[str, str]:
-    """Two times in seconds, in milliseconds where `duration` would round them to the same."""
-    if one == other or duration(one) != duration(other):
-        return duration(one), duration(other)
-    for digits in range(2, _MOST_DIGITS):
-        texts = f"{1e3 * one:.{digits}f} ms", f"{1e3 * other:.{digits}f} ms"
-        if texts[0] != texts[1]:
-            return texts
-    return f"{1e3 * one} ms", f"{1e3 * other} ms"
 
 
 def brief(check: Check) -> str:

@@ -24,7 +24,7 @@ from kvtool.lint.volatile import CODES as STATIC_CODES
 from kvtool.profile_arguments import ProfileArguments
 from kvtool.progress import Progress
 from kvtool.report.console import make_console
-from kvtool.tokenize import Tokenizer, load_tokenizer
+from kvtool.tokenize import Tokenizer, Tokenizers, load_tokenizer
 from kvtool.workload.schema import EngineOptions
 
 _LEAST_BLOCKS = {"python": 4}
@@ -166,9 +166,10 @@ def _run_traffic(inputs: Inputs, arguments: LintArguments, result: LintResult, i
     """Workloads, logs and prompts: what costs hits when they are run."""
     if not inputs.runs:
         return
+    load = Tokenizers(offline=arguments.offline)
     with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
         for paths in inputs.runs:
-            traffic = run_traffic(run_arguments(arguments, paths), progress)
+            traffic = run_traffic(run_arguments(arguments, paths), progress, load=load)
             profile = traffic.profile
             result.fixable |= traffic.fixable
             workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)

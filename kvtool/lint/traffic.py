@@ -14,7 +14,7 @@ from kvtool.optimize.optimizer import worth_it
 from kvtool.profile_arguments import ProfileArguments, check
 from kvtool.profile_data import Demands, Profile
 from kvtool.progress import Progress
-from kvtool.rewrite.edits import edits_for
+from kvtool.tokenize import Tokenizers
 from kvtool.workload.plain import PLAIN_SUFFIXES
 from kvtool.workload.text_files import Overlay, read_text
 from kvtool.workload.yaml_source import YamlSource
@@ -30,11 +30,11 @@ class Traffic:
     fixable: frozenset[str]
 
 
-def run_traffic(arguments: ProfileArguments, progress: Progress) -> Traffic:
+def run_traffic(arguments: ProfileArguments, progress: Progress, *, load: Tokenizers) -> Traffic:
     """Run the inputs of `arguments` as `kvtool profile --dry-run` does; KvtoolError where they cannot be run."""
     arguments = replace(arguments, measure_budget=0.0)
     check(arguments)
-    opened = open_workload(arguments)
+    opened = open_workload(arguments, load=load)
     profiler = opened.profiler(Demands(), progress)
     profile = profiler.run()
     if profiler.advice is None or not isinstance(opened.source, YamlSource):
@@ -42,7 +42,7 @@ def run_traffic(arguments: ProfileArguments, progress: Progress) -> Traffic:
     steps = [
         step for chain in profiler.advice.steps.values() for number, step in enumerate(chain) if worth_it(chain, number)
     ]
-    found = ((step.fix.key, edits_for(step.fix, opened.source)) for step in steps)
+    found = ((step.fix.key, profiler.edits_of(step.fix)) for step in steps)
     return Traffic(profile, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))
 
 

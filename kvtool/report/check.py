@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvtool.gate.words import change
 from kvtool.report.console import ascii_only, fold, is_plain, pack, put, sanitize, say
 from kvtool.report.findings import print_findings
-from kvtool.report.next_command import shell_lines, shorten_middle, with_flag
+from kvtool.report.next_command import allowing, shell_lines, shorten_middle, with_flag
 from kvtool.report.numbers import percent, plural
 from kvtool.report.table import Column, put_table
 from kvtool.report.verdict import print_notices, print_sentence, status_word
@@ -190,8 +190,8 @@ def _next(
     owner = next((report for report in result.reports if fixable is not None and fixable in report.findings), None)
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
-            tier = [] if fixable.tier in (None, "P0", "P1") else ["--allow", str(fixable.tier)]
-            _tell(console, "see the edits that do it", ["optimize", owner.workload, *tier, *_carried(command)], plain)
+            words = ["optimize", owner.workload, *allowing([fixable.tier]), *_carried(command)]
+            _tell(console, "see the edits that do it", words, plain)
             return
         if fixable.in_source and fixable.line:
             todo = f"edit {sanitize(fixable.path, ascii_only=plain)}:{fixable.line}, then run this again"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvtool.diagnose.cost import cost_of
 from kvtool.diagnose.findings import Finding
 from kvtool.report.console import cell_width, fold, put, sanitize
 from kvtool.report.diff import shown_path
 from kvtool.report.marked_line import put_marked_line
 from kvtool.report.meant_line import meant_line, redacted_line
 from kvtool.report.next_command import shorten_middle
-from kvtool.report.numbers import duration, percent
+from kvtool.report.numbers import percent
 from kvtool.result.show_text import ShowText
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ _MOST = 20
 _TOLD_ALONE = 0.005
 _GLUE = "\xa0"
 """A space at which no line is broken; it is shown as a plain one."""
+_FIGURE = re.compile(r"(?<=[0-9]) ")
+"""Between a figure and its unit."""
 
 
 def print_findings(
@@ -49,7 +53,7 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowTex
     tier = f" [{finding.tier}]" if finding.tier is not None else ""
     head = f"{place}: {finding.code} {finding.severity}{tier}: {message}"
     if finding.group:  # else it was seen in a file, and nothing was measured
-        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_cost(finding)})"
+        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_FIGURE.sub(_GLUE, cost_of(finding))})"
     for line in _folded(head, console.width):
         put(console, line, _STYLES[finding.severity] if line.startswith(place) else None)
     if finding.line and (finding.in_source or finding.excerpt):
@@ -77,16 +81,6 @@ def _change(before: float, after: float) -> str:
 def _folded(text: str, width: int) -> list[str]:
     """Lines that are broken at spaces, but not within a figure and its unit."""
     return [line.replace(_GLUE, " ") for line in fold(text, width, indent=4)]
-
-
-def _cost(finding: Finding) -> str:
-    """Tokens and, where they are known, points of the group's hit rate and predicted seconds."""
-    parts = [f"{finding.tokens_lost:,}{_GLUE}tokens lost"]
-    if finding.points:
-        parts.append(f"{100 * finding.points:.1f}{_GLUE}pts")
-    if finding.ttft_seconds is not None and finding.ttft_seconds > 0:
-        parts.append(f"predicted TTFT +{duration(finding.ttft_seconds).replace(' ', _GLUE)}")
-    return ", ".join(parts)
 
 
 def put_excerpt(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvtool.diagnose.findings import Finding, Rerun
-from kvtool.formats.runner_commands import blunt_json
 from kvtool.ledger.totals import GroupTotals
 from kvtool.profile_data import DtypeGain, Profile
 from kvtool.quantiles import Quantiles
@@ -22,11 +20,6 @@ from kvtool.unlock import GroupCauses
 
 if TYPE_CHECKING:
     from kvtool.measured_times import MeasuredTimes
-
-
-def dump(profile: Profile) -> str:
-    """One JSON document with sorted keys; ratios from 0 to 1, times in seconds."""
-    return blunt_json(json.dumps(document(profile), indent=2, sort_keys=True, allow_nan=False)) + "\n"
 
 
 def report_of(profile: Profile, *, show_text: ShowText = "none", patches: Mapping[str, str] | None = None) -> Report:

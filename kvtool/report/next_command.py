@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kvtool.report.console import cell_width, sanitize
 
@@ -24,6 +24,12 @@ def without(command: Sequence[str], flag: str) -> list[str]:
             kept.append(argument)
         skip = argument == flag and not skip
     return kept
+
+
+def allowing(tiers: Iterable[str | None]) -> list[str]:
+    """The flag by which `kvtool optimize` may make fixes of these tiers; nothing where it may in any case."""
+    asked = sorted({tier for tier in tiers if tier is not None and tier not in ("P0", "P1")})
+    return ["--allow", ",".join(asked)] if asked else []
 
 
 def without_outputs(command: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from kvtool.report.console import (
 )
 from kvtool.report.findings import print_findings
 from kvtool.report.ledger_sums import print_sums
-from kvtool.report.next_command import shell_lines, shorten_middle, with_flag, without
+from kvtool.report.next_command import allowing, shell_lines, shorten_middle, with_flag, without
 from kvtool.report.numbers import percent, plural, shares, size
 from kvtool.report.reuse import reuse_lines
 from kvtool.report.sparkline import hit_rates, sparkline
@@ -325,8 +325,7 @@ def _next(console: Console, profile: Profile, plain: bool, command: Sequence[str
     advice = [found for found in profile.findings if found.rerun is not None]
     edit = next((found for found in advice if found.in_source), None)
     if profile.editable:
-        allow = sorted({found.tier for found in advice if found.tier not in (None, "P0", "P1")})
-        words = [*optimize, *(["--allow", ",".join(allow)] if allow else [])]
+        words = [*optimize, *allowing(found.tier for found in advice)]
         _tell_command(console, "see the edits that do it, and write them with --write", words, plain)
     elif edit is not None:
         todo = f"edit {sanitize(edit.path, ascii_only=plain)}:{edit.line}, then run this again"

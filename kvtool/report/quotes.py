@@ -12,8 +12,7 @@ from kvtool.errors import KvtoolError
 from kvtool.report.meant_line import meant_line, redacted_line
 from kvtool.result.show_text import ShowText
 from kvtool.rewrite.apply import apply_edits
-from kvtool.rewrite.edits import edits_for
-from kvtool.rewrite.fix import Fix
+from kvtool.rewrite.edit import Edit
 from kvtool.rewrite.patch import unified_patch
 from kvtool.workload.text_files import read_source
 from kvtool.workload.yaml_source import YamlSource
@@ -54,7 +53,7 @@ def patches_of(profiler: Profiler, findings: Iterable[Finding]) -> dict[str, str
         return {}
     fixes = {fix.key: fix for fix in profiler.advice.fixes}
     keys = dict.fromkeys(finding.fix_key for finding in findings if finding.fix_key in fixes)
-    patches = ((key, _patch(fixes[key], source)) for key in list(keys)[:_MOST_PATCHES])
+    patches = ((key, _patch(profiler.edits_of(fixes[key]), source)) for key in list(keys)[:_MOST_PATCHES])
     return {key: patch for key, patch in patches if patch}
 
 
@@ -65,9 +64,8 @@ class _Changed:
     after: str
 
 
-def _patch(fix: Fix, source: YamlSource) -> str:
+def _patch(edits: list[Edit] | str, source: YamlSource) -> str:
     """Empty where no edit makes the fix."""
-    edits = edits_for(fix, source)
     if isinstance(edits, str):
         return ""
     try:

@@ -22,9 +22,9 @@ from kvtool.result.report import SCHEMA as REPORT
 from kvtool.result.report import Finding, Report
 from kvtool.result.wrap import check_of, lint_check
 from kvtool.workload.compressed import open_bytes
+from kvtool.workload.logs import STDIN
 
 LINT = "kvtool.lint/1"
-STDIN = "-"
 MOST_BYTES = 256 << 20
 """Of a result file, unpacked: a report on a million requests has half of them."""
 _READ = 1 << 20

@@ -37,8 +37,7 @@ _MOST_TURNS = 1_000_000
 def restore(report: Report) -> Profile:
     """The profile that the report is of; KvtoolError where its figures contradict each other.
 
-    What a report does not hold is left out: excerpts of logs (those of files are read again), and whether `kvtool optimize` could
-    edit the workload.
+    What a report does not hold is left out: excerpts of logs (those of files are read again).
     """
     _check(report)
     config = dict.fromkeys(_CONFIG_KEYS) | report.config

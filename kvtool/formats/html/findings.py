@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kvtool.diagnose.catalogue import TIERS, Entry, entry_of
+from kvtool.diagnose.cost import by_cost
 from kvtool.formats.html.fixes import before_after, before_after_keys
 from kvtool.formats.html.markup import element, joined
 from kvtool.formats.html.parts import Drawing, Key
-from kvtool.formats.words import by_cost
 from kvtool.report.numbers import duration, plural
 from kvtool.result.check import CheckResult
 from kvtool.result.report import Finding, Report, Snippet

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from shlex import quote
 
 from kvtool.report.console import sanitize
+from kvtool.report.next_command import allowing
 from kvtool.report.numbers import duration, percent, plural, size
 from kvtool.result.report import Report
-
-_SAFE_TIERS = (None, "P0", "P1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,7 @@ def next_step(report: Report) -> NextStep | None:
     proven = [finding for finding in report.findings if finding.rerun is not None]
     edit = next((finding for finding in proven if finding.in_source), None)
     if edit is not None and report.editable:
-        allow = sorted({finding.tier for finding in proven if finding.tier not in _SAFE_TIERS and finding.tier})
-        words = ["kvtool", "optimize", report.workload, *(["--allow", ",".join(allow)] if allow else [])]
+        words = ["kvtool", "optimize", report.workload, *allowing(finding.tier for finding in proven)]
         return NextStep("See the edits that do it; --write writes them:", _command(words))
     if edit is not None:
         return NextStep(f"Edit {edit.path}:{edit.line}, then profile again.", "")

@@ -1,0 +1,46 @@
+"""What findings cost: in words, and in the order in which they are told. The same for those of a run and those of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from kvtool.report.numbers import duration
+
+
+class Costed(Protocol):
+    """What both kinds of findings have; `rerun` None where no fix was kept."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def tokens_lost(self) -> int: ...
+    @property
+    def points(self) -> float: ...
+    @property
+    def ttft_seconds(self) -> float | None: ...
+    @property
+    def rerun(self) -> object | None: ...
+
+
+F = TypeVar("F", bound=Costed)
+
+
+def by_cost(findings: Iterable[F]) -> list[F]:
+    """The costliest first, but those of a group whose fixes build on each other together and in their order."""
+    findings = list(findings)
+    chains: dict[str, int] = {}
+    for finding in findings:
+        if finding.rerun is not None:
+            chains[finding.group] = max(chains.get(finding.group, 0), finding.tokens_lost)
+    return sorted(findings, key=lambda one: -(one.tokens_lost if one.rerun is None else chains[one.group]))
+
+
+def cost_of(finding: Costed) -> str:
+    """Tokens and, where they are known, points of the group's hit rate and predicted seconds."""
+    parts = [f"{finding.tokens_lost:,} tokens lost"]
+    if finding.points:
+        parts.append(f"{100 * finding.points:.1f} pts")
+    if finding.ttft_seconds is not None and finding.ttft_seconds > 0:
+        parts.append(f"predicted TTFT +{duration(finding.ttft_seconds)}")
+    return ", ".join(parts)
