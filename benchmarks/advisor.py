@@ -31,23 +31,23 @@ from typing import Any
 import peer_promptcachelint
 from planted import PlantedSlot, Scenario, scenario
 
-from kvtool.accounting import Accountant, PassResult
-from kvtool.chat import ChatTemplate
+from kvtool.accounting.ledger.totals import Totals
+from kvtool.accounting.plan import Plan
 from kvtool.diagnose.classify import DETECTORS, classify_in
 from kvtool.diagnose.findings import Finding
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.jobs import JobMaker
-from kvtool.ledger.totals import Totals
-from kvtool.plan import Plan
-from kvtool.profile_data import Demands
-from kvtool.profiler import Profiler
-from kvtool.progress import Progress
-from kvtool.render import Renderer
-from kvtool.rewrite.fix import Fix, combined
-from kvtool.tokenize import load_tokenizer
-from kvtool.workload.logs import LogOptions, LogSource, locate
+from kvtool.fixes.fix import Fix, combined
+from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.profile import Demands
+from kvtool.profiler.profiler import Profiler
+from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import load_tokenizer
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.render import Renderer
 
 LATENCY = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
 IOU = 0.5

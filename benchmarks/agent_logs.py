@@ -13,7 +13,7 @@ from timing import machine, time_process
 
 TOKENIZE = """
 import json, sys
-from kvtool.tokenizer_files import find_tokenizer
+from kvtool.text.tokens.tokenizer_files import find_tokenizer
 from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_buffer(find_tokenizer(None, offline=True).data)
 tokens = 0

@@ -27,12 +27,12 @@ from typing import Any
 
 from timing import machine
 
-from kvtool.accounting import Accountant
-from kvtool.jobs import JobMaker
-from kvtool.opening import open_workload
-from kvtool.profile_arguments import ProfileArguments
-from kvtool.profile_data import Demands
-from kvtool.progress import Progress
+from kvtool.config.arguments import ProfileArguments
+from kvtool.profiler.opening import open_workload
+from kvtool.profiler.passes import Accountant
+from kvtool.profiler.profile import Demands
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.jobs import JobMaker
 
 CHARACTERS = 10_000_000
 """Of the chat log: requests are taken until they have as many."""

@@ -27,18 +27,18 @@ if "--smoke" in sys.argv:
 
 import torch
 
-from kvtool.bench import peers
-from kvtool.bench.attention import AttentionShape
-from kvtool.bench.ceilings import Ceilings, measure_ceilings
-from kvtool.bench.checks import Check, DeviceLostError
-from kvtool.bench.decode import DecodePoint, decode_memory, measure_decode
-from kvtool.bench.end_to_end import ThroughputResult, TtftResult, measure_throughput, measure_ttft
-from kvtool.bench.prefill import PrefillPoint, measure_prefill
-from kvtool.bench.timing import Timing, free_memory, release, synchronize
-from kvtool.bench.writes import WriteResult, measure_norms, measure_rotary_store, measure_store
+from benchmarks.device import peers
+from benchmarks.device.checks import Check, DeviceLostError
+from benchmarks.device.decode import DecodePoint, decode_memory, measure_decode
+from benchmarks.device.end_to_end import ThroughputResult, TtftResult, measure_throughput, measure_ttft
+from benchmarks.device.prefill import PrefillPoint, measure_prefill
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.presets import find_model
+from kvtool.measure.bench.attention import AttentionShape
+from kvtool.measure.bench.ceilings import Ceilings, measure_ceilings
+from kvtool.measure.bench.timing import Timing, free_memory, release, synchronize
+from kvtool.measure.bench.writes import WriteResult, measure_norms, measure_rotary_store, measure_store
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE_LOST = 3
@@ -167,7 +167,7 @@ def keep(section: Section, checks: Iterable[Check]) -> None:
 
 
 def extent(section: Section) -> Any:
-    from kvtool.bench.check_attention import SMALL, Extent
+    from benchmarks.device.check_attention import SMALL, Extent
 
     return SMALL if section.smoke else Extent()
 
@@ -178,14 +178,14 @@ def types(section: Section) -> list[torch.dtype]:
 
 
 def check_elementwise(section: Section) -> None:
-    from kvtool.bench.check_elementwise import elementwise_checks
+    from benchmarks.device.check_elementwise import elementwise_checks
 
     for dtype in types(section):
         keep(section, elementwise_checks(section.kernels, dtype, extent(section), section.device))
 
 
 def check_store(section: Section) -> None:
-    from kvtool.bench.check_elementwise import store_checks
+    from benchmarks.device.check_elementwise import store_checks
 
     for dtype in types(section):
         keep(section, store_checks(section.kernels, dtype, extent(section), section.device))
@@ -193,7 +193,7 @@ def check_store(section: Section) -> None:
 
 def check_decode(name: str) -> Callable[[Section], None]:
     def check(section: Section) -> None:
-        from kvtool.bench.check_attention import decode_checks
+        from benchmarks.device.check_attention import decode_checks
 
         keep(section, decode_checks(section.kernels, TYPES[name], extent(section), section.device))
 
@@ -202,7 +202,7 @@ def check_decode(name: str) -> Callable[[Section], None]:
 
 def check_prefill(name: str) -> Callable[[Section], None]:
     def check(section: Section) -> None:
-        from kvtool.bench.check_attention import prefill_checks
+        from benchmarks.device.check_attention import prefill_checks
 
         keep(section, prefill_checks(section.kernels, TYPES[name], extent(section), section.device))
 
@@ -210,7 +210,7 @@ def check_prefill(name: str) -> Callable[[Section], None]:
 
 
 def check_engine(section: Section) -> None:
-    from kvtool.bench.check_engine import engine_checks
+    from benchmarks.device.check_engine import engine_checks
 
     kernels = section.kernels if section.smoke else None
     keep(section, engine_checks(section.device, small=section.smoke, kernels=kernels))
@@ -397,7 +397,7 @@ def throughput_row(found: ThroughputResult) -> dict[str, Any]:
 
 def transformers(section: Section) -> None:
     """The same model and prompts through transformers' continuous batching."""
-    from kvtool.bench.peer_transformers import TransformersPeer
+    from benchmarks.device.peer_transformers import TransformersPeer
 
     config = model_config(section)
     batch, context = (3, 128) if section.smoke else (64, 1024)

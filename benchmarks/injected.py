@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kvtool.text import Traced
+from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
 _BEHIND = 400

@@ -30,10 +30,10 @@ from injected import INJECTIONS, Case, Injection
 from session_watch import SessionWatch
 from timing import machine
 
-from kvtool.compare.change import Change
-from kvtool.compare.messages import message_key
-from kvtool.text import Traced
-from kvtool.workload.logs import LogSource
+from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.compare.messages import message_key
+from kvtool.text.traced import Traced
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
 
 LIVE_PROXY = "best published figures of a live proxy: 1,772 seen of 2,000, 0 misnamed, 0 false alarms of 3,622"

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from xxhash import xxh64_intdigest
 
-from kvtool.compare.canonical import canonical
-from kvtool.compare.change import Change
-from kvtool.compare.history import front_cut
-from kvtool.compare.messages import content_text, message_key
-from kvtool.compare.turns import compare_requests
-from kvtool.compare.units import common_prefix, plain
+from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.compare.history import front_cut
+from kvtool.diagnose.compare.json_forms import canonical
+from kvtool.diagnose.compare.messages import content_text, message_key
+from kvtool.diagnose.compare.turns import compare_requests
+from kvtool.diagnose.compare.units import common_prefix, plain
 from kvtool.workload.turn import Turn
 
 _MOST_PRINTS = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kvtool import __version__
+from kvtool.version import __version__
 
 project = "kvtool"
 author = "the kvtool authors"

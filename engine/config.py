@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 
 HashAlgorithm = Literal["native", "sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 """kvtool's own chain, or one that gives the hashes of a vLLM server with the same `--prefix-caching-hash-algo`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 
 NULL_BLOCK = 0
 _SLACK = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 
 
 @dataclass(frozen=True, slots=True)

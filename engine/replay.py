@@ -21,7 +21,7 @@ import numpy as np
 
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.hashing import BlockHash, extend_hashes
 from kvtool.engine.replay_vectors import DIFFERENCES

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.hashing import Lora, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.prediction.sizing import Pool, bytes_per_block

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats
 from kvtool.engine.step import Scheduled, Step

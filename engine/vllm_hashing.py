@@ -16,7 +16,7 @@ import numpy.typing as npt
 import xxhash
 
 from kvtool.engine.config import HashAlgorithm
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.hashing import BlockHash, Lora
 
 Extras = tuple[tuple[str, ...], ...]

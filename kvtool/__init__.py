@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.version import __version__
+
 if TYPE_CHECKING:
     from kvtool.api import check, diff_prompts, load, profile
     from kvtool.diff.prompts import PromptDiff
     from kvtool.errors import KvtoolError, NotAvailableError
-    from kvtool.result.check import CheckResult
-    from kvtool.result.report import Finding, Report
-    from kvtool.result.verdict import Verdict
-
-__version__ = "0.1.0"
+    from kvtool.results.check import CheckResult
+    from kvtool.results.report import Finding, Report
+    from kvtool.results.verdict import Verdict
 
 __all__ = [
     "CheckResult",
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CheckResult": "kvtool.result.check",
-    "Finding": "kvtool.result.report",
+    "CheckResult": "kvtool.results.check",
+    "Finding": "kvtool.results.report",
     "KvtoolError": "kvtool.errors",
     "NotAvailableError": "kvtool.errors",
     "PromptDiff": "kvtool.diff.prompts",
-    "Report": "kvtool.result.report",
-    "Verdict": "kvtool.result.verdict",
+    "Report": "kvtool.results.report",
+    "Verdict": "kvtool.results.verdict",
     "check": "kvtool.api",
     "diff_prompts": "kvtool.api",
     "load": "kvtool.api",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kvtool.streams import fill_closed_streams
+from kvtool.text.terminal.streams import fill_closed_streams
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
         if not fill_closed_streams():
             print("error: standard output is closed", file=sys.stderr)
             sys.exit(2)
-        from kvtool.cli import run
+        from kvtool.cli.app import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 from kvtool.errors import KvtoolError, ProblemsError, as_error
-from kvtool.result.check import CheckResult
-from kvtool.result.report import Report
+from kvtool.results.check import CheckResult
+from kvtool.results.report import Report
+from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
+    from kvtool.accounting.ledger.sums import By
+    from kvtool.accounting.plan import Rules
+    from kvtool.config.arguments import ProfileArguments
     from kvtool.diff.prompts import PromptDiff
-    from kvtool.ledger.sums import By
-    from kvtool.plan import Rules
-    from kvtool.profile_arguments import ProfileArguments
-    from kvtool.result.show_text import ShowText
+    from kvtool.results.show_text import ShowText
     from kvtool.workload.memory import MemorySource
 
 
@@ -110,7 +110,7 @@ def profile(
             `NotAvailableError` for a tokenizer or a model that is not here.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
-    from kvtool.profile_arguments import ProfileArguments
+    from kvtool.config.arguments import ProfileArguments
 
     with _told():
         paths, source = sorted_inputs(inputs, on_bad_line=on_bad_line, log_format=log_format, requests=requests)
@@ -195,11 +195,11 @@ def check(
         KvtoolError: As for `profile`; also where there is nothing to check.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
+    from kvtool.config.arguments import ProfileArguments
     from kvtool.config.loading import read_config
+    from kvtool.gate.check_settings import CheckArguments, settings_of
     from kvtool.gate.run import run_settings
-    from kvtool.gate.settings import CheckArguments, settings_of
-    from kvtool.profile_arguments import ProfileArguments
-    from kvtool.progress import Progress
+    from kvtool.text.terminal.progress import Progress
 
     with _told():
         run = ProfileArguments(
@@ -234,7 +234,7 @@ def load(path: AnyPath) -> CheckResult:
 
     A profile is a check with one report. Raises KvtoolError for what is no result of kvtool, or of a newer schema.
     """
-    from kvtool.result.files import load_result
+    from kvtool.results.files import load_result
 
     with _told():
         return load_result(path_of(path))
@@ -263,13 +263,13 @@ def diff_prompts(
     Raises:
         KvtoolError: A prompt cannot be read.
     """
-    from kvtool.chat import ChatTemplate
-    from kvtool.diff.inputs import Side, read_sides
+    from kvtool.diff.side_inputs import Side, read_sides
     from kvtool.diff.sides import Rendered, diff_sides
-    from kvtool.render import Renderer
-    from kvtool.tokenize import load_tokenizer
-    from kvtool.workload.logs import LogOptions
+    from kvtool.text.templates.chat import ChatTemplate
+    from kvtool.text.tokens.tokenizer import load_tokenizer
+    from kvtool.workload.logs.logs import LogOptions
     from kvtool.workload.memory import MemorySource
+    from kvtool.workload.render import Renderer
 
     def side(name: str, prompt: Prompt | os.PathLike[str]) -> Side:
         if isinstance(prompt, os.PathLike):
@@ -292,13 +292,13 @@ def diff_prompts(
 
 def _report(arguments: ProfileArguments, source: MemorySource | None, *, views: bool) -> Report:
     """Account for it, judge it, and describe it."""
+    from kvtool.config.arguments import check as check_arguments
     from kvtool.gate.profiled import asked_baseline, judge
-    from kvtool.opening import open_workload
-    from kvtool.profile_arguments import check as check_arguments
-    from kvtool.profile_data import Demands
-    from kvtool.progress import Progress
-    from kvtool.report.json_profile import report_of
-    from kvtool.report.quotes import patches_of
+    from kvtool.profiler.document import report_of
+    from kvtool.profiler.opening import open_workload
+    from kvtool.profiler.profile import Demands
+    from kvtool.profiler.quotes import patches_of
+    from kvtool.text.terminal.progress import Progress
 
     check_arguments(arguments)
     opened = open_workload(arguments, source=source)
@@ -316,7 +316,7 @@ def _report(arguments: ProfileArguments, source: MemorySource | None, *, views: 
 @contextmanager
 def _told() -> Iterator[None]:
     """Everything that is a caller's mistake as a KvtoolError, whose traceback shows places and hints, too."""
-    from kvtool.engine.errors import EngineError
+    from kvtool.engine.engine_error import EngineError
 
     try:
         yield

@@ -37,7 +37,7 @@ class KvtoolError(Exception):
 
 def as_error(error: Exception) -> KvtoolError | None:
     """A mistake of the user's, whichever part found it, as the one kind of error; None for what is a bug or a stream that broke."""
-    from kvtool.engine.errors import EngineError
+    from kvtool.engine.engine_error import EngineError
 
     if isinstance(error, KvtoolError):
         return error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kvtool.result.report import Finding, Group, Report, Totals
+    from kvtool.results.report import Finding, Group, Report, Totals
 
 MARKER = "kv_hit_rate"
 _FIXTURES = ("kv_profile", "kv_record")
@@ -177,8 +177,8 @@ def _limit(marker: pytest.Mark) -> _Limit:
 def _problems(report: Report, limit: _Limit) -> list[str]:
     """What to say of a report that misses a limit: by how much, what costs most, and what to do about it."""
     from kvtool.gate.evaluate import exact, rate
-    from kvtool.report.console import sanitize
-    from kvtool.report.numbers import percent, plural
+    from kvtool.text.terminal.console import sanitize
+    from kvtool.text.terminal.numbers import percent, plural
     from kvtool.workload.memory import MEMORY
 
     about: Totals | Group = report.totals
@@ -206,8 +206,8 @@ def _problems(report: Report, limit: _Limit) -> list[str]:
 
 
 def _told(finding: Finding) -> list[str]:
-    from kvtool.report.console import sanitize
-    from kvtool.report.numbers import percent
+    from kvtool.text.terminal.console import sanitize
+    from kvtool.text.terminal.numbers import percent
     from kvtool.workload.memory import MEMORY
 
     place = sanitize(finding.path)

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, settings
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
-from kvtool.chat import ChatTemplate
-from kvtool.cli import run
-from kvtool.render import Renderer
-from kvtool.tokenize import Tokenizer
-from kvtool.tokenizer_files import TokenizerFiles
+from kvtool.cli.app import run
+from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.text.tokens.tokenizer_files import TokenizerFiles
+from kvtool.workload.render import Renderer
 from tests.golden import UPDATE, GoldenFiles, GoldenRun
 
 # torch's threads wait by spinning: on a machine that is busy, tests of small models take fifty times as long with two of them.

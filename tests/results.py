@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.result.check import CheckResult
-from kvtool.result.report import Finding, Group, Report, Rerun, Snippet
-from kvtool.result.verdict import Check, Outcome, Verdict
+from kvtool.results.check import CheckResult
+from kvtool.results.report import Finding, Group, Report, Rerun, Snippet
+from kvtool.results.verdict import Check, Outcome, Verdict
 
 EXIT_CODES: dict[Outcome, int] = {"pass": 0, "warn": 0, "fail": 1, "partial": 130, "none": 0}
 

@@ -92,7 +92,7 @@ def test_a_workload_file(workload: str, bytes_json: str) -> None:
 
 
 def test_the_command_line_says_the_same(workload: str, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from kvtool.cli import run
+    from kvtool.cli.app import run
 
     assert run(["profile", workload, "--dry-run", "--json", "-t", bytes_json, "--capacity", "40"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -218,7 +218,7 @@ def test_it_works_in_a_thread(workload: str, bytes_json: str) -> None:
 
 
 def test_ctrl_c_is_raised(workload: str, bytes_json: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kvtool.progress import Progress
+    from kvtool.text.terminal.progress import Progress
 
     def interrupted(self: Progress, count: int = 1) -> None:
         raise KeyboardInterrupt

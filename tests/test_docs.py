@@ -19,10 +19,10 @@ from docs.generators.key_notes import CONFIGURATION, NOTES
 from docs.generators.pages import Fence, PageError, fences, fill
 from docs.generators.shell import Shell, one_tokenizer
 from docs.generators.shell import commands as shell_commands
-from kvtool.config.model import Config
-from kvtool.workload.schema import Group, Workload
-from kvtool.workload.validate import validate
-from kvtool.workload.yaml_nodes import load_yaml
+from kvtool.config.file_model import Config
+from kvtool.text.files.yaml_nodes import load_yaml
+from kvtool.workload.yaml.schema import Group, Workload
+from kvtool.workload.yaml.validate import validate
 
 DOCS = generate.DOCS
 ROOT = generate.ROOT
@@ -167,7 +167,7 @@ def schema_problems(name: str, key: str, path: Path) -> list[str]:
     """What the model says about the value of one key, whatever it misses."""
     from pydantic import ValidationError
 
-    from kvtool.workload.validate import to_data
+    from kvtool.workload.yaml.validate import to_data
 
     root = load_yaml(str(path)).root
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kvtool.engine.hashing import NATIVE, BlockHash
-from kvtool.tokenize import Tokenizer, load_tokenizer
+from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
 
 BLOCK = 4
 """Tokens in a block of the pictures: fewer than in any engine, so that a block's text can be read."""

@@ -16,8 +16,8 @@ from pydantic_core import PydanticUndefined
 
 from docs.generators.key_notes import NOTES, Note
 from docs.generators.tables import table
-from kvtool.config import model as config
-from kvtool.workload import fields, schema
+from kvtool.config import file_model as config
+from kvtool.workload.yaml import fields, schema
 
 _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Text, "text"),

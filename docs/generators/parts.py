@@ -10,11 +10,11 @@ import yaml
 from docs.generators import api, commands, keys
 from docs.generators.pages import fenced
 from docs.generators.tables import table
-from kvtool.diagnose.catalogue import TIERS
-from kvtool.formats.registry import FORMATS
-from kvtool.ledger.fates import FATES
-from kvtool.rules.providers import PROVIDERS
-from kvtool.workload.records import RECORD_FORMATS
+from kvtool.accounting.caches.providers import PROVIDERS
+from kvtool.accounting.ledger.fates import FATES
+from kvtool.report.registry import FORMATS
+from kvtool.results.catalogue import TIERS
+from kvtool.workload.logs.records import RECORD_FORMATS
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FENCES = {".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".py": "python", ".md": "markdown"}

@@ -17,13 +17,13 @@ from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 
-from kvtool import tokenize
-from kvtool.cli import run as kvtool
+from kvtool.cli.app import run as kvtool
+from kvtool.text.tokens import tokenizer as tokenize
 
 _SHELL_SIGNS = set("|&;<>$`(){}*?~")
 _PROGRAM = "kvtool"
 _LOAD = "load_tokenizer"
-_LOADERS = ("kvtool.tokenize", "kvtool.opening", "kvtool.lint.linting")
+_LOADERS = ("kvtool.text.tokens.tokenizer", "kvtool.profiler.opening", "kvtool.lint.linting")
 """Modules that have that function under its name."""
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kvtool.engine.attention.block_tree import FoldRule, Ints, Segment, common_blocks, shared_segments, sort_by_blocks
 from kvtool.engine.attention.decode_plan import DecodePlan, Int32, Items
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 
 DecodeMode = Literal["flat", "prefix-aware", "auto"]
 

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 import torch
 from safetensors import SafetensorError, safe_open
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.parameters import Shape
 

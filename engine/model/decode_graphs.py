@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from kvtool.engine.attention.attention_plan import AttentionPlan, Phase
 from kvtool.engine.attention.decode_plan import DecodePlan
-from kvtool.engine.attention.plan import AttentionPlan, Phase
 from kvtool.engine.batch import Batch
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.kv_store import KVStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import linear
 
-from kvtool.engine.attention.plan import AttentionPlan, attend
+from kvtool.engine.attention.attention_plan import AttentionPlan, attend
 from kvtool.engine.batch import Batch
 from kvtool.engine.model.device import choose_kernels
 from kvtool.engine.model.kv_store import KVStore

@@ -7,7 +7,7 @@ from functools import cache
 
 import torch
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.kernels import torch_twins
 from kvtool.kernels.protocol import Kernels
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 
 
 class JsonObject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.kernels.kv_quantization import Scale

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.rope_config import DefaultRope, Rope, read_rope
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.model_config import ModelConfig
 
 Shape = tuple[int, ...]

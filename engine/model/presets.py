@@ -6,7 +6,7 @@ import re
 from difflib import get_close_matches
 from pathlib import Path
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.model_config import CONFIG_FILE, ModelConfig
 from kvtool.engine.model.rope_config import DefaultRope, Llama3Rope
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.checkpoint import Checkpoint
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import find_device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 
 _GIB = 1 << 30  # data sheets say GB and mean this; drivers report 1 to 2 % less
 

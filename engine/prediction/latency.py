@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import hypot
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.prediction.accelerators import (
     ACCELERATORS,

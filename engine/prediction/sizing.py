@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 from kvtool.engine.model.geometry import Geometry
 

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_parts
-from kvtool.kernels.gpu.options import OPTIONS
+from kvtool.kernels.gpu.launch_options import OPTIONS
 
 _MOST_AT_ONCE = 1024  # numbers of partial rows that the 32 threads of a program load at once: 8 loads of 16 bytes each
 

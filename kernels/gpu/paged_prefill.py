@@ -8,7 +8,7 @@ import triton.language as tl
 
 from kvtool.kernels.gpu.attend import attend
 from kvtool.kernels.gpu.attention_launch import AttentionLaunch
-from kvtool.kernels.gpu.options import OPTIONS
+from kvtool.kernels.gpu.launch_options import OPTIONS
 from kvtool.kernels.gpu.tiles import current_target, prefill_rows, prefill_tile
 from kvtool.kernels.kv_quantization import Scale
 from kvtool.kernels.paged_prefill import check_prefill

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_norm, check_summands
-from kvtool.kernels.gpu.options import OPTIONS
+from kvtool.kernels.gpu.launch_options import OPTIONS
 
 _ELEMENTS = 2048  # of a program with several rows
 _MOST_COLUMNS = 16_384  # a row is kept in registers, 32 numbers for each of 512 threads

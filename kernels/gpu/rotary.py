@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_rotation
-from kvtool.kernels.gpu.options import OPTIONS
+from kvtool.kernels.gpu.launch_options import OPTIONS
 
 ELEMENTS = 2048
 """Of a program: where numbers have 16 bits, each of its 128 threads loads 16 bytes of both halves of a row, of cos and of sin."""

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_new_tokens, check_projection, check_rotation
-from kvtool.kernels.gpu.options import OPTIONS
+from kvtool.kernels.gpu.launch_options import OPTIONS
 from kvtool.kernels.gpu.rotary import ELEMENTS, WARPS, load_halves, rotate, rounded, store_halves
 from kvtool.kernels.gpu.store_kv import dynamic_scale, quantized, scale_strides, slot_offsets
 from kvtool.kernels.gpu.tiles import current_target

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_new_tokens
-from kvtool.kernels.gpu.options import OPTIONS
+from kvtool.kernels.gpu.launch_options import OPTIONS
 from kvtool.kernels.gpu.tiles import current_target
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from kvtool.kernels.checks import check_gate_up
-from kvtool.kernels.gpu.options import OPTIONS
+from kvtool.kernels.gpu.launch_options import OPTIONS
 
 _COLUMNS = 1024  # of a program: 16 bytes of gate and of up for each of its 128 threads, where numbers have 16 bits
 _WARPS = 4

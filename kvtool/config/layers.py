@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvtool.workload.schema import EngineOptions
+    from kvtool.workload.yaml.schema import EngineOptions
 
 EXCLUDES = {
     "capacity": frozenset({"gpu_memory", "gpu_memory_utilization", "provider"}),

@@ -11,12 +11,12 @@ from pathlib import Path as FilePath
 
 from pydantic import ValidationError
 
+from kvtool.config.file_model import Config, EngineOptions
 from kvtool.config.find import NAME, PYPROJECT, find_config, from_here
-from kvtool.config.model import Config, EngineOptions
-from kvtool.config.toml_places import Path, TomlPlaces
 from kvtool.errors import KvtoolError, Place
-from kvtool.workload.text_files import check_file, decode
-from kvtool.workload.validate import in_words, raise_problems
+from kvtool.text.files.text_files import check_file, decode
+from kvtool.text.files.toml_places import Path, TomlPlaces
+from kvtool.workload.yaml.validate import in_words, raise_problems
 
 MAX_BYTES = 1 << 20
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")

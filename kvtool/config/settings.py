@@ -8,12 +8,12 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from kvtool.config.file_model import EngineOptions, GateOptions
 from kvtool.config.layers import hidden_by
 from kvtool.config.loading import ConfigFile
-from kvtool.config.model import EngineOptions, GateOptions
 from kvtool.errors import Place
-from kvtool.workload.schema import Workload
-from kvtool.workload.yaml_nodes import Document, Path, Scalar
+from kvtool.text.files.yaml_nodes import Document, Path, Scalar
+from kvtool.workload.yaml.schema import Workload
 
 Kind = Literal["flag", "variable", "workload", "config", "default"]
 Given = Mapping[str, tuple[object, str]]

@@ -1,0 +1,1 @@
+"""Why two requests part: what differs, what it is called, and the tokens that it loses."""

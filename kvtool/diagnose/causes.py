@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from kvtool.accounting.ledger.alignment import Alignment, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
 from kvtool.diagnose.classify import Kind
 from kvtool.diagnose.names import TIME
 from kvtool.diagnose.naming import Named, Namer
 from kvtool.diagnose.slots import Slot, content_part
 from kvtool.diagnose.values import Resolved, Values
-from kvtool.ledger.alignment import Alignment, Rung, attribute
-from kvtool.prompt import Ids, Prompt
-from kvtool.text import Origin, line_around
+from kvtool.text.tokens.prompt import Ids, Prompt
+from kvtool.text.traced import Origin, line_around
 from kvtool.workload.turn import Turn
 
 __all__ = ["Cause", "CauseBook", "Slot", "content_part"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from kvtool.report.numbers import duration
+from kvtool.text.terminal.numbers import duration
 
 
 class Costed(Protocol):

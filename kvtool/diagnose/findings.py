@@ -8,10 +8,10 @@ from typing import Literal
 
 from xxhash import xxh64_hexdigest
 
+from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import OTHER
-from kvtool.ledger.totals import GroupTotals
-from kvtool.text import Origin
+from kvtool.text.traced import Origin
 
 Severity = Literal["error", "warning", "info"]
 Locate = Callable[[Origin, int], tuple[int, int]]

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvtool.compare.tools import tool_name
-from kvtool.workload.turn import Message, Turn, role_of
-
-_MISSES = 8
-"""Times the length of a prompt that may be searched for texts which the chat template left out or changed."""
+from kvtool.diagnose.compare.tools import tool_name
+from kvtool.text.message import Message, role_of
+from kvtool.text.pieces import found_in_order
+from kvtool.workload.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +94,6 @@ def _with_offsets(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
     for piece in pieces:
         yield offset, piece
         offset += len(piece)
-
-
-def found_in_order(pieces: Iterable[str], text: str) -> Iterator[tuple[int, int] | None]:
-    """Where each piece stands in a rendered prompt, behind those before it; None for what the template left out or changed.
-
-    Space around a piece does not count, as templates may strip it; a piece of nothing else has no place.
-    """
-    at = 0
-    budget = _MISSES * len(text)
-    for piece in pieces:
-        wanted = piece.strip()
-        found = text.find(wanted, at) if wanted and budget > 0 else -1
-        if found >= 0:
-            at = found + len(wanted)
-            yield found, at
-            continue
-        budget -= len(text) - at if wanted else 0
-        yield None
 
 
 def pieces_of(message: Mapping[str, Any]) -> Iterator[str]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeGuard
 
-from kvtool.compare.change import Change
-from kvtool.compare.history import history_start
-from kvtool.compare.kinds import (
+from kvtool.accounting.ledger.alignment import Alignment, Gap, Rung
+from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
+from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.compare.history import history_start
+from kvtool.diagnose.compare.kinds import (
     DOCUMENTS_REORDERED,
     EXAMPLES_REORDERED,
     HISTORY_EDITED,
@@ -19,15 +21,13 @@ from kvtool.compare.kinds import (
     TOOLS_REORDERED,
     WINDOW,
 )
-from kvtool.compare.turns import compare_turns
-from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
+from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.names import kind_of_name
-from kvtool.diagnose.sides import Side, Sources, Variable, by_line, char_span, is_whole, trimmed
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
-from kvtool.ledger.alignment import Alignment, Gap, Rung
-from kvtool.prompt import Ids, Prompt
-from kvtool.text import Origin
+from kvtool.diagnose.stretches import Side, Sources, Variable, by_line, char_span, is_whole, trimmed
+from kvtool.text.tokens.prompt import Ids, Prompt
+from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn
 
 SEAM = Kind("seam", "token boundary where texts are joined", "KV122")

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from kvtool.diagnose.classify import DETECTORS, OTHER, Kind, classify, value_span
 from kvtool.diagnose.names import kind_of_name
-from kvtool.text import Origin, Traced
+from kvtool.text.traced import Origin, Traced
 
 WHOLE_LINE = "line"
 """The `kind` of a slot on a logged line whose value no detector can find again."""

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvtool.compare.kinds import OPTIONAL
 from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.compare.kinds import OPTIONAL
 from kvtool.diagnose.names import COUNTER, FLAG, REQUEST_ID, USER, kind_of_name
 
 MOST_VALUES = 100_000

@@ -1,0 +1,1 @@
+"""Two prompts or many, side by side."""

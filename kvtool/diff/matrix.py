@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from kvtool.align import common_prefix
+from kvtool.accounting.prefix_tree import PrefixTree
 from kvtool.diff.prompts import SCHEMA, Difference, Reuse, first_difference, kind_json, spot_json
 from kvtool.diff.sides import Rendered, named_changes, named_difference
-from kvtool.prefix_tree import PrefixTree
-from kvtool.prompt import Ids
+from kvtool.text.align import common_prefix
+from kvtool.text.tokens.prompt import Ids
 
 MOST_IN_MATRIX = 12
 _MOST_NAMED = 64

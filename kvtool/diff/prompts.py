@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.align import LineEnds, Run, align, common_prefix
-from kvtool.compare.values import value_around
 from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.compare.grown_value import value_around
 from kvtool.diagnose.cosmetic import CODE as COSMETIC_CODE
 from kvtool.diagnose.cosmetic import cosmetic
-from kvtool.diff.texts import Range, Region, Texts, Unit, excerpts
-from kvtool.prompt import Prompt
-from kvtool.text import Traced
-from kvtool.workload.logs import locate
+from kvtool.diff.diff_texts import Range, Region, Texts, Unit, excerpts
+from kvtool.text.align import LineEnds, Run, align, common_prefix
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.traced import Traced
+from kvtool.workload.logs.logs import locate
 
 if TYPE_CHECKING:
-    from kvtool.compare.change import Change
+    from kvtool.diagnose.compare.change import Change
 
 SCHEMA = "kvtool.diff/1"
 ONE_SIDED = Kind("one_sided", "lines in one prompt only", "KV107")

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kvtool.align import Run
-from kvtool.compare.change import Change
-from kvtool.compare.turns import compare_turns
 from kvtool.diagnose.classify import OTHER
-from kvtool.diff.inputs import Side
+from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, diff_prompts
-from kvtool.diff.trials import trials_of
-from kvtool.prompt import Prompt
-from kvtool.render import Renderer
-from kvtool.rewrite.texts import INSTRUCTIONS
-from kvtool.workload.turn import Turn, role_of
+from kvtool.diff.side_inputs import Side
+from kvtool.diff.side_trials import trials_of
+from kvtool.fixes.turn_texts import INSTRUCTIONS
+from kvtool.text.align import Run
+from kvtool.text.message import role_of
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.workload.render import Renderer
+from kvtool.workload.turn import Turn
 
 _STRUCTURAL = frozenset({"KV111", "KV112", "KV113", "KV114", "KV115", "KV141", "KV142"})
 

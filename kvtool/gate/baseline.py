@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.result.model import Count, Model, Ratio
-from kvtool.workload.text_files import read_text
+from kvtool.results.model import Count, Model, Ratio
+from kvtool.text.files.text_files import read_text
 
 SCHEMA: Literal["kvtool.baseline/1"] = "kvtool.baseline/1"
 FILE_NAME = "kvtool-baseline.json"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kvtool.config.model import WorkloadGate
+from kvtool.config.file_model import WorkloadGate
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.gate.demand import Demand, DemandLevel, Locate, pattern_of, stated
-from kvtool.workload.logs import LogSource
-from kvtool.workload.validate import did_you_mean
-from kvtool.workload.yaml_source import YamlSource
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.yaml.validate import did_you_mean
+from kvtool.workload.yaml.yaml_source import YamlSource
 
 
 def workload_demands(source: YamlSource | LogSource) -> list[Demand]:

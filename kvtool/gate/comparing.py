@@ -9,9 +9,9 @@ from kvtool.gate.baseline import FILE_NAME, Sums, Value, WorkloadSums
 from kvtool.gate.demand import DemandLevel
 from kvtool.gate.evaluate import check_id, exact, rate, status_of
 from kvtool.gate.facts import Facts
-from kvtool.gate.words import percents, points, subject
-from kvtool.report.numbers import plural
-from kvtool.result.verdict import CODES, NOT_COMPARABLE, Check, Level
+from kvtool.results.gate_words import percents, points, subject
+from kvtool.results.verdict import CODES, NOT_COMPARABLE, Check, Level
+from kvtool.text.terminal.numbers import plural
 
 DEFAULT_DROP = 0.005
 """Half a point: runs repeat exactly, so this is no noise but what an edit of a prompt may cost without being asked about."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.diagnose.catalogue import codes, similar_code
 from kvtool.errors import KvtoolError, Place
-from kvtool.result.verdict import Kind
+from kvtool.results.catalogue import codes, similar_code
+from kvtool.results.verdict import Kind
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

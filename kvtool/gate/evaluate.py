@@ -12,15 +12,15 @@ from fractions import Fraction
 
 from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
 from kvtool.gate.facts import Facts, Scope, Seen
-from kvtool.gate.words import durations, percents, points, subject
-from kvtool.report.numbers import plural
-from kvtool.result.verdict import (
+from kvtool.results.gate_words import durations, percents, points, subject
+from kvtool.results.verdict import (
     CODES,
     Check,
     Kind,
     Level,
     Status,
 )
+from kvtool.text.terminal.numbers import plural
 
 _SAME_TIME = 1 + 1e-9
 """Predicted times are sums of floating point numbers: their last digits may differ from machine to machine."""

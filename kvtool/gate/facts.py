@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvtool.result.verdict import Kind
+from kvtool.results.verdict import Kind
 
 if TYPE_CHECKING:
-    from kvtool.ledger.totals import Totals
-    from kvtool.profile_data import Profile
-    from kvtool.quantiles import Quantiles
-    from kvtool.result.report import Severity
+    from kvtool.accounting.ledger.totals import Totals
+    from kvtool.accounting.quantiles import Quantiles
+    from kvtool.profiler.profile import Profile
+    from kvtool.results.report import Severity
 
 
 @dataclass(frozen=True, slots=True)

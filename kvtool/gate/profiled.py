@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, load_baseline
+from kvtool.gate.check_settings import parsed_flag
 from kvtool.gate.collect import flag_demands, workload_demands
 from kvtool.gate.comparing import DEFAULT_DROP, compare
 from kvtool.gate.demand import held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
 from kvtool.gate.recording import entry_of
-from kvtool.gate.settings import parsed_flag
-from kvtool.workload.quantities import parse_limit
+from kvtool.text.quantities import parse_limit
 
 if TYPE_CHECKING:
-    from kvtool.opening import Opened
-    from kvtool.profile_arguments import ProfileArguments
-    from kvtool.profile_data import Profile
+    from kvtool.config.arguments import ProfileArguments
+    from kvtool.profiler.opening import Opened
+    from kvtool.profiler.profile import Profile
 
 
 def asked_baseline(arguments: ProfileArguments) -> tuple[Baseline | None, float]:

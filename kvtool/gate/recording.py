@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kvtool.gate.baseline import ACCOUNTING, Sums, Value, WorkloadSums
 from kvtool.gate.facts import Facts, Scope
-from kvtool.gate.inputs import in_order
-from kvtool.workload.logs import STDIN
+from kvtool.gate.opened import in_order
+from kvtool.text.terminal.streams import STDIN
 
 _ALWAYS = (
     *("rules", "tokenizer", "tokenizer_fingerprint", "chat_template", "block_size", "capacity_blocks", "seed"),

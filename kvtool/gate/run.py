@@ -6,32 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kvtool import __version__
+from kvtool.config.arguments import check
+from kvtool.config.lint_arguments import LintArguments
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
+from kvtool.gate.check_settings import CheckSettings
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
 from kvtool.gate.comparing import Comparison, compare, required_check
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import Facts, Scope, Seen, facts_of
-from kvtool.gate.inputs import Problems, Workload, open_all
+from kvtool.gate.opened import Problems, Workload, open_all
 from kvtool.gate.recording import entry_of
-from kvtool.gate.settings import CheckSettings
 from kvtool.gate.updating import update_baseline
-from kvtool.gate.verdict import verdict_of
-from kvtool.lint.arguments import LintArguments
 from kvtool.lint.ignores import apply_ignores
-from kvtool.lint.inputs import TextInput
 from kvtool.lint.linting import lint
+from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import traffic_ignores
-from kvtool.profile_arguments import check
-from kvtool.profile_data import Demands, Profile
-from kvtool.progress import Progress
-from kvtool.report.json_profile import report_of, saved_finding
-from kvtool.report.quotes import patches_of
-from kvtool.result.check import CheckResult
-from kvtool.result.report import Finding, Report
-from kvtool.result.verdict import Check
+from kvtool.profiler.document import report_of, saved_finding
+from kvtool.profiler.profile import Demands, Profile
+from kvtool.profiler.quotes import patches_of
+from kvtool.results.check import CheckResult
+from kvtool.results.report import Finding, Report
+from kvtool.results.verdict import Check
+from kvtool.results.verdict_of import verdict_of
+from kvtool.text.terminal.progress import Progress
+from kvtool.version import __version__
 
 
 @dataclass(slots=True)

@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kvtool.atomic_file import AtomicFile
 from kvtool.gate.baseline import Baseline, Sums, WorkloadSums, load_baseline
 from kvtool.gate.comparing import differences
-from kvtool.gate.words import percents, subject
-from kvtool.report.numbers import percent
+from kvtool.results.gate_words import percents, subject
+from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.terminal.numbers import percent
 
 _MOST_TOLD = 20
 

@@ -7,23 +7,23 @@ from dataclasses import dataclass, field, replace
 from os.path import realpath
 from pathlib import Path
 
-from kvtool.accounting import PassResult
-from kvtool.advice.advisor import Advice, Step
-from kvtool.advice.tell import Teller
+from kvtool.config.arguments import ProfileArguments
 from kvtool.diagnose.findings import Finding
+from kvtool.fixes.fix import Tier
 from kvtool.lint.ignores import apply_ignores, read_ignores
-from kvtool.lint.inputs import TextInput
 from kvtool.lint.line_moves import movable, moved
+from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import traffic_ignores
 from kvtool.lint.yaml_ignores import named_files
-from kvtool.opening import Opened, open_workload
-from kvtool.optimize.optimizer import Changed, optimize
-from kvtool.profile_arguments import ProfileArguments
-from kvtool.progress import Progress
-from kvtool.rewrite.fix import Tier
-from kvtool.workload.logs import LogSource, locate
-from kvtool.workload.text_files import read_source, read_text
-from kvtool.workload.yaml_source import YamlSource
+from kvtool.profiler.advice.advisor import Advice, Step
+from kvtool.profiler.advice.tell import Teller
+from kvtool.profiler.opening import Opened, open_workload
+from kvtool.profiler.optimize.optimizer import Changed, optimize
+from kvtool.profiler.passes import PassResult
+from kvtool.text.files.text_files import read_source, read_text
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.logs.logs import LogSource, locate
+from kvtool.workload.yaml.yaml_source import YamlSource
 
 Find = Callable[[TextInput], list[Finding]]
 """The findings of a template, read as it would be."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.findings import Finding
-from kvtool.rewrite.edits_template import NotEditableError, Shape, shape_of
+from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 
 TIER = "P2"
 _KEY = "move-line"

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from kvtool.config.arguments import ProfileArguments
 from kvtool.config.layers import merged
-from kvtool.diagnose.catalogue import codes, entry_of, similar_code
+from kvtool.config.lint_arguments import LintArguments
 from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError, ProblemsError
-from kvtool.lint.arguments import LintArguments
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
-from kvtool.lint.inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.line_moves import movable
+from kvtool.lint.lint_result import LintedInput, LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.python_templates import python_prompts
-from kvtool.lint.result import LintedInput, LintResult
 from kvtool.lint.skeleton import Node
+from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
-from kvtool.profile_arguments import ProfileArguments
-from kvtool.progress import Progress
-from kvtool.report.console import make_console
-from kvtool.tokenize import Tokenizer, Tokenizers, load_tokenizer
-from kvtool.workload.schema import EngineOptions
+from kvtool.results.catalogue import codes, entry_of, similar_code
+from kvtool.text.terminal.console import make_console
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers, load_tokenizer
+from kvtool.workload.yaml.schema import EngineOptions
 
 _LEAST_BLOCKS = {"python": 4}
 """Blocks of constant text that must follow to be told: a Python file has many short strings that are no prompts."""

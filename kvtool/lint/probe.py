@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from kvtool.align import Run, align
-from kvtool.chat import ChatTemplate
 from kvtool.diagnose.classify import OTHER, Kind
 from kvtool.diagnose.findings import Finding, severity_of
-from kvtool.diff.inputs import side_of, side_of_value
+from kvtool.diff.diff_texts import Range, Region, Texts
 from kvtool.diff.prompts import ONE_SIDED, Difference, Reuse, difference_in, texts_of
+from kvtool.diff.side_inputs import side_of, side_of_value
 from kvtool.diff.sides import Rendered, named_changes, named_difference
-from kvtool.diff.texts import Range, Region, Texts
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances, fix_of
 from kvtool.lint.probe_runner import Circumstances, Output, RunError, Runner
-from kvtool.render import Renderer
-from kvtool.tokenize import load_tokenizer
+from kvtool.text.align import Run, align
+from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.tokens.tokenizer import load_tokenizer
+from kvtool.workload.render import Renderer
 
 GROUP = "probe"
 _ORDER = Kind("order", "order of entries", "KV113")

@@ -23,7 +23,7 @@ from kvtool.lint.python_values import (
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, Spot, style_of, text_nodes
 from kvtool.lint.templates import jinja_template
 from kvtool.lint.volatile import JSON_KEYS, called, environment, named, unordered
-from kvtool.text import Origin, Traced
+from kvtool.text.traced import Origin, Traced
 
 _MOST_WORK = 2_000_000
 _TEXT_METHODS = frozenset(

@@ -11,10 +11,10 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from kvtool.diagnose.names import COUNTER, FLAG, TIME, kind_of_name
 from kvtool.errors import KvtoolError, Place
-from kvtool.jinja_environment import TracedEnvironment
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, Spot, placeholders, text_nodes
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
-from kvtool.text import Origin, Traced
+from kvtool.text.templates.environment import TracedEnvironment
+from kvtool.text.traced import Origin, Traced
 
 _DEEPEST_MACRO = 4
 _MOST_NODES = 100_000

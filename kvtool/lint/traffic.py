@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kvtool.config.arguments import ProfileArguments, check
 from kvtool.lint.ignore_marks import MARK, Ignore
 from kvtool.lint.ignores import read_ignores
-from kvtool.lint.inputs import WORKLOAD_SUFFIXES
+from kvtool.lint.sources import WORKLOAD_SUFFIXES
 from kvtool.lint.yaml_ignores import named_files
-from kvtool.opening import open_workload
-from kvtool.optimize.optimizer import worth_it
-from kvtool.profile_arguments import ProfileArguments, check
-from kvtool.profile_data import Demands, Profile
-from kvtool.progress import Progress
-from kvtool.tokenize import Tokenizers
-from kvtool.workload.plain import PLAIN_SUFFIXES
-from kvtool.workload.text_files import Overlay, read_text
-from kvtool.workload.yaml_source import YamlSource
+from kvtool.profiler.opening import open_workload
+from kvtool.profiler.optimize.optimizer import worth_it
+from kvtool.profiler.profile import Demands, Profile
+from kvtool.text.files.text_files import Overlay, read_text
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.yaml.yaml_source import YamlSource
 
 _IGNORE_SUFFIXES = (*PLAIN_SUFFIXES, ".j2", ".jinja", ".jinja2")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kvtool.lint.ignore_marks import Ignore, Lines, between, parse_ignore
-from kvtool.workload.yaml_nodes import Document, Mapping, Node, Scalar, Sequence, parse_yaml
+from kvtool.text.files.yaml_nodes import Document, Mapping, Node, Scalar, Sequence, parse_yaml
 
 _COMMENT = re.compile(r"(?:(?<=[ \t\n])|^)#[^\r\n]*kvtool:[^\r\n]*", re.MULTILINE)
 _FILE_KEYS = ("file", "glob", "chat_template")

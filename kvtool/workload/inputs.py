@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.logs import LogOptions, LogSource, default_group
-from kvtool.workload.text_files import Overlay
-from kvtool.workload.yaml_source import YamlSource, load_yaml_workload
+from kvtool.text.files.text_files import Overlay
+from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
+from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 _YAML = (".yaml", ".yml")
 _MOST_FILE_GROUPS = 8

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.workload.json_stream import is_message, parse
-from kvtool.workload.logs import LogOptions, LogSource
-from kvtool.workload.plain import PLAIN_GROUP
-from kvtool.workload.record import RecordError, Turns, Where
-from kvtool.workload.records import read_record
+from kvtool.text.files.json_stream import is_message, parse
+from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.plain import PLAIN_GROUP
+from kvtool.workload.logs.record import RecordError, Turns, Where
+from kvtool.workload.logs.records import read_record
 
 MEMORY = "<prompts>"
 """What stands for a path in places: `<prompts>:4:1` is the fourth prompt."""

@@ -9,17 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.text import Traced
+from kvtool.text.message import Message
+from kvtool.text.traced import Traced
 
 Ids = npt.NDArray[np.int32]
-Message = dict[str, Any]
-"""A chat message as the APIs write it; its text (`content`, or `content[i]["text"]`) is `Traced`."""
-
-
-def role_of(message: object) -> str:
-    """The role of a message, empty where it has none: a log may hold anything."""
-    role = message.get("role") if isinstance(message, dict) else None
-    return str.__str__(role) if isinstance(role, str) else ""
 
 
 @dataclass(slots=True)

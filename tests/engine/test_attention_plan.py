@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from kvtool.engine.attention.attention_plan import AttentionPlanner, attend
 from kvtool.engine.attention.decode_planner import DecodePlanner
-from kvtool.engine.attention.plan import AttentionPlanner, attend
 from kvtool.engine.batch import Batch
 from kvtool.kernels import torch_twins
 from kvtool.kernels.paged_attention import paged_attention

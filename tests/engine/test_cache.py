@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.hashing import BlockHash, extend_hashes, hash_ids
 from kvtool.engine.request import Request

@@ -21,7 +21,7 @@ from kvtool.engine.attention.decode_planner import (
     DecodeMode,
     DecodePlanner,
 )
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 
 MODES: list[DecodeMode] = ["flat", "prefix-aware", "auto"]
 SIZES = st.sampled_from([1, 4, 16])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig, HashAlgorithm
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.hashing import NATIVE, BlockHash, BlockHasher, Lora, block_hasher, extend_hashes, hash_ids
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

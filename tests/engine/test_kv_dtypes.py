@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import KV_CACHE_DTYPES, KV_DTYPES, find_kv_dtype
 from kvtool.engine.model import kv_store
 from kvtool.engine.model.decoder import Decoder

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.latency_validation import RUNS, WORKLOAD, DataSheet, Recorded, predict, read_measured
 from kvtool.engine.clock import VirtualClock, WallClock
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.accelerators import ACCELERATORS, DEFAULT_ACCELERATOR, Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel

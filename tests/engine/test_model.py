@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from kvtool.engine.attention import plan as attention_module
+from kvtool.engine.attention import attention_plan as attention_module
 from kvtool.engine.batch import Batch
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model import kv_store
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.kv_store import KVStore

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import GEOMETRIES, Geometry, find_geometry
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.model_config import ModelConfig

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.rope import Rotation, frequencies
 from kvtool.engine.model.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope, read_rope

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.hashing import hash_ids
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner

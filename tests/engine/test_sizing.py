@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import KV_DTYPES, find_kv_dtype
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.sizing import (

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from kvtool.engine.batch import Batch
-from kvtool.engine.errors import EngineError
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.checkpoint import INDEX_FILE, SINGLE_FILE, Checkpoint
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.geometry import Geometry

@@ -17,10 +17,10 @@ import pytest
 import zstandard
 
 from kvtool.errors import KvtoolError
-from kvtool.workload import json_stream
-from kvtool.workload.compressed import open_bytes
-from kvtool.workload.json_stream import read_records
-from kvtool.workload.logs import LogOptions, LogSource, default_group, locate
+from kvtool.text.files import json_stream
+from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.json_stream import read_records
+from kvtool.workload.logs.logs import LogOptions, LogSource, default_group, locate
 from kvtool.workload.turn import Turn
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.logs import LogOptions, LogSource
-from kvtool.workload.record import seconds
+from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.record import seconds
 from kvtool.workload.turn import HashedPrompt, Output, Turn
 
 _NO_ANSWER = Output("ok", np.array([1], dtype=np.int32))

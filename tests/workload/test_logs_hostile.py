@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.logs import LogOptions, LogSource
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.turn import Output
 
 _KEYS = """messages prompt text input inputs conversations from value traj history role content type text tool_calls tools function

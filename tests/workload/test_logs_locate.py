@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.text import Origin, Traced
-from kvtool.workload.json_position import character_start, nearest_start, value_start
-from kvtool.workload.logs import LogSource, locate
+from kvtool.text.files.json_position import character_start, nearest_start, value_start
+from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs.logs import LogSource, locate
 
 _TEXT = st.text(alphabet=st.sampled_from('ab"\\/\n\t {}[],:é\u2028漢😀\U00010348\x7f'), max_size=12)
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvtool.text import Traced
-from kvtool.workload.logs import LogOptions, LogSource, locate
+from kvtool.text.traced import Traced
+from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.turn import Output, Turn
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"

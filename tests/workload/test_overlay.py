@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.text_files import read_source, read_text
+from kvtool.text.files.text_files import read_source, read_text
 from kvtool.workload.turn import Turn
-from kvtool.workload.yaml_source import YamlSource, load_yaml_workload
+from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 WORKLOAD = """\
 version: 1

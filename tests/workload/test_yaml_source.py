@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.gate.collect import workload_demands
-from kvtool.text import Origin, Traced
-from kvtool.workload.generate import HIGHEST_ID, LOWEST_ID
-from kvtool.workload.sessions import Interleaved
+from kvtool.text.traced import Origin, Traced
 from kvtool.workload.turn import Output, Turn
-from kvtool.workload.yaml_source import YamlSource, load_yaml_workload
+from kvtool.workload.yaml.generate import HIGHEST_ID, LOWEST_ID
+from kvtool.workload.yaml.sessions import Interleaved
+from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 NO_IDS = np.empty(0, dtype=np.int32)
 Answer = Callable[[Turn], str]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError, ProblemsError
-from kvtool.workload.quantities import (
+from kvtool.text.files.yaml_nodes import parse_yaml
+from kvtool.text.quantities import (
     Capacity,
     parse_bytes,
     parse_capacity,
@@ -17,10 +18,9 @@ from kvtool.workload.quantities import (
     parse_rate,
     parse_threshold,
 )
-from kvtool.workload.schema import Workload
-from kvtool.workload.validate import validate
-from kvtool.workload.yaml_nodes import parse_yaml
-from kvtool.workload.yaml_source import load_yaml_workload
+from kvtool.workload.yaml.schema import Workload
+from kvtool.workload.yaml.validate import validate
+from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 ONE_GROUP = "version: 1\ngroups:\n- name: a\n  text: hello\n"
 

@@ -1,0 +1,1 @@
+"""Where tokens go without a model: caches, the ledger of fates, and what charts draw."""

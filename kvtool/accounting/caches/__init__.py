@@ -1,0 +1,1 @@
+"""Caches that are not the engine's: LRU of blocks, replicas, time to live, providers."""

@@ -1,0 +1,62 @@
+"""Rules beyond one engine's cache: several replicas, a time to live, a provider's minimum and breakpoints.
+
+They account for whole requests, one at a time, in the order in which they arrive; what stands beside the configured cache, with a
+rule relaxed, says which fate the rest had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from kvtool.accounting.caches.providers import Provider
+from kvtool.workload.jobs import Job
+
+Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRules:
+    """What is configured beyond the engine.
+
+    `ttl` (seconds): a block that was not used for longer is gone. Each of `replicas` has a cache of the given capacity, and
+    `routing` chooses one for each request. With a `provider` its cache is followed; `ttl` is then its own or the one asked for.
+    """
+
+    replicas: int = 1
+    routing: Routing = "round-robin"
+    ttl: float | None = None
+    provider: Provider | None = None
+
+
+class Outcome(NamedTuple):
+    """Tokens of a prompt that hit, and those that hit on each kinder rung, in the order of the ladder, by the fate it explains."""
+
+    hit: int
+    rungs: tuple[tuple[str, int], ...]
+
+
+class RuleCache(Protocol):
+    """A cache that follows `CacheRules`."""
+
+    @property
+    def num_evictions(self) -> int:
+        """Blocks that made room for others, in all replicas."""
+        ...
+
+    @property
+    def num_filled(self) -> int:
+        """Blocks that hold something, in all replicas."""
+        ...
+
+    def request(self, job: Job, now: float, reachable: int) -> Outcome:
+        """Look a request up and store it. `now` never falls; `reachable` is what one unlimited cache for its salt would hit."""
+        ...
+
+
+def lifetime(seconds: float) -> str:
+    """A time to live in words: `5 min`, `1 h`, `90 s`."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,g} s"

@@ -1,0 +1,135 @@
+"""Several replicas, each with a cache of its own, and a router in front of them; with or without a time to live."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import xxhash
+
+from kvtool.accounting.caches.block_lru import BlockLru
+from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Routing
+from kvtool.engine.hashing import NATIVE, BlockHash
+from kvtool.workload.jobs import Job
+
+_UNEVEN = 1.5
+_SLACK = 32_768
+"""A replica that computed more than `_UNEVEN` times the tokens of the idlest one, and this many more, is passed over."""
+
+
+class TimedLru(BlockLru):
+    """An LRU list of which what was not used for more than `ttl` seconds is gone."""
+
+    def __init__(self, capacity: int | None, ttl: float | None) -> None:
+        """`capacity` in blocks; None is unlimited, for either."""
+        super().__init__(capacity)
+        self.ttl = ttl
+
+    def find(self, blocks: Sequence[Hashable], now: float = 0.0) -> int:
+        """Leading blocks that are resident and were used lately enough."""
+        self._expire(now)
+        return super().find(blocks)
+
+    def _expire(self, now: float) -> None:
+        if self.ttl is None:
+            return
+        used = self._resident
+        while used:
+            block, last = next(iter(used.items()))
+            if now - last <= self.ttl:
+                return
+            del used[block]
+
+
+class Router:
+    """Chooses a replica for each request.
+
+    `sticky`: by session, else by tenant, else in turn. `prefix-aware`: the replica that holds most of the prompt, of equals the one
+    that computed least so far; one that computed far more than the idlest is passed over.
+    """
+
+    def __init__(self, routing: Routing, replicas: int, seed: int) -> None:
+        self._routing = routing
+        self._seed = seed
+        self._random = random.Random(seed)  # noqa: S311 - reproducible routing, not a secret
+        self._next = 0
+        self.computed = [0] * replicas
+
+    def choose(self, job: Job, caches: Sequence[TimedLru], blocks: Sequence[BlockHash], now: float) -> int:
+        """The number of the replica; `blocks` are those of the prompt that may hit."""
+        if self._routing == "random":
+            return self._random.randrange(len(self.computed))
+        if self._routing == "prefix-aware":
+            least = min(self.computed)
+            fit = [at for at, done in enumerate(self.computed) if done <= _UNEVEN * least + _SLACK]
+            return max(fit, key=lambda at: (caches[at].find(blocks, now), -self.computed[at], -at))
+        key = job.turn.session or job.turn.salt
+        if self._routing == "sticky" and key:
+            return xxhash.xxh3_64_intdigest(key.encode(errors="surrogatepass"), self._seed) % len(self.computed)
+        self._next += 1
+        return (self._next - 1) % len(self.computed)
+
+
+class ReplicaCaches:
+    """The caches of all replicas, and beside them those without a limit and without a time to live, for the same routing."""
+
+    def __init__(
+        self, rules: CacheRules, *, block_size: int, capacity: int | None, seed: int, whole_prompt_may_hit: bool = False
+    ) -> None:
+        """`capacity` in blocks, of each replica; `whole_prompt_may_hit` is the rule of trace studies."""
+
+        def caches(capacity: int | None, ttl: float | None) -> list[TimedLru]:
+            return [TimedLru(capacity, ttl) for _ in range(rules.replicas)]
+
+        self.block_size = block_size
+        self.whole_prompt_may_hit = whole_prompt_may_hit
+        self._caches = caches(capacity, rules.ttl)
+        self._kinder: list[tuple[str, list[TimedLru]]] = []
+        """Each with the fate of what it adds; the last of those that differ from one lasting cache needs no list of its own."""
+        later = [("expired", rules.ttl is not None), ("scattered", rules.replicas > 1)]
+        self._last = next((fate for fate, there in reversed(later) if there), "evicted")
+        if capacity is not None and self._last != "evicted":
+            self._kinder.append(("evicted", caches(None, rules.ttl)))
+        if rules.ttl is not None and self._last != "expired":
+            self._kinder.append(("expired", caches(None, None)))
+        self._router = Router(rules.routing, rules.replicas, seed)
+
+    @property
+    def num_evictions(self) -> int:
+        return sum(cache.num_evictions for cache in self._caches)
+
+    @property
+    def num_filled(self) -> int:
+        return sum(map(len, self._caches))
+
+    def request(self, job: Job, now: float, reachable: int) -> Outcome:
+        """Look a request up in the replica that is chosen for it, and store it there."""
+        stored, usable = self._blocks(job)
+        prompt = stored[:usable]
+        at = self._router.choose(job, self._caches, prompt, now)
+        count = job.request.num_prompt_tokens
+
+        def hit(cache: TimedLru) -> int:
+            found = cache.find(prompt, now)
+            cache.store(stored, now)
+            return min(found * self.block_size, count)
+
+        own = hit(self._caches[at])
+        self._router.computed[at] += count - own
+        rungs = [(fate, hit(caches[at])) for fate, caches in self._kinder]
+        return Outcome(own, (*rungs, (self._last, reachable)))
+
+    def _blocks(self, job: Job) -> tuple[list[BlockHash], int]:
+        """The request's blocks, those of its answer included, and how many of its prompt's may hit."""
+        request = job.request
+        count = request.num_prompt_tokens
+        most = count if self.whole_prompt_may_hit else count - 1
+        if job.unit != 1:
+            hashes = list(request.prompt_hashes or [])
+            partial = self.whole_prompt_may_hit and count % job.unit > 0  # a trace's last block counts, full or not
+            return hashes, min(most // job.unit + partial, len(hashes))
+        tokens = np.concatenate([job.ids, job.computed_output()])
+        whole = len(tokens) // self.block_size * self.block_size
+        hashes = NATIVE.chain(tokens[:whole], self.block_size, None, request.cache_salt, request.lora)
+        return hashes, most // self.block_size

@@ -1,0 +1,50 @@
+"""The cache that follows given rules, and what it says of each request between its lookup and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, RuleCache
+from kvtool.accounting.caches.provider_cache import ProviderCache
+from kvtool.accounting.caches.replicas import ReplicaCaches
+from kvtool.engine.config import EngineConfig
+from kvtool.errors import KvtoolError
+from kvtool.workload.jobs import Job
+
+
+class RuleRun:
+    """Executes requests by `CacheRules` instead of by an engine."""
+
+    def __init__(self, rules: CacheRules, engine: EngineConfig, *, seed: int, whole_prompt_may_hit: bool) -> None:
+        self.rules = rules
+        self.cache: RuleCache
+        if rules.provider is not None:
+            self.cache = ProviderCache(rules)
+        else:
+            self.cache = ReplicaCaches(
+                rules,
+                block_size=engine.block_size,
+                capacity=None if engine.num_blocks is None else engine.num_blocks - 1,
+                seed=seed,
+                whole_prompt_may_hit=whole_prompt_may_hit,
+            )
+        self._caching = engine.enable_prefix_caching
+        self._outcomes: dict[int, Outcome] = {}
+
+    def execute(self, job: Job, reachable: int) -> None:
+        """Look the request up and take its answer as it was given; `reachable` is what one unlimited cache would hit."""
+        if self.rules.provider is not None and job.unit != 1:
+            raise KvtoolError(
+                "the rules of a provider count tokens; a trace of block hashes has none",
+                hint="leave --provider out, or give a log with text",
+            )
+        outcome = Outcome(0, ())
+        if self._caching:
+            outcome = self.cache.request(job, job.request.arrival, reachable)
+        self._outcomes[id(job)] = outcome
+        job.request.num_cached_tokens = outcome.hit
+        job.request.outputs = list(job.request.output_ids or [])
+
+    def kinder(self, job: Job) -> Sequence[tuple[str, int]]:
+        """Hits under kinder rules of a request that was executed; asked for once."""
+        return self._outcomes.pop(id(job)).rungs

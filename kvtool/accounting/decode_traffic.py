@@ -1,0 +1,295 @@
+"""What a decode step reads from the KV cache, exact from the engine's own plan: each context by itself, or what is shared once.
+
+Where a run has steps that decode several requests, those are looked at (`SampledSteps`). Where requests run one at a time there are
+none, and the figures are those of conversations that would decode together (`ConversationWindows`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.hashing import block_hasher, extend_hashes
+from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.request import Request
+from kvtool.engine.step import Runner, Step
+from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.plan import Plan
+
+_MOST_WINDOWS = 8
+_MOST_STEPS = 32
+_MOST_BLOCKS = 1 << 20
+"""Entries of block tables that are read before steps are looked at half as often: a tenth of a second of work."""
+_MOST_TOKENS = 1 << 30
+"""Of a context: plans count in int32. A larger block is as good as one of so many tokens, for none that is looked at fills it."""
+
+_Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTraffic:
+    """Means over the decode steps that were looked at; bytes and seconds are those of the predicted model and accelerator."""
+
+    together: bool
+    """Whether requests did decode together in the run; else these are conversations that would."""
+    samples: int
+    steps: int
+    """How many there were to choose the samples from."""
+    requests: float
+    tokens: float
+    """Of the context of a request."""
+    flat_bytes: int
+    shared_bytes: int
+    """With prefix-aware decode."""
+    mode: DecodeMode
+    sharing: float
+    """Part of the samples in which that mode reads anything once for several requests."""
+    flat_seconds: float
+    shared_seconds: float
+    """Predicted for the step as a whole, with all that it does beside attention."""
+
+    @property
+    def chosen(self) -> Literal["flat", "prefix-aware", "mixed"]:
+        """How the mode decodes: the same way in all samples, or not."""
+        return "flat" if not self.sharing else "prefix-aware" if self.sharing == 1 else "mixed"
+
+    @property
+    def gain(self) -> float:
+        """How many times less prefix-aware decode reads."""
+        return self.flat_bytes / self.shared_bytes
+
+
+class _Sample(NamedTuple):
+    requests: int
+    flat_tokens: int
+    tokens: int
+    shares: bool
+    flat_seconds: float
+    seconds: float
+
+
+class _Reader:
+    """Plans steps as the engine would and adds up what they read."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._latency = plan.latency
+        self._mode = plan.decode_attention
+        self._token_bytes = plan.bytes_per_block / plan.engine.block_size
+        self._chosen = self._planner(plan, plan.decode_attention)
+        self._sharing = self._planner(plan, "prefix-aware")
+
+    @staticmethod
+    def _planner(plan: Plan, mode: DecodeMode) -> DecodePlanner:
+        geometry = plan.latency.geometry
+        dtype = find_kv_dtype(plan.kv_cache_dtype)
+        return DecodePlanner(
+            min(plan.engine.block_size, _MOST_TOKENS),
+            geometry.num_heads,
+            geometry.num_kv_heads,
+            geometry.head_dim,
+            vector_bytes=dtype.vector_bytes(geometry.head_dim),
+            mode=mode,
+        )
+
+    def read(self, table: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64]) -> _Sample:
+        """One step; `lengths` count the token that is being decoded."""
+        chosen = self._chosen.plan(table, lengths)
+        sharing = chosen if chosen.shared else self._sharing.plan(table, lengths)
+        latency, flat, tokens = self._latency, sharing.flat_tokens, sharing.tokens_read
+        seconds = latency.step_seconds((length - 1, 1) for length in lengths.tolist())
+        saved = latency.attention_seconds(flat, flat) - latency.attention_seconds(flat, tokens)
+        return _Sample(len(lengths), flat, tokens, chosen.shared, seconds, seconds - saved)
+
+    def traffic(self, samples: list[_Sample], *, together: bool, steps: int) -> DecodeTraffic | None:
+        """None where no two requests ever decode together."""
+        if not any(sample.requests > 1 for sample in samples):
+            return None
+        requests = fmean(sample.requests for sample in samples)
+        flat = fmean(sample.flat_tokens for sample in samples)
+        shared = fmean(sample.tokens for sample in samples)
+        return DecodeTraffic(
+            together=together,
+            samples=len(samples),
+            steps=steps,
+            requests=requests,
+            tokens=flat / requests,
+            flat_bytes=round(flat * self._token_bytes),
+            shared_bytes=round(shared * self._token_bytes),
+            mode=self._mode,
+            sharing=fmean(sample.shares for sample in samples),
+            flat_seconds=fmean(sample.flat_seconds for sample in samples),
+            shared_seconds=fmean(sample.seconds for sample in samples),
+        )
+
+
+class SampledSteps:
+    """A runner that looks at decode steps on their way, evenly through the run and at most `_MOST_STEPS` of them.
+
+    It looks at every step until it has that many (or has read too many block ids for them), then forgets every other one and looks
+    half as often.
+    """
+
+    def __init__(self, plan: Plan, runner: Runner) -> None:
+        self._reader = _Reader(plan)
+        self._block_size = plan.engine.block_size
+        self._runner = runner
+        self._samples: list[_Sample] = []
+        self._stride = self._next = 1
+        self._seen = self._read = 0
+
+    def run(self, step: Step) -> list[int | None]:
+        self._seen += 1
+        if self._seen >= self._next:
+            self._look(step)
+        return self._runner.run(step)
+
+    def _look(self, step: Step) -> None:
+        decoding = [
+            (request, start + 1)
+            for request, start, count in step.scheduled
+            if count == 1 and request.num_prompt_tokens <= start < _MOST_TOKENS
+        ]
+        if not decoding:
+            return  # the next one that decodes will do
+        lengths = np.array([length for _, length in decoding])
+        blocks = (-(-lengths // self._block_size)).tolist()
+        table = np.zeros((len(blocks), max(blocks)), dtype=np.int32)
+        for row, (request, _), count in zip(table, decoding, blocks, strict=True):
+            row[:count] = request.block_ids[:count]
+        self._samples.append(self._reader.read(table, lengths))
+        self._next = self._seen + self._stride
+        self._read += table.size
+        if len(self._samples) == _MOST_STEPS or self._read > _MOST_BLOCKS:
+            del self._samples[1::2]
+            self._stride *= 2
+            self._read = 0
+
+    def traffic(self) -> DecodeTraffic | None:
+        """What the steps so far have read."""
+        return self._reader.traffic(self._samples, together=True, steps=self._seen)
+
+
+class _Window:
+    """Consecutive conversations, and of each the prompt of one turn."""
+
+    def __init__(self) -> None:
+        self.prompts: list[
+            tuple[int, _Hashes]
+        ] = []  # tokens, and the hashes of the full blocks, where they can be shared
+        self.sessions: list[tuple[str, str]] = []
+
+
+class ConversationWindows:
+    """Windows of consecutive conversations, each with the prompt of one of its turns: two of them never decode together.
+
+    Which turn is drawn at random, as is which windows are kept, all of them with the same chance: at most `_MOST_WINDOWS`.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._hasher = block_hasher(plan.engine.hash_algo, plan.engine.hash_seed)
+        self._random = Random(plan.seed)  # noqa: S311 - a sample, not a secret
+        self._windows: list[_Window] = []
+        self._current: _Window | None = None
+        self._begun = 0
+        self._turns: dict[tuple[str, str], tuple[_Window, int, int]] = {}
+        """Of conversations that may go on: their window, their place in it and how many turns they had."""
+
+    def add(self, turn: Turn, request: Request) -> None:
+        """A request that is done."""
+        if request.num_prompt_tokens >= _MOST_TOKENS:
+            return
+        session = None if turn.session is None else (turn.group, turn.session)
+        if session is None or not turn.index:
+            self._begin(session, request)
+            return
+        known = self._turns.get(session)
+        if known is None:
+            return
+        window, place, turns = known
+        self._turns[session] = window, place, turns + 1
+        if not self._random.randrange(turns + 1):
+            window.prompts[place] = self._prompt(request)
+
+    def _begin(self, session: tuple[str, str] | None, request: Request) -> None:
+        number, place = divmod(self._begun, self._plan.decode_batch)
+        self._begun += 1
+        if not place:
+            self._current = self._open_window(number)
+        window = self._current
+        if window is None:
+            return
+        window.prompts.append(self._prompt(request))
+        if session is not None:
+            window.sessions.append(session)
+            self._turns[session] = window, place, 1
+
+    def _open_window(self, number: int) -> _Window | None:
+        """Vitter's algorithm R: after n windows each of them is kept with the same chance."""
+        place = number if number < _MOST_WINDOWS else self._random.randrange(number + 1)
+        if place >= _MOST_WINDOWS:
+            return None
+        window = _Window()
+        if place == len(self._windows):
+            self._windows.append(window)
+        else:
+            for session in self._windows[place].sessions:
+                self._turns.pop(session, None)
+            self._windows[place] = window
+        return window
+
+    def _prompt(self, request: Request) -> tuple[int, _Hashes]:
+        full = request.num_prompt_tokens // self._plan.engine.block_size
+        if not self._plan.engine.enable_prefix_caching:
+            full = 0
+        if len(request.block_hashes) < full:
+            extend_hashes(request, self._plan.engine.block_size, self._hasher)
+        hashes = b"".join(request.block_hashes[:full])
+        words = np.frombuffer(hashes, dtype=np.uint64)
+        return request.num_prompt_tokens, words.reshape(full, -1)[:, 0].copy() if full else words
+
+    def traffic(self) -> DecodeTraffic | None:
+        """What the windows read in their first decode step; None where there are not two conversations."""
+        size = self._plan.decode_batch
+        windows = self._windows if self._begun < size else [w for w in self._windows if len(w.prompts) == size]
+        reader = _Reader(self._plan)
+        samples = [reader.read(*self._step(window.prompts)) for window in windows]
+        return reader.traffic(samples, together=False, steps=max(self._begun // size, 1))
+
+    def _step(self, prompts: list[tuple[int, _Hashes]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Block table and lengths of those that the cache holds at the same time.
+
+        Equal hashes are one block, if it was there when the prompt was looked up: a prompt's last token is always computed, so that
+        a block that ends with it is a copy.
+        """
+        block_size, limit = self._plan.engine.block_size, self._plan.engine.num_blocks
+        hashes = np.concatenate([known for _, known in prompts])
+        _, first, ids = np.unique(hashes, return_index=True, return_inverse=True)
+        first_at = first[ids]  # where each block occurs first
+        ids = ids + 1  # 0 is the null block
+        lengths = np.array([tokens + 1 for tokens, _ in prompts])
+        blocks = -(-lengths // block_size)
+        table = np.zeros((len(prompts), int(blocks.max())), dtype=np.int32)
+        own = len(hashes) + 1
+        at = taken = 0
+        for index, ((tokens, known), row, count) in enumerate(zip(prompts, table, blocks.tolist(), strict=True)):
+            end = at + len(known)
+            shared = len(known)
+            if shared and not tokens % block_size and first_at[end - 1] < at:
+                shared -= 1
+            row[:shared] = ids[at : at + shared]
+            row[shared:count] = np.arange(own, own + count - shared)
+            own += count - shared
+            taken += int((first_at[at : at + shared] >= at).sum()) + count - shared
+            if index and limit is not None and taken > limit - 1:
+                return table[:index], lengths[:index]
+            at = end
+        return table, lengths

@@ -1,0 +1,79 @@
+"""KV events as JSON lines, in the fields of vLLM's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
+from kvtool.engine.vllm_hashing import event_hash
+from kvtool.text.files.atomic_file import AtomicFile
+
+MEDIUM = "GPU"
+
+
+class EventWriter:
+    """Streams a cache's events to a file, one JSON object a line; the file appears when the writer is closed.
+
+    As a context manager it leaves no file where the block ends with an error.
+    """
+
+    def __init__(self, path: str | Path, *, block_size: int) -> None:
+        """KvtoolError where the file cannot be written."""
+        self.block_size = block_size
+        self.num_events = 0
+        self._file = AtomicFile(path)
+
+    def write(self, events: Iterable[Event]) -> None:
+        """Append what `BlockManager.take_events` returned; done after each request or step, memory stays flat."""
+        for event in events:
+            line = json.dumps(event_fields(event, self.block_size), separators=(",", ":"))
+            self._file.write(f"{line}\n".encode())
+            self.num_events += 1
+
+    def close(self) -> None:
+        """Put the file in its place."""
+        self._file.close()
+
+    def __enter__(self) -> EventWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.__exit__(kind, error, traceback)
+
+
+def event_fields(event: Event, block_size: int) -> dict[str, object]:
+    """An event in vLLM's fields; a hash is its low 64 bits, `token_ids` is null where the input has hashes only."""
+    match event:
+        case BlockStored(hashes, parent, tokens, _, lora):
+            return {
+                "type": "BlockStored",
+                "block_hashes": [event_hash(block_hash) for block_hash in hashes],
+                "parent_block_hash": None if parent is None else event_hash(parent),
+                "token_ids": None if tokens is None else tokens.tolist(),
+                "block_size": block_size,
+                "lora_id": None if lora is None else lora.id,
+                "medium": MEDIUM,
+                "lora_name": None if lora is None else lora.name,
+                "extra_keys": _extra_keys(event),
+            }
+        case BlockRemoved(block_hash):
+            return {"type": "BlockRemoved", "block_hashes": [event_hash(block_hash)], "medium": MEDIUM}
+        case AllBlocksCleared():
+            return {"type": "AllBlocksCleared"}
+
+
+def _extra_keys(event: BlockStored) -> list[list[str] | None]:
+    """What each block's hash is made of beside its tokens: the adapter's name, and the salt of a prompt's first block.
+
+    vLLM publishes these without the tags, and without the adapter's path, that go into the hash.
+    """
+    every = [] if event.lora is None else [event.lora.name]
+    keys: list[list[str] | None] = [every or None] * len(event.block_hashes)
+    if event.cache_salt and event.parent_block_hash is None:
+        keys[0] = [*every, event.cache_salt]
+    return keys

@@ -1,0 +1,226 @@
+"""Earlier requests that are kept to compare later ones with, and which of them a request is most like."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.accounting.ledger.alignment import MIN_RUN, Seen
+from kvtool.accounting.ledger.lines import LineTable, Names, split_lines
+from kvtool.accounting.prefix_tree import Ids
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.workload.turn import Turn
+
+MOST_SLOTS = 64
+"""Requests of a group that are kept as examples of what its prompts look like."""
+_MISSING = 0.1
+"""Share of an example's tokens that a later request may lack and still take its place."""
+_SPOILT = 32
+"""Tokens that it may lack in any case, up to half of a short example: one value that differs spoils two chunks at the most."""
+_MOST_KEPT = 4_000_000
+"""Tokens of all requests that are kept, in all groups; each counts for `_EACH` tokens more than it has."""
+_EACH = 1_000
+_SHORT = 4_096
+"""Tokens of a prompt that is compared even with a request with which it shares no chunk."""
+
+_Place = tuple[str, str, str | int | None]
+"""Group, and `last`, `session` with its name, or `slot` with its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What stands in a request, in whatever order: its chunks (cut by content), each once, with the tokens of all its places."""
+
+    names: Names
+    tokens: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, ids: Ids) -> Content:
+        """That of a token sequence."""
+        chunks = split_lines(ids, None)
+        return cls._summed(chunks.names, chunks.stops - chunks.starts)
+
+    @classmethod
+    def _summed(cls, names: Names, tokens: npt.NDArray[np.int64]) -> Content:
+        names, where = np.unique(names, return_inverse=True)
+        return cls(names, np.bincount(where, tokens, len(names)).astype(np.int64))
+
+    def joined(self, other: Content) -> Content:
+        """That of two sequences together."""
+        return self._summed(np.concatenate([self.names, other.names]), np.concatenate([self.tokens, other.tokens]))
+
+    def shared(self, other: Content) -> int:
+        """Tokens in chunks that both have."""
+        if not len(self.names):
+            return 0
+        at = np.minimum(np.searchsorted(self.names, other.names), len(self.names) - 1)
+        both = self.names[at] == other.names
+        return int(np.minimum(self.tokens[at[both]], other.tokens[both]).sum())
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    seen: Seen
+    content: Content
+    order: int
+    places: int = 0
+
+    @property
+    def cost(self) -> int:
+        return len(self.seen.ids) + _EACH
+
+    def is_of(self, turn: Turn) -> bool:
+        """Whether it was a request of the turn's session."""
+        return turn.session is not None and self.seen.turn.session == turn.session
+
+
+class _Slots:
+    """The examples of a group; bit i of a chunk's marks says that example i has it."""
+
+    def __init__(self) -> None:
+        self.kept: list[_Kept | None] = [None] * MOST_SLOTS
+        self._used = np.full(MOST_SLOTS, -1)  # when each was last put or found; -1 where the slot is free
+        self._lacking = np.full(
+            MOST_SLOTS, -1.0
+        )  # tokens that a later request may lack to take the place; -1 where free
+        self._sizes = np.zeros(MOST_SLOTS, np.int64)
+        self._table = LineTable()
+
+    def shares(self, content: Content) -> npt.NDArray[np.int64]:
+        """Tokens in chunks that a request shares with each example."""
+        marks = self._table.marks(content.names)
+        bits = np.unpackbits(marks.astype("<u8").view(np.uint8).reshape(-1, MOST_SLOTS // 8), axis=1, bitorder="little")
+        # Whole numbers below 2^53 are exact in float64, whose product is many times faster than that of integers.
+        return (content.tokens.astype(np.float64) @ bits.astype(np.float64)).astype(np.int64)
+
+    def nearest(self, turn: Turn, content: Content) -> _Kept | None:
+        """The example with the most in common; of equals one of the same session, then the latest."""
+        shares = self.shares(content)
+        near = [self.kept[index] for index in np.flatnonzero(shares == max(shares.max(), 1))]
+        return max(
+            (kept for kept in near if kept is not None), key=lambda kept: (kept.is_of(turn), kept.order), default=None
+        )
+
+    def place_for(self, content: Content) -> int:
+        """The slot for a new example: the most alike of those that it contains, or a free one, or one not used for longest."""
+        shares = self.shares(content)
+        contained = self._sizes - shares <= self._lacking
+        return int(np.argmax(np.where(contained, shares, -1)) if contained.any() else np.argmin(self._used))
+
+    def put(self, index: int, kept: _Kept, now: int) -> None:
+        """Fill a free slot."""
+        size = len(kept.seen.ids)
+        self.kept[index], self._used[index], self._sizes[index] = kept, now, size
+        self._lacking[index] = max(_MISSING * size, min(_SPOILT, size / 2))
+        self._table.mark(kept.content.names, 1 << index)
+
+    def touch(self, kept: _Kept, now: int) -> int | None:
+        """Say that an example was used; returns its slot, None where it has none."""
+        index = next((index for index, each in enumerate(self.kept) if each is kept), None)
+        if index is not None:
+            self._used[index] = now
+        return index
+
+    def free(self, index: int) -> None:
+        """Empty a slot that is not free."""
+        kept = self.kept[index]
+        assert kept is not None
+        self._table.unmark(kept.content.names, 1 << index)
+        self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for index, kept in enumerate(self.kept):
+            assert (kept is None) == (self._used[index] < 0) == (self._lacking[index] < 0)
+            assert self._sizes[index] == (0 if kept is None else len(kept.seen.ids))
+
+
+class Donors:
+    """Keeps, for each group, its last request, the last one of each session, and examples of what its prompts look like.
+
+    A request replaces the example nearly all of which it contains, or else the one that was not used for longest. Requests are
+    alike by what they contain, in whatever order, so that a difference at the very front hides nothing. Where all that is kept
+    becomes too much, what was not used for longest is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._places: OrderedDict[_Place, _Kept] = OrderedDict()
+        self._groups: dict[str, _Slots] = {}
+        self._cost = 0
+        self._order = 0
+
+    def find(self, turn: Turn, content: Content) -> Seen | None:
+        """The earlier request with the most tokens in common; of equals one of the same session, then the latest."""
+        group = turn.group
+        slots = self._groups.get(group)
+        if slots is None:
+            return None
+        near = [slots.nearest(turn, content), self._places.get((group, "last", None))]
+        if turn.session is not None:
+            near.append(self._places.get((group, "session", turn.session)))
+        ranked = [
+            (kept.content.shared(content), kept.is_of(turn), kept.order, kept) for kept in near if kept is not None
+        ]
+        if not ranked:
+            return None
+        shared, _, _, best = max(ranked, key=lambda item: item[:3])
+        if shared < MIN_RUN and int(content.tokens.sum()) > _SHORT:
+            return None
+        index = slots.touch(best, self._order)
+        if index is not None:
+            self._places.move_to_end((group, "slot", index))
+        return best.seen
+
+    def add(self, seen: Seen, content: Content) -> None:
+        """Keep a request, `content` being that of its prompt and its answer."""
+        self._order += 1
+        kept = _Kept(seen, content, self._order)
+        group, session = seen.turn.group, seen.turn.session
+        self._put((group, "last", None), kept)
+        if session is not None:
+            self._put((group, "session", session), kept)
+        slots = self._groups.setdefault(group, _Slots())
+        index = slots.place_for(content)
+        self._put((group, "slot", index), kept)
+        slots.put(index, kept, self._order)
+        while self._cost > _MOST_KEPT and len(self._places) > 1:
+            self._drop(next(iter(self._places)))
+
+    def _put(self, place: _Place, kept: _Kept) -> None:
+        self._drop(place)
+        self._places[place] = kept
+        self._cost += 0 if kept.places else kept.cost
+        kept.places += 1
+
+    def _drop(self, place: _Place) -> None:
+        kept = self._places.pop(place, None)
+        if kept is None:
+            return
+        kept.places -= 1
+        self._cost -= 0 if kept.places else kept.cost
+        group, kind, index = place
+        if kind == "slot" and isinstance(index, int):
+            self._groups[group].free(index)
+
+    def prompts(self) -> Iterator[Prompt]:
+        """The prompts of all that are kept, each once, what was used least lately first."""
+        kept = {id(each): each for each in self._places.values()}
+        return (each.seen.prompt for each in kept.values())
+
+    def __len__(self) -> int:
+        """How many requests are kept."""
+        return len({id(kept) for kept in self._places.values()})
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        kept = {id(each): each for each in self._places.values()}
+        assert self._cost == sum(each.cost for each in kept.values())
+        assert sum(each.places for each in kept.values()) == len(self._places)
+        for group, slots in self._groups.items():
+            slots.check()
+            for index, example in enumerate(slots.kept):
+                assert self._places.get((group, "slot", index)) is example

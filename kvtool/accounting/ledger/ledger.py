@@ -1,0 +1,342 @@
+"""The book in which every request is entered when it is submitted and settled when it is done."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.accounting.ledger.alignment import MIN_RUN, Alignment, Attributed, Rung, Seen, attribute
+from kvtool.accounting.ledger.donors import Content, Donors
+from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
+from kvtool.accounting.ledger.gaps import find_gaps
+from kvtool.accounting.ledger.lines import Lines, LineTable, distinct, split_lines
+from kvtool.accounting.ledger.ranges import Ranges
+from kvtool.accounting.ledger.sums import Booked, By, SumRow, Sums
+from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
+from kvtool.accounting.ledger.watcher import Watcher
+from kvtool.accounting.prefix_tree import Ids, Match, PrefixTree
+from kvtool.text.align import LineEnds
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.workload.turn import Turn
+
+
+@dataclass(slots=True)
+class Entry:
+    """A request in the ledger, from its submission until its fate is settled."""
+
+    owner: int
+    group: GroupTotals
+    num_tokens: int
+    rungs: list[tuple[str, int]]
+    reachable: int
+    known: int
+    own: int
+    """What of it the same tenant had computed."""
+    turn: Turn
+    prompt: Prompt | None
+    alignment: Alignment | None
+    attributed: list[Attributed]
+    """What the gaps block; all of it as `blocked` until somebody explains the gaps."""
+    repeated: list[tuple[int, int]]
+    """Ranges of lines behind `known` that stand somewhere in an earlier prompt."""
+
+
+class Ledger:
+    """Takes every request as it is submitted, and its hits when it is done; holds totals, never requests.
+
+    Lengths are tokens. For a trace of block hashes `unit` is its block size: ids then stand for that many tokens each.
+    """
+
+    def __init__(
+        self,
+        block_size: int,
+        *,
+        newline: Callable[[], npt.NDArray[np.bool_]] | None = None,
+        caching: bool = True,
+        whole_prompt_may_hit: bool = False,
+        find_gaps: bool = True,
+        by: By | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
+
+        `whole_prompt_may_hit` is the rule of trace studies: no token of a prompt has to be computed. `by` asks for `sums`.
+        `watcher` is told what is entered.
+        """
+        self.block_size = block_size
+        self.newline = newline
+        self.caching = caching
+        self.whole_prompt_may_hit = whole_prompt_may_hit
+        self.find_gaps = find_gaps
+        self.watcher = watcher
+        self.groups: dict[str, GroupTotals] = {}
+        self._trees: dict[int, PrefixTree] = {}
+        """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number."""
+        self._tenants: dict[tuple[int, str], PrefixTree] | None = None
+        """The same for each salt; None while nobody has one."""
+        self._owner_group: list[GroupTotals] = []
+        self._owner_tokens = array("q")
+        self._left = array("q")
+        """By owner, the tokens whose fate `close` finds."""
+        self._taken = Ranges()
+        """By owner, what of the text that nobody had computed before has a fate already."""
+        self._donors = Donors()
+        self._lines = LineTable()
+        """Every line of `MIN_RUN` tokens or more, of prompts and answers."""
+        self._sums = None if by is None else Sums(by)
+        self._had: set[str] = set()
+        """`tokens` and `text`, where any prompt had them."""
+
+    def group(self, name: str) -> GroupTotals:
+        """The totals of a group, made where it is new."""
+        if name not in self.groups:
+            self.groups[name] = GroupTotals(name=name)
+        return self.groups[name]
+
+    def submit(
+        self,
+        turn: Turn,
+        ids: Ids,
+        output: Ids,
+        *,
+        prompt: Prompt | None = None,
+        unit: int = 1,
+        num_tokens: int | None = None,
+        compare: bool = True,
+    ) -> Entry:
+        """Enter a request: `ids` of its prompt and `output` of its answer as far as it is computed.
+
+        Without `compare` nothing is looked for behind differences of this one, nor is it kept to compare others with.
+        """
+        totals = self.group(turn.group)
+        count = len(ids) if num_tokens is None else num_tokens
+        owner = len(self._owner_group)
+        self._owner_group.append(totals)
+        self._owner_tokens.append(count)
+        self._left.append(0)
+        sequence = np.concatenate([ids, output]) if len(output) else ids
+        salt = turn.salt
+        if salt and self._tenants is None:  # all before were of one tenant
+            self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}
+        if unit not in self._trees:
+            self._trees[unit] = PrefixTree()
+        tree = self._trees[unit]
+        match = tree.match(ids)
+        known = min(match.length * unit, count)
+        if self.watcher is not None and match.length == len(ids):
+            self.watcher.known(match.node, turn.group)
+        if unit == 1:
+            self._had.update(("tokens", "text") if prompt is not None and prompt.text is not None else ("tokens",))
+        alignment, repeated = None, list[tuple[int, int]]()
+        if unit == 1 and self.find_gaps and compare:
+            alignment, repeated = self._compare(tree, match, turn, Prompt(ids) if prompt is None else prompt, sequence)
+        tree.insert(sequence, owner, match)
+        own = known
+        if self._tenants is not None:
+            own = min(_grow(self._tenants.setdefault((unit, salt or ""), PrefixTree()), ids, sequence) * unit, count)
+        rungs = self._rungs(count, own, known, unit)
+        totals.shared_prefixes[known] += 1
+        if len(totals.shared_prefixes) > 4096:
+            totals.shared_prefixes = Counter(dict(totals.shared_prefixes.most_common(1024)))
+        entry = Entry(owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, [], repeated)
+        if alignment is not None:
+            self.explain(entry, _all_blocked(alignment))
+        return entry
+
+    def explain(self, entry: Entry, rungs: tuple[Rung, ...]) -> None:
+        """Say which rung each gap of the entry's alignment stands on; it must not be settled yet."""
+        if entry.alignment is not None:
+            entry.attributed = attribute(entry.alignment, rungs)
+
+    def _rungs(self, count: int, own: int, known: int, unit: int) -> list[tuple[str, int]]:
+        """Tokens that hit on the rungs of an unlimited cache, each with the fate of what it adds."""
+        size = self.block_size
+        if self.whole_prompt_may_hit:
+            size = 1 if unit > 1 else size  # a trace's partial block counts too
+            return [("in_flight", own // size * size), ("isolated", known // size * size), ("partial_block", known)]
+        return [
+            ("in_flight", min(own, count - 1) // size * size),
+            ("isolated", min(known, count - 1) // size * size),
+            ("last_token", known // size * size),
+            ("partial_block", known),
+        ]
+
+    def _compare(
+        self, tree: PrefixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids
+    ) -> tuple[Alignment | None, list[tuple[int, int]]]:
+        """A prompt's alignment, and which of its lines were seen anywhere; then it is kept for those that come."""
+        newline = self.newline() if prompt.text is not None and self.newline is not None else None
+        lines, output = split_lines(prompt.ids, newline), sequence[len(prompt) :]
+        content = Content.of(prompt.ids)
+        alignment, repeated = None, list[tuple[int, int]]()
+        if len(prompt) - match.length >= MIN_RUN:
+            donor = self._donors.find(turn, content)
+            alignment = self._align(tree, match, prompt.ids, donor, newline)
+            repeated = self._repeated(lines, match.length)
+        self._remember(lines, match.length)
+        self._remember(split_lines(output, newline), 0)
+        self._donors.add(Seen(turn, prompt, sequence), content.joined(Content.of(output)) if len(output) else content)
+        return alignment, repeated
+
+    @staticmethod
+    def _align(
+        tree: PrefixTree, match: Match, ids: Ids, donor: Seen | None, newline: LineEnds | None
+    ) -> Alignment | None:
+        """A prompt against its donor or, where that has no text of its rest, against the latest content of the tree."""
+        known = match.length
+        if donor is not None:
+            gaps = find_gaps(ids, known, donor.ids, newline=newline)
+            if gaps:
+                return Alignment(known, gaps, donor.ids, donor)
+        before = np.concatenate([ids[:known], tree.continuation(match, 2 * (len(ids) - known) + 4096)])
+        gaps = find_gaps(ids, known, before, newline=newline)
+        return Alignment(known, gaps, before) if gaps else None
+
+    def _repeated(self, lines: Lines, known: int) -> list[tuple[int, int]]:
+        new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
+        new[new] = self._lines.marks(lines.names[new]) != 0
+        starts, stops = np.maximum(lines.starts[new], known).tolist(), lines.stops[new].tolist()
+        return list(zip(starts, stops, strict=True))
+
+    def _remember(self, lines: Lines, known: int) -> None:
+        """Enter the lines behind the tokens that were known; those before were entered when they were new."""
+        new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
+        self._lines.mark(distinct(lines.names[new]), 1)
+
+    def settle(self, entry: Entry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None) -> dict[str, int]:
+        """Close a request that `hit` so many tokens with the engine as configured.
+
+        `kinder` are its hits with the same engine under kinder rules, each with the fate of what it adds and none less kind than
+        the one before; None: nothing but the cache's size keeps requests from what was there.
+
+        Returns the request's fates so far; what is left is split into first_use and unique by `close`.
+        """
+        assert hit <= entry.reachable, "the engine hit more than there was"
+        booked = [*self._climbed(entry, hit, kinder), *_behind(entry)]
+        fates: Counter[str] = Counter(hit=0)
+        at = 0
+        for start, stop, fate in booked:
+            assert at <= start <= stop <= entry.num_tokens, "a token with two fates"
+            fates[fate] += stop - start
+            at = stop
+        self._left[entry.owner] = entry.num_tokens - fates.total()
+        self._taken.put(entry.owner, ((start, stop) for start, stop, _ in booked if start >= entry.known))
+        if self._sums is not None:
+            self._sums.enter(entry.owner, entry.turn, entry.prompt, entry.num_tokens, entry.known, booked)
+        group = entry.group
+        group.requests += 1
+        group.prompt_tokens += entry.num_tokens
+        group.hit_tokens += hit
+        group.reachable_tokens += entry.reachable
+        group.request_rates += hit / entry.num_tokens if entry.num_tokens else 0.0
+        group.fates.update(fates)
+        turn = group.turns.setdefault(entry.turn.index, TurnTotals())
+        turn.requests += 1
+        turn.prompt_tokens += entry.num_tokens
+        turn.hit_tokens += hit
+        if self.watcher is not None:
+            self.watcher.settled(entry.owner, entry.turn, entry.prompt, entry.num_tokens, hit, booked)
+        return fates
+
+    def _climbed(self, entry: Entry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> Iterator[Booked]:
+        """What was known of the prompt, rung by rung."""
+        if not self.caching:
+            kinder = [("caching_off", entry.reachable)]
+        elif kinder is None:
+            kinder = [("evicted", entry.reachable)]
+        # In another run requests may have come in another order: no more than what this one's order allows.
+        ladder = [(fate, min(tokens, entry.reachable)) for fate, tokens in kinder]
+        at = 0
+        for fate, tokens in [("hit", hit), *ladder, *entry.rungs]:
+            if tokens > at:
+                yield Booked(at, tokens, fate)
+                at = tokens
+        assert at == entry.known, "the ladder does not end where the known text does"
+
+    def drop(self, entry: Entry) -> None:
+        """Leave an interrupted request out of the books."""
+        self._owner_tokens[entry.owner] = 0
+
+    def close(self) -> None:
+        """Split what nobody had computed before into what later prompts reused and what they did not; then check the sums."""
+        for unit, node in ((unit, node) for unit, tree in self._trees.items() for node in tree.nodes()):
+            group = self._owner_group[node.owner]
+            start, stop = node.start * unit, min(node.stop * unit, self._owner_tokens[node.owner])
+            if start >= stop:
+                continue
+            fate = "first_use" if node.reused else "unique"
+            for left, right in self._taken.outside(node.owner, start, stop):
+                group.fates[fate] += right - left
+                self._left[node.owner] -= right - left
+                if self._sums is not None:
+                    self._sums.book(node.owner, Booked(left, right, fate))
+                if self.watcher is not None:
+                    self.watcher.closed(node.owner, Booked(left, right, fate))
+        assert not any(self._left), "a request whose fates do not sum to its tokens"
+        for group in self.groups.values():
+            total = sum(group.fates.values())
+            assert total == group.prompt_tokens, f"{group.name}: fates sum to {total}, not {group.prompt_tokens}"
+        if self._sums is not None:
+            self._sums.check(sum(group.prompt_tokens for group in self.groups.values()))
+
+    def fates(self) -> dict[str, int]:
+        """Tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
+        sums: Counter[str] = Counter()
+        for group in self.groups.values():
+            sums.update(group.fates)
+        return {name: sums[name] for name in FATES if sums[name] or name == "hit"}
+
+    def sums(self) -> list[SumRow]:
+        """The fates by what the constructor was asked for, in order of lost tokens; complete after `close`."""
+        return [] if self._sums is None else self._sums.rows()
+
+    def absent(self) -> tuple[str, ...]:
+        """Fates that no token of this workload can have, because no prompt came with its tokens or none with its text."""
+        return tuple(
+            fate
+            for fate in FATES
+            if (fate in OF_TOKENS and "tokens" not in self._had) or (fate in OF_TEXT and "text" not in self._had)
+        )
+
+    @property
+    def trees(self) -> Mapping[int, PrefixTree]:
+        """What was submitted of all tenants, by the unit of its ids; an edge's owner is the number of a request."""
+        return self._trees
+
+    def owner(self, number: int) -> tuple[str, int]:
+        """The group of a request and its prompt tokens (0 where it was dropped), by the order of submission."""
+        return self._owner_group[number].name, self._owner_tokens[number]
+
+    def examples(self) -> Iterator[Prompt]:
+        """Prompts that are kept to compare others with: of each group and session the last, and others; bounded in tokens."""
+        return self._donors.prompts()
+
+    def totals(self) -> Iterator[GroupTotals]:
+        """The groups in the order of their first request."""
+        return iter(self.groups.values())
+
+
+def _behind(entry: Entry) -> list[Booked]:
+    """What was not known of a prompt but stood elsewhere: behind gaps, or in lines that were seen."""
+    explained = Ranges()
+    explained.put(0, ((found.start, found.stop) for found in entry.attributed))
+    booked = [Booked(found.start, found.stop, found.rung) for found in entry.attributed]
+    for left, right in entry.repeated:
+        booked += [Booked(start, stop, "displaced") for start, stop in explained.outside(0, left, right)]
+    return sorted(booked)
+
+
+def _all_blocked(alignment: Alignment) -> tuple[Rung, ...]:
+    return tuple("blocked" for _ in alignment.gaps)
+
+
+def _grow(tree: PrefixTree, ids: Ids, sequence: Ids) -> int:
+    """Add a sequence to a tenant's tree; returns how much of its prompt was there."""
+    match = tree.match(ids)
+    tree.insert(sequence, 0, match)
+    return match.length

@@ -1,0 +1,92 @@
+"""The line of source, or the part of a logged record, that each token of a prompt comes from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.traced import Mark, Origin
+
+UNKNOWN = "(no source)"
+"""Tokens of prompts without text, and text whose origin was lost."""
+
+
+def source_lines(prompt: Prompt) -> Iterator[tuple[int, str]]:
+    """Where each stretch of tokens ends and the `path:line` it comes from; of logged values, their part of the record.
+
+    A token belongs to the line in which it begins. Encodes again only the pieces of text in which one line ends and another begins.
+    """
+    text = prompt.text
+    at = 0
+    if text and prompt.char_starts and prompt.token_starts is not None:
+        tokens = _TokenPlaces(prompt)
+        last = ""
+        for char, key in _char_lines(text.marks, str.__str__(text)):
+            if last and key != last:
+                stop = tokens.beginning_at(char)
+                if stop > at:
+                    yield stop, last
+                    at = stop
+            last = key
+        if last and at < len(prompt):
+            yield len(prompt), last
+    elif len(prompt):
+        yield len(prompt), UNKNOWN
+
+
+class _TokenPlaces:
+    """Finds tokens by the characters with which they begin; asked in the order of the text."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        assert prompt.text is not None
+        assert prompt.char_starts is not None
+        assert prompt.token_starts is not None
+        assert prompt.offsets is not None
+        self._text = str.__str__(prompt.text)
+        self._chars, self._tokens, self._offsets = prompt.char_starts, prompt.token_starts, prompt.offsets
+        self._piece = -1
+        self._lefts: list[int] = []
+
+    def beginning_at(self, char: int) -> int:
+        """The first token that begins at a character or behind it."""
+        piece = bisect_right(self._chars, char) - 1
+        start = self._chars[piece]
+        if char == start:
+            return self._tokens[piece]
+        if piece != self._piece:
+            stop = self._chars[piece + 1] if piece + 1 < len(self._chars) else len(self._text)
+            self._piece = piece
+            self._lefts = [left for left, _ in self._offsets(self._text[start:stop])]
+        return self._tokens[piece] + bisect_left(self._lefts, char - start)
+
+
+def _char_lines(marks: tuple[Mark, ...], text: str) -> Iterator[tuple[int, str]]:
+    """The first character of each stretch of text with the name of its line; neighbours may have one name."""
+    at = 0
+    lines: dict[int, tuple[int, int]] = {}  # by origin: an offset in its text, and how many lines end before that
+    for length, origin, offset in marks:
+        if origin is None or origin.pointer or origin.variable is not None or not origin.verbatim:
+            yield at, _whole(origin)
+        else:
+            before, ended = lines.get(id(origin), (0, 0))
+            ended = (
+                origin.text.count("\n", 0, offset)
+                if offset < before
+                else ended + origin.text.count("\n", before, offset)
+            )
+            start, stop = at, at + length
+            while start < stop:
+                yield start, f"{origin.path}:{origin.line + ended}"
+                newline = text.find("\n", start, stop)
+                start = stop if newline < 0 else newline + 1
+                ended += newline >= 0
+            lines[id(origin)] = (offset + length, ended)
+        at += length
+
+
+def _whole(origin: Origin | None) -> str:
+    """The name of a stretch that answers as a whole."""
+    if origin is None:
+        return UNKNOWN
+    return origin.part or origin.path if origin.pointer else f"{origin.path}:{origin.line}"

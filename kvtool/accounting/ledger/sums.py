@@ -1,0 +1,146 @@
+"""Fates summed by session, by tenant or by the line of source that the tokens come from."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.workload.turn import Turn
+
+By = Literal["session", "tenant", "line"]
+MOST_ROWS = 10_000
+"""Sessions, tenants or lines that are told apart; those that come later are summed in one row."""
+OTHERS = "(others)"
+
+
+@dataclass(slots=True)
+class SumRow:
+    """Sums over the prompt tokens of one key, and over the requests that have any. The fates sum to the tokens."""
+
+    key: str
+    requests: int = 0
+    prompt_tokens: int = 0
+    fates: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def hit_tokens(self) -> int:
+        return self.fates["hit"]
+
+    @property
+    def lost_tokens(self) -> int:
+        """Tokens that were computed."""
+        return self.prompt_tokens - self.hit_tokens
+
+    @property
+    def hit_rate(self) -> float:
+        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+
+class Booked(NamedTuple):
+    """Tokens `[start, stop)` of a prompt and their fate."""
+
+    start: int
+    stop: int
+    fate: str
+
+
+class Sums:
+    """Rows of sums. Memory grows with what nobody had computed before: two words for each line of it."""
+
+    def __init__(self, by: By) -> None:
+        self.by = by
+        self._numbers: dict[str, int] = {}
+        self._rows: list[SumRow] = []
+        self._first = array("q")
+        """Where the stretches of each owner begin in `_stops` and `_keys`, and how many there are."""
+        self._count = array("i")
+        self._stops = array("i")
+        self._keys = array("i")
+
+    def enter(
+        self, owner: int, turn: Turn, prompt: Prompt | None, num_tokens: int, known: int, booked: Sequence[Booked]
+    ) -> None:
+        """Add a settled request. `booked`, in order and apart, are its tokens with a fate: all up to `known`, some behind it.
+
+        The others get theirs by `book`.
+        """
+        while len(self._first) <= owner:
+            self._first.append(0)
+            self._count.append(0)
+        stretches = [(stop, self._number(key)) for stop, key in self._stretches(turn, prompt, num_tokens)]
+        start = 0
+        for stop, number in stretches:
+            self._rows[number].prompt_tokens += stop - start
+            start = stop
+        for number in {number for _, number in stretches}:
+            self._rows[number].requests += 1
+        self._spread(stretches, booked)
+        self._first[owner] = len(self._stops)
+        for stop, number in stretches:
+            if stop > known:
+                self._stops.append(stop)
+                self._keys.append(number)
+        self._count[owner] = len(self._stops) - self._first[owner]
+
+    def book(self, owner: int, booked: Booked) -> None:
+        """Give tokens behind what was known of a request the fate that they had no more than when it was entered."""
+        first = self._first[owner]
+        end = first + self._count[owner]
+        index = bisect_right(self._stops, booked.start, first, end)
+        start = booked.start
+        while start < booked.stop:
+            stop = min(self._stops[index], booked.stop)
+            self._rows[self._keys[index]].fates[booked.fate] += stop - start
+            start = stop
+            index += 1
+
+    def rows(self) -> list[SumRow]:
+        """The rows in order of lost tokens."""
+        return sorted(self._rows, key=lambda row: (-row.lost_tokens, row.key))
+
+    def check(self, prompt_tokens: int) -> None:
+        """Assert that the fates of each row sum to its tokens, and those of all rows to the workload's."""
+        for row in self._rows:
+            total = sum(row.fates.values())
+            assert total == row.prompt_tokens, f"{row.key}: fates sum to {total}, not {row.prompt_tokens}"
+        total = sum(row.prompt_tokens for row in self._rows)
+        assert total == prompt_tokens, f"rows by {self.by} sum to {total}, not {prompt_tokens}"
+
+    def _stretches(self, turn: Turn, prompt: Prompt | None, num_tokens: int) -> Iterator[tuple[int, str]]:
+        """Where each stretch of tokens ends and the key it is summed under."""
+        match self.by:
+            case "session":
+                yield num_tokens, "(no session)" if turn.session is None else turn.session
+            case "tenant":
+                yield num_tokens, turn.salt or "(no salt)"
+            case "line" if prompt is not None:
+                yield from source_lines(prompt)
+            case "line":
+                yield num_tokens, UNKNOWN
+
+    def _spread(self, stretches: list[tuple[int, int]], booked: Sequence[Booked]) -> None:
+        index = 0
+        for start, stop, fate in booked:
+            while start < stop:
+                while stretches[index][0] <= start:
+                    index += 1
+                end = min(stretches[index][0], stop)
+                self._rows[stretches[index][1]].fates[fate] += end - start
+                start = end
+
+    def _number(self, key: str) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            if len(self._rows) >= MOST_ROWS:
+                key = OTHERS
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._numbers[key] = len(self._rows)
+                self._rows.append(SumRow(key))
+        return number

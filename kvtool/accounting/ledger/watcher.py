@@ -1,0 +1,29 @@
+"""Somebody who looks on while requests are entered in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kvtool.accounting.ledger.sums import Booked
+from kvtool.accounting.prefix_tree import Node
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.workload.turn import Turn
+
+
+class Watcher(Protocol):
+    """Told of requests by their owner's number, which counts them in the order of submission."""
+
+    def known(self, node: Node, group: str) -> None:
+        """All tokens of a prompt that is submitted were there; it ends where `node` does."""
+        ...
+
+    def settled(
+        self, owner: int, turn: Turn, prompt: Prompt | None, num_tokens: int, hit: int, booked: Sequence[Booked]
+    ) -> None:
+        """A request is done; `booked`, in order and apart, are its tokens with a fate so far."""
+        ...
+
+    def closed(self, owner: int, booked: Booked) -> None:
+        """Tokens of a settled request get the fate that was open, when all requests are done; in no particular order."""
+        ...

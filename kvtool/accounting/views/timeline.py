@@ -1,0 +1,82 @@
+"""The hit rate in the course of a run, in memory that does not grow with its requests."""
+
+from __future__ import annotations
+
+from array import array
+
+from kvtool.results.views import TimeBin, Timeline
+
+MOST_BINS = 120
+MOST_GROUPS = 40
+_FIELDS = 3
+"""Requests, prompt tokens and hit tokens."""
+
+
+class TimelineBook:
+    """Sums requests, in the order in which they are settled, over windows of equally many of them.
+
+    The windows are those of all requests together, so that all timelines have one axis. There are at most `MOST_BINS`: then their
+    width doubles, and neighbours are added up.
+    """
+
+    def __init__(self) -> None:
+        self._width = 1
+        self._settled = 0
+        self._total = array("q")
+        self._groups: dict[str, array[int]] = {}
+
+    def add(self, group: str, prompt_tokens: int, hit_tokens: int) -> None:
+        """The next request."""
+        window = self._settled // self._width
+        if window == MOST_BINS:
+            self._total = _halved(self._total)
+            for name, bins in self._groups.items():
+                self._groups[name] = _halved(bins)
+            self._width *= 2
+            window //= 2
+        self._settled += 1
+        of_group = self._groups.get(group)
+        if of_group is None:
+            of_group = self._groups[group] = array("q")
+        for bins in (self._total, of_group):
+            at = _FIELDS * window
+            if at >= len(bins):
+                bins.extend([0] * (at + _FIELDS - len(bins)))
+            bins[at] += 1
+            bins[at + 1] += prompt_tokens
+            bins[at + 2] += hit_tokens
+
+    def timelines(self) -> list[Timeline]:
+        """That of all requests, then those of the groups with the most prompt tokens, in the order of their first requests."""
+        if not self._settled:
+            return []
+        largest = sorted(self._groups, key=lambda name: -sum(self._groups[name][1::_FIELDS]))[:MOST_GROUPS]
+        shown = set(largest)
+        return [
+            Timeline(group=None, bins=self._bins(self._total)),
+            *(Timeline(group=name, bins=self._bins(bins)) for name, bins in self._groups.items() if name in shown),
+        ]
+
+    def _bins(self, bins: array[int]) -> list[TimeBin]:
+        """Those windows that have any requests."""
+        return [
+            TimeBin(
+                first=at // _FIELDS * self._width,
+                requests=bins[at],
+                prompt_tokens=bins[at + 1],
+                hit_tokens=bins[at + 2],
+            )
+            for at in range(0, len(bins), _FIELDS)
+            if bins[at]
+        ]
+
+
+def _halved(bins: array[int]) -> array[int]:
+    """Two windows made one, for all of them."""
+    if len(bins) // _FIELDS % 2:
+        bins.extend([0] * _FIELDS)
+    halved = array("q", [0]) * (len(bins) // 2)
+    for field in range(_FIELDS):
+        even, odd = bins[field :: 2 * _FIELDS], bins[field + _FIELDS :: 2 * _FIELDS]
+        halved[field::_FIELDS] = array("q", map(int.__add__, even, odd))
+    return halved

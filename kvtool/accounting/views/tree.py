@@ -1,0 +1,86 @@
+"""Who shares which prefix: the heaviest parts of the tree of all prompts, by the places where they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kvtool.accounting.prefix_tree import PrefixTree as Tree
+from kvtool.accounting.views.tree_nodes import Known, Owner, Part, WeighedTree
+from kvtool.accounting.views.written_places import NOWHERE, Place, Places
+from kvtool.results.views import PrefixTree, TreeNode
+from kvtool.text.tokens.prompt import Ids, Prompt
+
+MOST_NODES = 200
+MOST_GROUPS = 4
+
+
+def prefix_tree(
+    trees: Mapping[int, Tree], owner: Owner, known: Known, prompts: Iterable[Prompt], *, most: int = MOST_NODES
+) -> PrefixTree | None:
+    """The view of the tree with most tokens, `trees` being by the unit of their ids; None where there is no prompt.
+
+    `known` has the prompts that no edge belongs to. `prompts` are some of all, to tell where text was written.
+    """
+    weighed = {unit: WeighedTree(tree, unit, owner).heaviest(most, known) for unit, tree in trees.items()}
+    if not weighed:
+        return None
+    unit, (_, parts) = max(weighed.items(), key=lambda item: item[1][0])
+    numbers = {part: number for number, part in enumerate(parts)}
+    places = _places(parts, prompts) if unit == 1 else [NOWHERE] * len(parts)
+    nodes = [
+        TreeNode(
+            parent=None if part.parent is None else numbers[part.parent],
+            start=part.start,
+            tokens=part.stop - part.start,
+            requests=part.requests,
+            groups=_most(part),
+            path=place.path,
+            line=place.line,
+            part=place.part,
+        )
+        for part, place in zip(parts, places, strict=True)
+    ]
+    everything = sum(tokens for tokens, _ in weighed.values())
+    return PrefixTree(prompt_tokens=everything, left_out=everything - sum(part.weight for part in parts), nodes=nodes)
+
+
+def _most(part: Part) -> list[str]:
+    return sorted(part.groups, key=lambda group: (-part.groups[group], group))[:MOST_GROUPS]
+
+
+def _places(parts: Sequence[Part], prompts: Iterable[Prompt]) -> list[Place]:
+    """Where each part begins, as far as prompts that have text pass it."""
+    children: dict[Part | None, dict[int, Part]] = {}
+    for each in parts:
+        first = each.edges[0]
+        children.setdefault(each.parent, {})[int(first.ids[each.start - first.start])] = each
+    found: dict[Part, Place] = {}
+    for prompt in prompts:
+        if len(found) == len(parts):
+            break
+        if prompt.text is None:
+            continue
+        places = Places(prompt)
+        part: Part | None = _next(children, None, prompt.ids, 0)
+        while part is not None:
+            if part not in found:
+                place = places.first(part.start, min(part.stop, len(prompt)))
+                if place != NOWHERE:
+                    found[part] = place
+            part = _next(children, part, prompt.ids, part.stop) if _passes(prompt.ids, part) else None
+    return [found.get(each, NOWHERE) for each in parts]
+
+
+def _next(children: Mapping[Part | None, Mapping[int, Part]], part: Part | None, ids: Ids, at: int) -> Part | None:
+    return children.get(part, {}).get(int(ids[at])) if at < len(ids) else None
+
+
+def _passes(ids: Ids, part: Part) -> bool:
+    """Whether a prompt that begins like a part goes on like it, too."""
+    for edge in part.edges:
+        start, stop = max(part.start, edge.start), min(part.stop, edge.stop)
+        if not np.array_equal(ids[start:stop], edge.ids[start - edge.start : stop - edge.start]):
+            return False
+    return True

@@ -1,0 +1,171 @@
+"""The heaviest parts of a prefix tree, with the prompts that pass them."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kvtool.accounting.prefix_tree import Node, PrefixTree
+
+Owner = Callable[[int], tuple[str, int]]
+"""Group and prompt tokens of a request, by its number."""
+Known = Mapping[Node, Counter[str]]
+"""Prompts that brought no new token, by the edge at whose end they end and by group."""
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """Tokens `[start, stop)` that the same `requests` prompts pass: an edge, several without a branch between them, or half of one.
+
+    An edge that holds the end of a prompt and the beginning of its answer is two parts: only later prompts pass the second.
+    """
+
+    parent: Part | None
+    start: int
+    stop: int
+    requests: int
+    edges: list[Node]
+    groups: Counter[str] = field(default_factory=Counter)
+    """The prompts that pass, by group; only of parts that `WeighedTree.heaviest` gives."""
+
+    @property
+    def weight(self) -> int:
+        """Tokens of prompts that stand here."""
+        return (self.stop - self.start) * self.requests
+
+
+class WeighedTree:
+    """A tree read in tokens: `unit` is what one of its ids stands for."""
+
+    def __init__(self, tree: PrefixTree, unit: int, owner: Owner) -> None:
+        self._tree = tree
+        self._unit = unit
+        self._owner = owner
+
+    def heaviest(self, most: int, known: Known) -> tuple[int, list[Part]]:
+        """The tokens of all prompts, and their heaviest parts with all that stands before these: a parent before its children."""
+        total = 0
+        heap: list[tuple[int, int, Part]] = []
+        for order, part in enumerate(self._parts()):
+            total += part.weight
+            heapq.heappush(heap, (part.weight, -order, part))
+            if len(heap) > most:
+                heapq.heappop(heap)
+        chosen = _with_parents([part for _, _, part in sorted(heap, reverse=True)], most)
+        self._count_groups(chosen, known)
+        return total, chosen
+
+    def _parts(self) -> Iterator[Part]:
+        """Every part that a prompt passes. Holds no more than the way to it."""
+        waiting: list[tuple[Part | None, Iterator[Node], Node | None]]
+        waiting = [(None, iter(self._tree.root.children.values()), None)]
+        while waiting:
+            parent, nodes, done = waiting[-1]
+            node = next(nodes, None)
+            if node is None:
+                waiting.pop()
+            elif node is not done and self._requests(node):
+                opened: list[Part] = []
+                while node is not None:
+                    parent = self._add(node, parent, opened)
+                    following = self._whole(node, parent.requests)
+                    waiting.append((parent, iter(node.children.values()), following))
+                    node = following
+                yield from opened
+
+    def _add(self, node: Node, parent: Part | None, opened: list[Part]) -> Part:
+        """Make a part of an edge, or make it one with the part before it; returns the part in which it ends."""
+        for start, stop, requests in self._stretches(node):
+            if parent is not None and parent.requests == requests:
+                parent.stop = stop
+                parent.edges.append(node)
+            else:
+                parent = Part(parent, start, stop, requests, [node])
+                opened.append(parent)
+        assert parent is not None, "an edge that no prompt passes"
+        return parent
+
+    def _whole(self, node: Node, requests: int) -> Node | None:
+        """The child that all of these prompts go on to: nobody branches off there."""
+        return next((child for child in node.children.values() if self._requests(child) == requests), None)
+
+    def _requests(self, node: Node) -> int:
+        """Prompts that pass the first token of an edge."""
+        return node.uses + (self._owner(node.owner)[1] > node.start * self._unit)
+
+    def _end(self, node: Node) -> tuple[int, int]:
+        """Where, in tokens, the prompt of an edge's owner leaves it, and where it ends."""
+        start, stop = node.start * self._unit, node.stop * self._unit
+        end = min(max(self._owner(node.owner)[1], start), stop)
+        partial = start < end and stop - end < self._unit and not node.children  # the last block of a trace may be
+        return end, end if partial else stop
+
+    def _stretches(self, node: Node) -> Iterator[tuple[int, int, int]]:
+        """Start, stop and requests of what an edge's owner asked for, and of what it was answered and others asked for."""
+        start = node.start * self._unit
+        end, stop = self._end(node)
+        if start < end:
+            yield start, end, node.uses + 1
+        if end < stop and node.uses:
+            yield end, stop, node.uses
+
+    def _count_groups(self, chosen: list[Part], known: Known) -> None:
+        """Enter the group of each prompt into the last part that it passes, and then into those before that."""
+        on_edge: dict[Node, list[Part]] = {}
+        for part in chosen:
+            for edge in part.edges:
+                on_edge.setdefault(edge, []).append(part)
+        waiting: list[tuple[Part | None, Iterator[Node]]] = [(None, iter(self._tree.root.children.values()))]
+        while waiting:
+            parent, nodes = waiting[-1]
+            node = next(nodes, None)
+            if node is None:
+                waiting.pop()
+                continue
+            parts = on_edge.get(node, ())
+            last = parts[-1] if parts else parent
+            if last is None:
+                continue  # nothing below is in
+            group, tokens = self._owner(node.owner)
+            if node.start * self._unit < tokens <= node.stop * self._unit:
+                (parts[0] if parts else last).groups[group] += 1
+            last.groups.update(known.get(node, ()))
+            waiting.append((last, iter(node.children.values())))
+        for part in reversed(chosen):
+            if part.parent is not None:
+                part.parent.groups.update(part.groups)
+
+
+def _with_parents(parts: list[Part], most: int) -> list[Part]:
+    """Of parts, the first first, those for which there is room with all that stands before them; parents before their children.
+
+    Where room is left, what stands before the others fills it.
+    """
+    chosen: dict[Part, list[Part]] = {}
+    """Each with its children."""
+    for whole in (True, False):
+        for part in parts:
+            path: list[Part] = []
+            at: Part | None = part
+            while at is not None and at not in chosen:
+                path.append(at)
+                at = at.parent
+            room = most - len(chosen)
+            if len(path) <= room or not whole:
+                chosen.update((each, []) for each in path[::-1][:room])
+    waiting: list[Part] = []
+    for part in chosen:
+        (waiting if part.parent is None else chosen[part.parent]).append(part)
+    ordered: list[Part] = []
+    waiting.sort(key=_lightest)
+    while waiting:
+        part = waiting.pop()
+        ordered.append(part)
+        waiting += sorted(chosen[part], key=_lightest)
+    return ordered
+
+
+def _lightest(part: Part) -> tuple[int, int]:
+    return part.requests, part.weight

@@ -1,0 +1,172 @@
+"""The device that computes, the tokenizer that is kept, the configuration, the terminal, and tools that help."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from kvtool.cli.doctor.item import Item, first_line, shown_home
+from kvtool.errors import KvtoolError
+from kvtool.text.terminal.console import ColorChoice, ascii_only, find_width, make_console, wants_color
+from kvtool.text.terminal.numbers import size
+
+_TOOLS = {
+    "git": "paths in SARIF and GitLab reports are relative to the folder of the repository",
+    "pytest": "the marker kv_hit_rate and the fixtures kv_profile and kv_record",
+}
+
+
+def device() -> Iterator[Item]:
+    """What real runs compute on, and with which kernels."""
+    section = "Device"
+    try:
+        import torch
+
+        from kvtool.engine.model.device import choose_kernels, device_name, find_device
+    except Exception as error:  # a broken build may raise anything; `doctor` is there to say so
+        advice = "pip install --force-reinstall 'torch>=2.11,<2.14'; --dry-run works without"
+        yield Item(section, "torch", f"cannot be imported: {first_line(error)}", "broken", advice)
+        return
+    try:
+        found = find_device("auto")
+        if found.type != "cuda":
+            built = torch.version.cuda or torch.version.hip
+            why = "torch sees no GPU" if built else "this torch is built for CPUs only"
+            yield Item(section, "GPU", f"none: {why}; real runs use the CPU")
+            yield Item(section, "CPU", f"{os.cpu_count() or 1} cores, {torch.get_num_threads()} threads of torch")
+            return
+        properties = torch.cuda.get_device_properties(found)
+        capability = f"compute capability {properties.major}.{properties.minor}"
+        yield Item(section, "GPU", f"{device_name(found)}, {size(properties.total_memory)}, {capability}")
+        chosen = choose_kernels(found)
+        if chosen.triton:
+            yield Item(section, "kernels", "Triton")
+        else:
+            yield Item(section, "kernels", f"torch: {chosen.shortfall}", "note")
+    except Exception as error:  # drivers fail in ways of their own
+        yield Item(section, "GPU", f"does not work: {first_line(error)}", "note", "--device cpu goes around it")
+
+
+def tokenizer(*, fix: bool = False) -> Iterator[Item]:
+    """The built-in tokenizer and its converted form; `fix` makes that now."""
+    from kvtool.text.tokens.tokenizer_files import built_in_files, find_tokenizer
+
+    section = "Tokenizer"
+    try:
+        source, cache = built_in_files()
+        yield Item(section, "built in", f"{source.name}, from mistral-common")
+    except KvtoolError as error:
+        yield Item(section, "built in", error.message, "broken", error.hint or "")
+        return
+    except Exception as error:  # a package that is half there
+        yield Item(section, "built in", f"cannot be read: {first_line(error)}", "broken", "reinstall mistral-common")
+        return
+    try:
+        if fix and not _size(cache):
+            find_tokenizer(None, offline=True)
+        held = _size(cache)
+    except Exception as error:
+        yield Item(section, "cache", f"cannot be built: {first_line(error)}", "broken", "reinstall transformers")
+        return
+    folder = shown_home(cache.parent)
+    if held:
+        yield Item(section, "cache", f"{folder}, {size(held)}")
+    elif fix:
+        advice = "XDG_CACHE_HOME names another folder"
+        yield Item(section, "cache", f"{folder} cannot be written: each run takes some seconds more", "note", advice)
+    else:
+        value = f"not built yet, which takes some seconds once; it will be in {folder}"
+        yield Item(section, "cache", value, "missing", "kvtool doctor --fix builds it now")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def configuration() -> Iterator[Item]:
+    """The configuration file that commands here would read, and KVTOOL_* variables."""
+    from kvtool.config.loading import read_config
+
+    section = "Configuration"
+    try:
+        found = read_config(None, no_config=False)
+        if found is None:
+            yield Item(section, "file", "none, which is fine", help="kvtool init writes one")
+        else:
+            yield Item(section, "file", shown_home(found.path))
+    except KvtoolError as error:
+        where = f"{error.place}: " if error.place is not None else ""
+        yield Item(
+            section, "file", shown_home(f"{where}{error.message}"), "note", error.hint or "kvtool config says more"
+        )
+    variables = sorted(name for name in os.environ if name.startswith("KVTOOL_"))
+    if variables:
+        yield Item(section, "variables", ", ".join(variables), help="kvtool config shows what they set")
+
+
+def terminal(stream: IO[str], color: ColorChoice, width: int | None, env: Mapping[str, str]) -> Iterator[Item]:
+    """How a report looks here, and what decides it."""
+    section = "Terminal"
+    console = make_console(color=color, width=width, file=stream)
+    drawn = "bars in ASCII" if ascii_only(console) else "bars in Unicode"
+    advice = "PYTHONUTF8=1 or LC_ALL=C.UTF-8" if ascii_only(console) else ""
+    yield Item(section, "encoding", f"{console.encoding}: {drawn}", help=advice)
+    columns = env.get("COLUMNS", "")
+    source = "--width" if width is not None else "COLUMNS" if columns.isdigit() else "the terminal"
+    if source == "the terminal" and not stream.isatty():
+        source = "no terminal, so the default"
+    yield Item(section, "width", f"{width or find_width(stream, env)} columns: {source}")
+    yield Item(
+        section, "colour", f"{'on' if wants_color(color, stream, env) else 'off'}: {_color_reason(stream, color, env)}"
+    )
+
+
+def _color_reason(stream: IO[str], color: ColorChoice, env: Mapping[str, str]) -> str:
+    """Which rule decided; the order is that of `wants_color`."""
+    if color != "auto":
+        return f"--color {color}"
+    for name in ("NO_COLOR", "CLICOLOR_FORCE", "FORCE_COLOR"):
+        if env.get(name):
+            return f"{name} is set"
+    if not stream.isatty():
+        return "standard output is no terminal"
+    return "TERM is dumb" if env.get("TERM") == "dumb" else "standard output is a terminal"
+
+
+def tools() -> Iterator[Item]:
+    """What is not needed, but used where it is there."""
+    for name, use in _TOOLS.items():
+        there = shutil.which(name) is not None if name == "git" else find_spec(name) is not None
+        if there:
+            yield Item("Optional", name, "there")
+        else:
+            yield Item("Optional", name, f"not there: {use}", "missing", f"install {name}")
+
+
+def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[Item]:
+    """Everything, section by section. Nothing that is wrong with a part keeps the others from being told."""
+    from kvtool.cli.doctor.versions import versions
+
+    parts: tuple[tuple[str, Callable[[], Iterator[Item]]], ...] = (
+        ("Versions", versions),
+        ("Device", device),
+        ("Tokenizer", lambda: tokenizer(fix=fix)),
+        ("Configuration", configuration),
+        ("Terminal", lambda: terminal(sys.stdout, color, width, os.environ)),
+        ("Optional", tools),
+    )
+    found: list[Item] = []
+    for section, part in parts:
+        try:
+            found += part()
+        except Exception as error:  # whatever is broken here is what somebody wants to know
+            found.append(Item(section, "error", first_line(error), "note"))
+    return found

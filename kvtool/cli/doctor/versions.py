@@ -1,0 +1,64 @@
+"""Versions of what kvtool rests on, against what it asks for."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from kvtool.cli.doctor.item import Item
+from kvtool.version import __version__
+
+_SECTION = "Versions"
+_ONLY_SOMEWHERE = {"triton": "only on Linux; torch computes without it"}
+"""Dependencies that not every machine has, and what their absence means."""
+
+
+def versions() -> Iterator[Item]:
+    """kvtool, Python, and every dependency; one that is not there is broken, one of another version is told."""
+    yield Item(_SECTION, "kvtool", __version__)
+    system = f"{platform.system()} {platform.machine()}"
+    yield Item(_SECTION, "python", f"{platform.python_version()}, {platform.python_implementation()} on {system}")
+    try:
+        required = requires("kvtool") or []
+    except PackageNotFoundError:
+        yield Item(
+            _SECTION, "dependencies", "unknown: kvtool is not installed", "note", "pip install -e . in its folder"
+        )
+        return
+    for requirement in required:
+        name, marker = _split(requirement)
+        if "extra ==" not in marker:
+            yield _dependency(name, requirement)
+
+
+def _dependency(name: str, requirement: str) -> Item:
+    wanted = requirement.partition(";")[0].strip()
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        if name in _ONLY_SOMEWHERE:
+            return Item(_SECTION, name, f"not installed: {_ONLY_SOMEWHERE[name]}", "note")
+        return Item(_SECTION, name, "not installed", "broken", f"pip install '{wanted}'")
+    if not _fits(found, requirement):
+        return Item(_SECTION, name, f"{found}, which is not {wanted}", "note", f"pip install '{wanted}'")
+    return Item(_SECTION, name, found)
+
+
+def _split(requirement: str) -> tuple[str, str]:
+    """The name of a requirement, and its marker."""
+    end = next((at for at, char in enumerate(requirement) if not (char.isalnum() or char in "._-")), len(requirement))
+    return requirement[:end], requirement.partition(";")[2]
+
+
+def _fits(found: str, requirement: str) -> bool:
+    """Whether a version is what a requirement asks for; what cannot be told is taken to."""
+    try:
+        from packaging.requirements import InvalidRequirement, Requirement
+        from packaging.version import InvalidVersion
+    except ImportError:
+        return True
+    try:
+        return Requirement(requirement).specifier.contains(found, prereleases=True)
+    except (InvalidRequirement, InvalidVersion):
+        return True

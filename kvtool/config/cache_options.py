@@ -1,0 +1,146 @@
+"""Replicas, time to live and provider: from flags and workload options to `CacheRules`, and what does not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.caches.cache_rules import CacheRules, Routing, lifetime
+from kvtool.accounting.caches.providers import find_provider
+from kvtool.errors import KvtoolError
+from kvtool.text.quantities import parse_duration
+from kvtool.workload.turn import Turn
+from kvtool.workload.yaml.schema import EngineOptions
+
+if TYPE_CHECKING:
+    from kvtool.config.arguments import ProfileArguments
+
+_ROUTINGS: tuple[Routing, ...] = ("round-robin", "random", "sticky", "prefix-aware")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOptions:
+    """What was asked for; None is "not said". The others are here for what does not go with rules."""
+
+    replicas: int | None = None
+    routing: str | None = None
+    ttl: float | None = None
+    provider: str | None = None
+    capacity: bool = False
+    concurrency: bool = False
+    block_size: int | None = None
+    audit: bool = False
+    events: bool = False
+
+
+def seconds_of(ttl: str) -> float:
+    """A time to live as a flag writes it: `5m`, `1h`, seconds."""
+    try:
+        return parse_duration(ttl)
+    except ValueError as error:
+        raise KvtoolError(f"--ttl: {error}", hint="write it like 30s, 5m or 1h") from error
+
+
+def cache_rules(options: RuleOptions) -> CacheRules | None:
+    """The rules beyond one engine's cache; None where none was asked for. KvtoolError for what does not go together."""
+    if options.ttl is not None and options.ttl <= 0:
+        raise KvtoolError("a time to live must be more than nothing", hint="write it like 30s, 5m or 1h")
+    if options.routing is not None and options.routing not in _ROUTINGS:
+        raise KvtoolError(f"unknown routing `{options.routing}`", hint=f"one of {', '.join(_ROUTINGS)}")
+    replicas = options.replicas or 1
+    if options.routing is not None and replicas == 1:
+        raise KvtoolError("routing chooses among replicas, and there is one", hint="say how many: --replicas N")
+    if replicas == 1 and options.ttl is None and options.provider is None:
+        return None
+    if options.concurrency:
+        raise KvtoolError(
+            "replicas, a time to live and a provider's rules account for requests one at a time, in order of arrival",
+            hint="leave --concurrency out",
+        )
+    if options.audit or options.events:
+        flag = "--audit" if options.audit else "--events"
+        raise KvtoolError(
+            f"{flag} looks at an engine; with replicas, a time to live or a provider's rules none runs",
+            hint=f"leave {flag} out",
+        )
+    if options.provider is not None:
+        return _provider_rules(options)
+    routing = next((routing for routing in _ROUTINGS if routing == options.routing), _ROUTINGS[0])
+    return CacheRules(replicas, routing, options.ttl)
+
+
+def _provider_rules(options: RuleOptions) -> CacheRules:
+    provider = find_provider(options.provider or "")
+    if options.capacity or (options.replicas or 1) > 1:
+        what = "how large its cache is" if options.capacity else "how many replicas it has"
+        flag = "the capacity" if options.capacity else "--replicas"
+        raise KvtoolError(f"the rules of {provider.name} do not say {what}", hint=f"leave {flag} out")
+    if options.block_size not in (None, provider.step):
+        raise KvtoolError(
+            f"{provider.name} counts in steps of {provider.step}, not of {options.block_size}",
+            hint="leave the block size out",
+        )
+    ttl = provider.ttl if options.ttl is None else options.ttl
+    return CacheRules(ttl=ttl, provider=provider)
+
+
+def asked_rules(
+    arguments: ProfileArguments, asked: EngineOptions, first_turn: Callable[[], Turn | None]
+) -> CacheRules | None:
+    """Flags over the workload's options. A flag for rules leaves out what the workload says of another way to run it.
+
+    Where the workload's first turn says nothing of its arrival, a provider's own time to live is left out; one that was asked for
+    is not.
+    """
+    flagged = any((arguments.replicas, arguments.ttl, arguments.provider))
+    said = EngineOptions() if flagged else asked
+    rules = cache_rules(
+        RuleOptions(
+            replicas=arguments.replicas or (None if arguments.provider else asked.replicas),
+            routing=arguments.routing or (None if arguments.provider else asked.routing),
+            ttl=asked.ttl if arguments.ttl is None else seconds_of(arguments.ttl),
+            provider=arguments.provider or asked.provider,
+            capacity=any((arguments.capacity, arguments.gpu_memory, said.capacity, said.gpu_memory)),
+            concurrency=bool(arguments.concurrency or said.concurrency),
+            block_size=arguments.block_size or said.block_size,
+            audit=arguments.audit,
+            events=arguments.events is not None,
+        )
+    )
+    if rules is None or rules.provider is None or arguments.ttl is not None or asked.ttl is not None:
+        return rules
+    turn = first_turn()
+    return rules if turn is None or turn.arrival is not None else replace(rules, ttl=None)  # no clock to go by
+
+
+def rule_note(rules: CacheRules) -> str:
+    """The rules in words, for the head of the report."""
+    parts = []
+    provider = rules.provider
+    if provider is not None:
+        steps = f", in steps of {provider.step:,}" if provider.step > 1 else ""
+        least = f" from {provider.minimum:,} tokens{steps}" if provider.minimum > 1 else ""
+        parts.append(f"cache rules of {provider.name} ({provider.models}, as of {provider.as_of}){least}")
+        if provider.note:
+            parts.append(provider.note)
+    if rules.replicas > 1:
+        parts.append(f"{rules.replicas:,} replicas, {rules.routing} routing, the cache of each as given")
+    if rules.ttl is None and provider is not None and provider.ttl is not None:
+        parts.append(f"no arrival times, so nothing expires after its {lifetime(provider.ttl)}")
+    if rules.ttl is not None:
+        parts.append(f"time to live {lifetime(rules.ttl)}")
+    return "; ".join([*parts, "whole requests, one at a time"])
+
+
+def described_rules(rules: CacheRules | None) -> dict[str, str | int | float | bool | None]:
+    """The same for machines: what the numbers depend on."""
+    provider = rules.provider if rules is not None else None
+    return {
+        "replicas": rules.replicas if rules is not None else 1,
+        "routing": rules.routing if rules is not None and rules.replicas > 1 else None,
+        "ttl_seconds": rules.ttl if rules is not None else None,
+        "provider": provider.name if provider is not None else None,
+        "provider_as_of": provider.as_of if provider is not None else None,
+        "provider_source": provider.source if provider is not None else None,
+    }

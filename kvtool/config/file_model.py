@@ -1,0 +1,64 @@
+"""The shape of a configuration file. The text under a field is its description in the JSON Schema, which editors show."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str
+from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, Model
+
+__all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions", "LintOptions", "WorkloadGate"]
+
+Severity = Annotated[Literal["error", "warning", "info"], BeforeValidator(as_str)]
+
+
+class WorkloadGate(GateOptions):
+    """What is demanded of each workload as a whole, and under `groups` of single groups."""
+
+    groups: dict[Name, GateOptions] = Field(default_factory=dict)
+    """Demands on groups, by name: [gate.groups.support]."""
+
+
+class CheckOptions(Model):
+    """How `kvtool check` judges."""
+
+    baseline: Str | None = None
+    """The result to compare with; paths count from the folder of this file."""
+    max_drop: LimitField | None = None
+    """How far a hit rate may fall below the baseline's: 0.01 or "1%"."""
+    require_baseline: Bool = False
+    """Whether a baseline that is missing or was made under other settings is an error."""
+    advice: Bool = True
+    """Whether fixes are tried for the costliest causes."""
+
+
+class LintOptions(Model):
+    """What `kvtool lint` reports."""
+
+    select: list[CodeField] = Field(default_factory=list)
+    """Only these codes: "KV101", or "KV1" for all that begin so."""
+    ignore: list[CodeField] = Field(default_factory=list)
+    """Not these codes."""
+    error_on: Severity = "error"
+    """The severity from which on `kvtool lint` exits with 1."""
+
+
+class Config(Model):
+    """Configuration of kvtool: kvtool.toml, or [tool.kvtool] in pyproject.toml."""
+
+    workloads: list[Str] = Field(default_factory=list)
+    """What `kvtool check` runs: files or patterns, from the folder of this file."""
+    engine: EngineOptions = Field(default_factory=EngineOptions)
+    """What is asked of the engine where neither a flag, a variable nor the workload says it."""
+    gate: WorkloadGate = Field(default_factory=WorkloadGate)
+    """What is demanded."""
+    check: CheckOptions = Field(default_factory=CheckOptions)
+    """How `kvtool check` judges."""
+    lint: LintOptions = Field(default_factory=LintOptions)
+    """What `kvtool lint` reports."""
+    requests: Count | None = None
+    """Only the first so many requests of each workload."""
+    seed: Natural | None = None
+    """Seed of everything random."""

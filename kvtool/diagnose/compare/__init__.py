@@ -1,0 +1,1 @@
+"""Two requests compared as what they are: tools, keys, documents, examples, history, values."""

@@ -1,0 +1,74 @@
+"""Where the history of a conversation begins in a prompt that is one text, and whether it was cut there."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from kvtool.diagnose.compare.json_forms import parsed
+from kvtool.diagnose.compare.tools import is_tool
+from kvtool.diagnose.compare.units import common_prefix, json_around
+
+NEVER = 1 << 62
+_MARKER = re.compile(
+    r"^(?:<\|im_start\|>|<\|start_header_id\|>|\[|#{1,4} |\*\*)?(system|developer|user|human|assistant|ai|tool|observation)"
+    r"(?=\]? {0,2}(?::|<\||\]|\*\*|\n))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FEWEST_MARKERS = 3
+_PROBES = (200, 64, 24)
+_TRIES = 16
+_LEAST_SHARE = 8  # of a text without marks, what must be cut off for it to be a window
+
+
+class Cut(NamedTuple):
+    """`length` characters of the earlier text were taken out at character `at` of both."""
+
+    at: int
+    length: int
+
+
+def history_start(text: str) -> int:
+    """Where the history begins in a text that has role marks at the beginning of lines; `NEVER` where it has too few of them."""
+    first = None
+    for count, match in enumerate(_MARKER.finditer(text), 1):
+        if first is None and match[1].lower() not in ("system", "developer"):
+            first = match.start()
+        if first is not None and count >= _FEWEST_MARKERS:
+            return first
+    return NEVER
+
+
+def front_cut(a: str, b: str, history: int) -> Cut | None:
+    """The stretch of `a` that must go for the rest of it to be the beginning of `b`, where it is the front of the history."""
+    shared = common_prefix(a, b)
+    length = _removed(a, b, shared)
+    if not length:
+        return None
+    first = shared  # the cut may as well have been anywhere in [first, shared]
+    while first and a[first - 1] == a[first + length - 1]:
+        first -= 1
+    line = a.rfind("\n", max(first - 1, 0), shared) + 1
+    at = line if first <= line <= shared and (line or not first) else first
+    if json_around(a, at, at + 1)[0] < at or is_tool(parsed(a[at : at + length].strip().partition("\n")[0])):
+        return None  # an item of a list is no turn of a conversation
+    if first == 0:
+        return Cut(0, length)
+    if history < NEVER:
+        return Cut(at, length) if first <= history < first + length else None
+    repeats = shared - first >= 4  # what was cut off begins like what is left
+    return Cut(at, length) if repeats and length * _LEAST_SHARE >= len(a) else None
+
+
+def _removed(a: str, b: str, shared: int) -> int:
+    """The shortest stretch behind the first `shared` characters of `a` behind which it goes on as `b` does; 0 if there is none."""
+    for size in _PROBES:
+        probe = b[shared : shared + size]
+        at = shared
+        for _ in range(_TRIES):
+            at = a.find(probe, at + 1)
+            if at < 0:
+                break
+            if b.startswith(a[at:], shared):
+                return at - shared
+    return 0

@@ -1,0 +1,289 @@
+"""Two lists of messages compared: aligned as sequences, then message by message."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.compare.change import Change, Part
+from kvtool.diagnose.compare.compare_texts import Where, compare_texts
+from kvtool.diagnose.compare.history import NEVER
+from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
+from kvtool.diagnose.compare.kinds import (
+    DOCUMENTS_REORDERED,
+    EXAMPLES_REORDERED,
+    HISTORY_EDITED,
+    JSON_KEYS,
+    OPTIONAL,
+    WINDOW,
+)
+from kvtool.diagnose.compare.tools import MAX_EXCERPT
+from kvtool.diagnose.compare.units import same_end
+from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
+from kvtool.text.align import Run, align
+from kvtool.text.message import role_of
+
+_FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
+"""What a message has beside its role and content that a chat template may write."""
+_HEAD = ("system", "developer")
+_BEHIND = 64
+_LEAST_ALIKE = 0.5
+_LEAST_BEHIND = 0.3
+_MOST_PAIRS = 64
+"""Neighbouring messages that all differ and are still compared one by one."""
+
+Key = tuple[str, ...]
+
+
+class Gap(NamedTuple):
+    """Messages `[a0, a1)` of the earlier request stand where the later one has `[b0, b1)`.
+
+    `last`: little of what stands behind them is shared; then they are where the two requests part for good.
+    """
+
+    a0: int
+    a1: int
+    b0: int
+    b1: int
+    last: bool
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content: of its parts, one after the other, where it is a list; empty where it has none."""
+    if isinstance(content, str):
+        return str.__str__(content)
+    if not isinstance(content, list):
+        return "" if content is None else ordered(content).decode(errors="replace")
+    pieces = []
+    for part in content:
+        text = part.get("text") if isinstance(part, dict) else part
+        pieces.append(str.__str__(text) if isinstance(text, str) else "")
+    return "".join(pieces)
+
+
+def message_key(message: Any) -> Key:
+    """Equal for messages that a chat template writes alike."""
+    if not isinstance(message, dict):
+        return ("", repr(type(message)), ordered(message).decode(errors="replace"))
+    content = message.get("content")
+    text = str.__str__(content) if isinstance(content, str) else "\0" + ordered(content).decode(errors="replace")
+    rest = [f"\0{name}:" + ordered(message[name]).decode(errors="replace") for name in _FIELDS if message.get(name)]
+    return (role_of(message), text, *rest)
+
+
+def compare_messages(before: Sequence[Any], after: Sequence[Any]) -> list[Change]:
+    """How two lists of messages differ; nothing where one of them begins with the other, or only the last question is another."""
+    start = 0
+    most = min(len(before), len(after))
+    while start < most and (before[start] is after[start] or message_key(before[start]) == message_key(after[start])):
+        start += 1
+    if start == most:
+        return []
+    return _Histories(before, after, start).changes()
+
+
+class _Histories:
+    def __init__(self, a: Sequence[Any], b: Sequence[Any], start: int) -> None:
+        self.a, self.b, self.start = a, b, start
+        self.keys_a, self.keys_b = [message_key(each) for each in a[start:]], [message_key(each) for each in b[start:]]
+        self.keys_b = self.keys_b[: same_end(self.keys_a, self.keys_b)]
+        self.b = b = b[: start + len(self.keys_b)]
+        names: dict[Key, int] = {}
+        ids_a, ids_b = (
+            np.array([names.setdefault(key, len(names)) for key in keys], dtype=np.int32)
+            for keys in (self.keys_a, self.keys_b)
+        )
+        runs = align(ids_a, ids_b, min_run=1)
+        self.runs = [Run(run.a_start + start, run.b_start + start, run.length) for run in runs if run.length]
+        self.head = next((at for at, message in enumerate(a) if role_of(message) not in _HEAD), len(a))
+
+    def changes(self) -> list[Change]:
+        cut = self._front_cut()
+        if cut is not None:
+            return [cut]
+        gaps = self._gaps()
+        found = self._reordered(gaps)
+        for gap in gaps:
+            found += self._gap(gap)
+        return found
+
+    def _front_cut(self) -> Change | None:
+        """The history of the later request is the end of the earlier one's."""
+        start = self.start
+        length = _shortest_cut(self.keys_a, self.keys_b)
+        kept_user = start == self.head + 1 and length > 1 and role_of(self.a[self.head]) == "user"
+        if not length or (start > self.head and not kept_user):
+            return None
+        part = Part("history", start, role_of(self.b[start]))
+        return Change(WINDOW, part, before=_excerpt(self.a[start : start + length]))
+
+    def _gaps(self) -> list[Gap]:
+        gaps: list[Gap] = []
+        lengths = [sum(map(len, key)) for key in self.keys_a]
+        stop_a, stop_b = len(self.a), len(self.b)
+        shared = every = 0
+        for run in [*reversed(self.runs), Run(self.start, self.start, 0)]:
+            at_a, at_b = run.a_start + run.length, run.b_start + run.length
+            if at_a < stop_a or at_b < stop_b:
+                gaps.append(Gap(at_a, stop_a, at_b, stop_b, last=shared <= _LEAST_BEHIND * every))
+                every += sum(lengths[at_a - self.start : stop_a - self.start])
+            length = sum(lengths[run.a_start - self.start : at_a - self.start])
+            shared, every = shared + length, every + length
+            stop_a, stop_b = run.a_start, run.b_start
+        return gaps[::-1]
+
+    def _reordered(self, gaps: list[Gap]) -> list[Change]:
+        """Messages that changed places, where that is all that differs before the end; then the gaps are done with."""
+        left_a = [at for gap in gaps for at in range(gap.a0, gap.a1)]
+        left_b = [at for gap in gaps for at in range(gap.b0, gap.b1)]
+        both = Counter(self.keys_a[at - self.start] for at in left_a) & Counter(
+            self.keys_b[at - self.start] for at in left_b
+        )
+        inner_a = sum(gap.a1 - gap.a0 for gap in gaps if not gap.last)
+        inner_b = sum(gap.b1 - gap.b0 for gap in gaps if not gap.last)
+        moved = both.total()
+        if not moved or moved < max(inner_a, inner_b, 1):
+            return []
+        involved_a = [at for at in left_a if both[self.keys_a[at - self.start]]]
+        involved_b = [at for at in left_b if both[self.keys_b[at - self.start]]]
+        first = min(involved_b[0], next(gap.b0 for gap in gaps if gap.a0 <= involved_a[0] < gap.a1))
+        last = max(involved_b[-1], max(gap.b0 for gap in gaps if gap.a0 <= involved_a[-1] < gap.a1))
+        roles = {role_of(message) for message in self.b[first : last + 1]}
+        kind = EXAMPLES_REORDERED if {"user", "assistant"} <= roles else DOCUMENTS_REORDERED
+        gaps.clear()
+        part = Part("history", first, role_of(self.b[first]))
+        return [Change(kind, part, before=_excerpt(self.a[first : last + 1]), after=_excerpt(self.b[first : last + 1]))]
+
+    def _gap(self, gap: Gap) -> list[Change]:
+        a0, a1, b0, b1 = gap.a0, gap.a1, gap.b0, gap.b1
+        found: list[Change] = []
+        if gap.last:
+            if a0 < a1 and b0 < b1 and role_of(self.a[a0]) == role_of(self.b[b0]):
+                found = self._pair(a0, b0, last=True)
+            return found
+        same_count = a1 - a0 == b1 - b0
+        most = a0 + _MOST_PAIRS
+        while a0 < min(a1, most) and b0 < b1 and role_of(self.a[a0]) == role_of(self.b[b0]):
+            pair = self._pair(a0, b0)
+            if not same_count and any(change.kind in (HISTORY_EDITED, OTHER) for change in pair):
+                break  # another message, not the same one with something changed
+            found += pair
+            a0, b0 = a0 + 1, b0 + 1
+        if a0 == a1 and b0 == b1:
+            return found
+        part = Part("history", b0, role_of(self.b[b0]) if b0 < len(self.b) else "")
+        before, after = _excerpt(self.a[a0:a1]), _excerpt(self.b[b0:b1])
+        return [*found, Change(self._kind(a0, a1, b0, b1), part, before=before, after=after)]
+
+    def _kind(self, a0: int, a1: int, b0: int, b1: int) -> Kind:
+        """Why messages are gone or there: instructions, the front of the history, or any other part of it."""
+        if all(role_of(message) in _HEAD for message in (*self.a[a0:a1], *self.b[b0:b1])):
+            return OPTIONAL if a0 == a1 or b0 == b1 else OTHER
+        return WINDOW if b0 == b1 and a0 <= self.head else HISTORY_EDITED
+
+    def _pair(self, at_a: int, at_b: int, *, last: bool = False) -> list[Change]:
+        one, other = self.a[at_a], self.b[at_b]
+        role = role_of(other)
+        answered = any(role_of(message) == "assistant" for message in self.b[at_b + 1 :])
+        history = 0 if role not in _HEAD and answered else NEVER
+        where = Where(Part("message", at_b, role), history=history, tail=last)
+        return compare_message(one, other, where)
+
+
+def compare_message(a: Any, b: Any, where: Where) -> list[Change]:
+    """How two messages in the same place differ. With `where.tail`, b may be another message altogether, which is no change."""
+    if not isinstance(a, dict) or not isinstance(b, dict):
+        return [] if where.tail else [_whole(where, ordered(a).decode(), ordered(b).decode())]
+    text_a, text_b = content_text(a.get("content")), content_text(b.get("content"))
+    found = [] if where.tail and not _alike(text_a, text_b) else compare_texts(text_a, text_b, where)
+    if where.tail:
+        return found
+    end = len(text_b)
+    others = [ordered(_other_parts(each.get("content"))).decode(errors="replace") for each in (a, b)]
+    if others[0] != others[1]:
+        found.append(_whole(where, others[0], others[1], end))
+    for name in _FIELDS:
+        found += _compare_field(a.get(name), b.get(name), where, end)
+    return found
+
+
+def _compare_field(a: Any, b: Any, where: Where, end: int) -> list[Change]:
+    """A field beside the content; its range is in the text behind the content, as JSON where it is no text."""
+    if a is b or ordered(a) == ordered(b):
+        return []
+    text_a, text_b = _field_text(a), _field_text(b)
+    if canonical(a) == canonical(b) and not isinstance(opened(b), str):
+        spelling = [one.kind for one in cosmetic(text_a, text_b) or NORMALIZERS[-1:]]
+        kinds = spelling if same_keys(a, b) else [JSON_KEYS]
+        stop = end + len(text_b)
+        return [
+            Change(kind, where.part, end, stop, text_a[:MAX_EXCERPT], text_b[:MAX_EXCERPT], cosmetic=True)
+            for kind in kinds
+        ]
+    return compare_texts(text_a, text_b, Where(where.part, end, where.history))
+
+
+def _field_text(value: Any) -> str:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None:
+        return ""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return ordered(value).decode(errors="replace")
+
+
+def _other_parts(content: Any) -> list[Any]:
+    """What a list of parts holds beside texts: images, files."""
+    if not isinstance(content, list):
+        return []
+    return [part for part in content if not isinstance(part, str) and not (isinstance(part, dict) and "text" in part)]
+
+
+def _whole(where: Where, before: str, after: str, start: int = 0) -> Change:
+    kind = HISTORY_EDITED if where.history < NEVER else OTHER
+    return Change(kind, where.part, start, start, before[:MAX_EXCERPT], after[:MAX_EXCERPT])
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether two texts in the place of the last message are one text with something changed: they share long lines."""
+    if min(len(a), len(b)) < _BEHIND:
+        return False
+    lines_a, lines_b = Counter(a.split("\n")), Counter(b.split("\n"))
+    shared = sum(len(line) * count for line, count in (lines_a & lines_b).items())
+    return shared >= _BEHIND and shared >= _LEAST_ALIKE * min(len(a), len(b))
+
+
+def _shortest_cut(a: list[Key], b: list[Key]) -> int:
+    """The fewest items to take from the front of `a` for the rest of it to be the front of `b`; 0 where nothing is left then."""
+    joined = [*b, ("\0",), *a]
+    border = [0] * len(joined)
+    length = 0
+    for at in range(1, len(joined)):
+        while length and joined[at] != joined[length]:
+            length = border[length - 1]
+        length += joined[at] == joined[length]
+        border[at] = length
+    kept = border[-1]
+    return len(a) - kept if kept and len(a) > kept else 0
+
+
+def _excerpt(messages: Sequence[Any]) -> str:
+    """The texts of messages, as much as a change holds."""
+    pieces: list[str] = []
+    left = MAX_EXCERPT
+    for message in messages:
+        if left <= 0:
+            break
+        fields = message if isinstance(message, dict) else {"content": message}
+        calls = fields.get("tool_calls")
+        text = content_text(fields.get("content")) + (_field_text(calls) if calls else "")
+        pieces.append(text[:left])
+        left -= len(text) + 1
+    return "\n".join(pieces)[:MAX_EXCERPT]

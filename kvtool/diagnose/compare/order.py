@@ -1,0 +1,112 @@
+"""The same segments in another order: found among the units that an alignment left over, or between separators of a line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.compare.kinds import DOCUMENTS_REORDERED, EXAMPLES_REORDERED, TOOLS_REORDERED
+from kvtool.diagnose.compare.multiset import parted
+from kvtool.diagnose.compare.tools import is_tool
+from kvtool.diagnose.compare.units import Unit
+
+_EXAMPLE = re.compile(
+    r"^\W{0,6}(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration)\b"
+    r"[ \t#\[(]{0,3}\d{0,4}(?:[\])]?[ \t]{0,2}[:.)>]|\W{0,6}$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LIST = re.compile("[,;|]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_LEAST_MOVED = 32
+_MAX_HULL = 65_536
+
+
+class Moved(NamedTuple):
+    """Units of either text that stand elsewhere in the other one, by their places in the lists of units."""
+
+    a: frozenset[int]
+    b: frozenset[int]
+
+
+def moved_units(
+    a: Sequence[Unit], left_a: list[list[int]], b: Sequence[Unit], left_b: list[list[int]], inner: int
+) -> Moved | None:
+    """What moved among the units without a partner, where it is most of what differs; None where it is not.
+
+    `left_a` and `left_b` are those of each gap. The first `inner` gaps stand before shared text; what is after them may be new.
+    """
+    all_a, all_b = list(chain.from_iterable(left_a)), list(chain.from_iterable(left_b))
+    inner_b = sum(map(len, left_b[:inner]))
+    exact_a, exact_b = [a[at].key for at in all_a], [b[at].key for at in all_b]
+    if not all_a or not all_b or _in_place(exact_a, left_a, exact_b, left_b):
+        return None
+    moved = _common(a, all_a, exact_a, all_b, exact_b, inner_b)
+    if moved is None:
+        relaxed_a, relaxed_b = [a[at].relaxed for at in all_a], [b[at].relaxed for at in all_b[:inner_b]]
+        others = left_b[:inner]
+        if Counter(relaxed_a) == Counter(relaxed_b) and not _in_place(relaxed_a, left_a, relaxed_b, others):
+            moved = Moved(frozenset(all_a), frozenset(all_b[:inner_b]))
+    return moved
+
+
+def _in_place(keys_a: list[str], left_a: list[list[int]], keys_b: list[str], left_b: list[list[int]]) -> bool:
+    """Whether the keys are the same ones in the same gaps: then nothing moved, there were only too many to be aligned."""
+    return keys_a == keys_b and list(map(len, left_a[: len(left_b)])) == list(map(len, left_b))
+
+
+def _common(
+    a: Sequence[Unit],
+    left_a: list[int],
+    keys_a: list[str],
+    left_b: list[int],
+    keys_b: list[str],
+    inner_b: int,
+) -> Moved | None:
+    both = Counter(keys_a) & Counter(keys_b)
+    if not both:
+        return None
+    found_a, found_b = (
+        frozenset(places[at] for at in parted(keys, both)[0]) for places, keys in ((left_a, keys_a), (left_b, keys_b))
+    )
+    length = sum(len(a[at].key) for at in found_a)
+    if len(found_a) == len(left_a) and len(found_b) == inner_b == len(left_b):
+        return Moved(found_a, found_b)
+    length_b = sum(len(key) for at, key in zip(left_b[:inner_b], keys_b, strict=False) if at in found_b)
+    if length < _LEAST_MOVED or 2 * length < sum(map(len, keys_a)) or 2 * length_b < sum(map(len, keys_b[:inner_b])):
+        return None
+    return Moved(found_a, found_b)
+
+
+def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> Kind:
+    """What the segments of `text[start:stop]` are: tools, examples, or documents (whatever else comes in sets)."""
+    if moved and all(is_tool(unit.value) for unit in moved):
+        return TOOLS_REORDERED
+    line = text.rfind("\n", 0, start)
+    line = text.rfind("\n", 0, max(line, 0)) + 1  # the label may stand on the line before
+    stop = min(stop, start + _MAX_HULL)
+    hull = text[line:stop]
+    found = _EXAMPLE.findall(hull)
+    lines = sum(1 for each in hull.split("\n") if each.strip())
+    return EXAMPLES_REORDERED if len(found) >= 2 and 12 * len(found) >= lines else DOCUMENTS_REORDERED
+
+
+def shuffled(a: str, b: str) -> bool:
+    """Whether two short texts are the same items between commas (semicolons, bars), sentence ends or line ends, rearranged."""
+    for items_a, items_b in zip(_items(a), _items(b), strict=True):
+        if len(items_a) != len(items_b) or len(items_a) < 2 or items_a == items_b:
+            continue
+        enough = len(items_a) > 2 or min(map(len, items_a)) >= 8
+        if enough and Counter(items_a) == Counter(items_b):
+            return True
+    return False
+
+
+def _items(text: str) -> Iterator[list[str]]:
+    text = text.strip(" \t\r\n,;|")
+    yield [item.strip() for item in _LIST.split(text)]
+    yield _SENTENCE_END.split(text)
+    yield [item for line in text.split("\n") if (item := line.strip())]

@@ -1,0 +1,163 @@
+"""A stretch that stands in both texts and differs: single values, or a passage that was written anew."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.compare.grown_value import Value, value_around
+from kvtool.diagnose.compare.kinds import DOCUMENTS_REORDERED, HISTORY_EDITED, OPTIONAL
+from kvtool.diagnose.compare.order import order_kind, shuffled
+from kvtool.diagnose.compare.units import common_prefix, common_suffix
+from kvtool.text.align import Run, align
+
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_MAX_PASSAGE = 200_000
+_MOST_CHUNKS = 48
+"""Differing words from which on nobody would call them values; a timestamp has seven."""
+_MOST_VALUES = 8
+_LEAST_SHARED = 0.3
+_MAX_VALUE = 256
+_LONGEST_WORD = 256
+_JOINED = 3
+"""Characters between two unnamed differences, up to which they are one."""
+
+Range = tuple[int, int]
+Named = tuple[Kind, tuple[int, int, int, int]]
+"""A kind and `a0, a1, b0, b1`: what it is about in either text."""
+
+
+class Passage(NamedTuple):
+    """`a[a0:a1]`, which became `b[b0:b1]`; `history` says that it is a part of the history."""
+
+    a: str
+    a0: int
+    a1: int
+    b: str
+    b0: int
+    b1: int
+    history: bool
+
+
+def compare_passage(passage: Passage) -> list[Named]:
+    """What changed in a passage, in order: values, or all of it at once where it is more than values."""
+    whole = (passage.a0, passage.a1, passage.b0, passage.b1)
+    size = max(passage.a1 - passage.a0, passage.b1 - passage.b0, 1)
+    passage = _trimmed(passage)
+    rest = max(passage.a1 - passage.a0, passage.b1 - passage.b0)
+    if rest > _MAX_PASSAGE:
+        return [(HISTORY_EDITED if passage.history else OTHER, whole)]
+    chunks, unequal = _chunks(passage)
+    if not chunks:
+        return []
+    shared = 1 - unequal / size
+    hull = (chunks[0][0][0], chunks[-1][0][1], chunks[0][1][0], chunks[-1][1][1])
+    if shuffled(passage.a[hull[0] : hull[1]], passage.b[hull[2] : hull[3]]):
+        kind = order_kind(passage.b, hull[2], hull[3]) if "\n" in passage.b[hull[2] : hull[3]] else DOCUMENTS_REORDERED
+        return [(kind, hull)]
+    if len(chunks) > _MOST_CHUNKS:
+        return [(HISTORY_EDITED if passage.history else OTHER, hull)]
+    values = _values(passage, chunks)
+    named = all(value.kind is not OTHER for value in values)
+    if passage.history and (not named or len(values) > _MOST_VALUES):
+        return [(HISTORY_EDITED, hull)]
+    longest = max(max(a1 - a0, b1 - b0) for _, (a0, a1), (b0, b1) in values)
+    scattered = len(values) > 2 and (len(values) > _MOST_VALUES or shared < _LEAST_SHARED)
+    if not named and (scattered or longest > _MAX_VALUE):
+        return [(_one_sided(passage, values) or OTHER, hull)]
+    return [
+        (OPTIONAL if value.kind is OTHER and _is_one_sided(passage, value) else value.kind, (*value.a, *value.b))
+        for value in values
+    ]
+
+
+def _trimmed(passage: Passage) -> Passage:
+    """The passage without the words that both texts begin and end with."""
+    a, a0, a1, b, b0, b1, history = passage
+    one, other = a[a0:a1], b[b0:b1]
+    begin = common_prefix(one, other)
+    end = common_suffix(one, other, min(len(one), len(other)) - begin)
+    left, right = one[max(begin - _LONGEST_WORD, 0) : begin], one[len(one) - end :][:_LONGEST_WORD]
+    begin -= len(left) - next((at for at in range(len(left), 0, -1) if left[at - 1].isspace()), 0)
+    end -= next((at for at, sign in enumerate(right) if sign.isspace()), len(right))
+    return Passage(a, a0 + begin, a1 - end, b, b0 + begin, b1 - end, history)
+
+
+def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
+    """The words that differ in a passage, as ranges of both texts, and how many characters of the longer one do."""
+    names: dict[str, int] = {}
+    words_a, starts_a = _words(passage.a, passage.a0, passage.a1, names)
+    words_b, starts_b = _words(passage.b, passage.b0, passage.b1, names)
+    runs = align(words_a, words_b, min_run=1)
+    found: list[tuple[Range, Range]] = []
+    at_a = at_b = shared = 0
+    for start_a, start_b, length in [*runs, Run(len(words_a), len(words_b), 0)]:
+        if at_a < start_a or at_b < start_b:
+            found.append(((starts_a[at_a], starts_a[start_a]), (starts_b[at_b], starts_b[start_b])))
+        at_a, at_b = start_a + length, start_b + length
+        shared += starts_a[at_a] - starts_a[start_a]
+    return found, max(passage.a1 - passage.a0, passage.b1 - passage.b0) - shared
+
+
+def _words(
+    text: str, start: int, stop: int, names: dict[str, int]
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], list[int]]:
+    """A number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
+    keys: list[int] = []
+    starts: list[int] = []
+    for match in _WORD.finditer(text, start, stop):
+        keys.append(names.setdefault(match[0], len(names)))
+        starts.append(match.start())
+    return np.array(keys, dtype=np.int32), [*starts, stop]
+
+
+def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:
+    """The values around differing words: one for all differences within it."""
+    found: list[Value] = []
+    for range_a, range_b in chunks:
+        value = value_around(passage.a, range_a, passage.b, range_b)
+        while found and (found[-1].a[1] > value.a[0] or found[-1].b[1] > value.b[0]):
+            value = _joined(found.pop(), value)
+        found.append(value)
+    return _without_pieces(passage, found)
+
+
+def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
+    """Neighbouring unnamed values made one (`Ada Lovelace`), and named by what stands before the first."""
+    result = values[:1]
+    for last, value in pairwise(values):
+        between_a, between_b = passage.a[last.a[1] : value.a[0]], passage.b[last.b[1] : value.b[0]]
+        near = max(len(between_a), len(between_b)) <= _JOINED and "\n" not in between_b
+        if near and value.kind is OTHER and (last.kind is OTHER or _is_worded(result[-1])):
+            result[-1] = _joined(result[-1], value)
+        else:
+            result.append(value)
+    return result
+
+
+def _is_worded(value: Value) -> bool:
+    """Whether only a label gave a value its name: it may be of several words."""
+    return value.kind.key in ("scope", "environment", "request_id")
+
+
+def _joined(one: Value, other: Value) -> Value:
+    kind = other.kind if one.kind is OTHER else one.kind
+    return Value(
+        kind,
+        (min(one.a[0], other.a[0]), max(one.a[1], other.a[1])),
+        (min(one.b[0], other.b[0]), max(one.b[1], other.b[1])),
+    )
+
+
+def _is_one_sided(passage: Passage, value: Value) -> bool:
+    """Whether one of the texts has nothing where the other has something: grown alike, one range holds the other's text."""
+    text_a, text_b = passage.a[slice(*value.a)].strip(), passage.b[slice(*value.b)].strip()
+    return not text_a or not text_b
+
+
+def _one_sided(passage: Passage, values: list[Value]) -> Kind | None:
+    return OPTIONAL if all(_is_one_sided(passage, value) for value in values) else None

@@ -1,0 +1,148 @@
+"""What the run explains, not the text: evictions, salts, cold starts, replicas, times to live, prefixes too short to count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kvtool.accounting.boundary import BoundaryBook, GroupBoundary
+from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, Severity, severity_of
+from kvtool.diagnose.shared_secrets import Sensitive
+
+_MOST_SENSITIVE = 10
+_SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")
+
+
+def run_findings(
+    groups: Iterable[GroupTotals],
+    *,
+    path: str,
+    block_size: int,
+    rules: CacheRules | None = None,
+    boundaries: BoundaryBook | None = None,
+) -> list[Finding]:
+    """The findings of each group; `path` stands for the workload, as none of them is about a line of text."""
+    found: list[Finding] = []
+    for group in groups:
+        found += _fate_findings(group, path, rules)
+        shape = boundaries.get(group.name) if boundaries is not None else None
+        if rules is None or rules.provider is None:  # a provider has no blocks that anybody could choose
+            found += _prefix_findings(group, path, block_size, shape)
+    return found
+
+
+def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> list[Finding]:
+    found = []
+    for code, fate, message, fix in _messages(rules):
+        tokens = group.fates[fate]
+        points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
+        if points < WORTH_TELLING:
+            continue
+        severity = "info" if code == "KV302" else severity_of(points)  # nobody should trade security for speed
+        tier = "P0" if code in ("KV301", "KV303", "KV304", "KV305") else None
+        found.append(Finding(code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=tier))
+    return found
+
+
+def _messages(rules: CacheRules | None) -> Sequence[tuple[str, str, str, str]]:
+    """What a fate leads to: code, fate, message and fix."""
+    provider = rules.provider if rules is not None else None
+    minimum = f"{provider.minimum:,} tokens that {provider.name} caches from" if provider is not None else "minimum"
+    ttl = lifetime(rules.ttl) if rules is not None and rules.ttl is not None else "the time to live"
+    routing = rules.routing if rules is not None else "router"
+    replicas = f"{rules.replicas:,} replicas" if rules is not None else "replicas"
+    return (
+        (
+            "KV301",
+            "evicted",
+            "evicted before reuse",
+            "raise --capacity; the reachable rate is that of an unlimited cache",
+        ),
+        (
+            "KV302",
+            "isolated",
+            "a cache salt keeps tenants from sharing this prefix",
+            "a decision about security, not about speed",
+        ),
+        (
+            "KV303",
+            "in_flight",
+            "requests of one prefix start together, before it is computed",
+            "send one request first",
+        ),
+        (
+            "KV304",
+            "scattered",
+            f"{replicas} behind a {routing} router: the prefix was computed, on another one",
+            "send what shares a prefix to one replica: --routing sticky or prefix-aware",
+        ),
+        (
+            "KV305",
+            "expired",
+            f"not used again within {ttl}, so no longer there",
+            "ask for a longer time to live, or send something in between that keeps the prefix warm",
+        ),
+        (
+            "KV203",
+            "below_minimum",
+            f"the shared prefix is shorter than the {minimum}",
+            "merge the stable parts at the front until they are long enough",
+        ),
+        (
+            "KV203",
+            "unmarked",
+            "the shared prefix ends at no breakpoint, so nothing is stored there",
+            "mark the last block of the shared text as a breakpoint",
+        ),
+    )
+
+
+def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: GroupBoundary | None) -> list[Finding]:
+    """Where the shared prefix ends among the blocks."""
+    shared = group.common_prefix()
+    if group.requests < 2 or not group.prompt_tokens:
+        return []
+    if block_size <= 4 * shared < 4 * block_size and not group.hit_tokens:
+        message = f"the shared prefix of {shared:,} tokens is shorter than a block of {block_size:,}"
+        lost = shared * (group.requests - 1)
+        fix = "merge the stable parts at the front" + _smaller_block(shape)
+        points = min(lost / group.prompt_tokens, 1.0)
+        return [Finding("KV203", "info", group.name, path, 0, 0, message, lost, fix, points=points)]
+    edit = shape.padding() if shape is not None else None
+    if edit is None or edit.saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
+        return []
+    lost = group.fates["partial_block"] + group.fates["last_token"]
+    over = shared % block_size
+    message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {block_size:,}"
+    if not over:  # the most usual one ends with a block, those of other requests do not
+        message = f"shared prefixes end inside blocks of {block_size:,} tokens"
+    points = lost / group.prompt_tokens
+    return [Finding("KV204", "info", group.name, path, 0, 0, message, lost, edit.sentence(), points=points)]
+
+
+def _smaller_block(shape: GroupBoundary | None) -> str:
+    """What the largest smaller block that hits anything would hit."""
+    if shape is None:
+        return ""
+    sizes = [size for size, totals in shape.sizes.items() if size < shape.block_size and totals.hit_tokens]
+    if not sizes:
+        return ""
+    size = max(sizes, key=lambda size: (shape.sizes[size].hit_tokens, size))
+    return f"; blocks of {size:,} would hit {shape.sizes[size].hit_tokens:,} tokens"
+
+
+def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate) -> list[Finding]:
+    """What looks sensitive in prefixes that several sessions or groups share. The text itself is never told."""
+    found = []
+    for place in sorted(places, key=lambda place: (place.kind not in _SERIOUS, -place.requests))[:_MOST_SENSITIVE]:
+        where, line, column = path, 0, 0
+        if place.origin is not None:
+            where, (line, column) = place.origin.path, locate(place.origin, place.offset)
+        groups = len({group for group, _ in place.parties})
+        who = f"{groups:,} groups" if groups > 1 else f"{len(place.parties):,} sessions"
+        message = f"what looks like {place.kind} stands in a prefix that {who} without a salt of their own share"
+        severity: Severity = "warning" if place.kind in _SERIOUS else "info"
+        fix = "look whether all of them may know it; if not, move it behind the shared text or give each tenant a salt"
+        found.append(Finding("KV306", severity, place.group, where, line, column, message, 0, fix, confidence=0.5))
+    return found

@@ -1,0 +1,126 @@
+"""Stretches of two prompts beside each other, and the template variables in them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from kvtool.diagnose.slots import source_variable
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.traced import Origin, marks_of
+
+_MOST_TRIMMED = 256
+"""Characters at either end of a gap that may be equal: no more than its outer tokens have."""
+_MOST_LINES = 16
+_MOST_CHARACTERS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Characters `[start, stop)` of one of the two prompts."""
+
+    text: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return str.__getitem__(self.text, slice(self.start, self.stop))
+
+
+class Variable(NamedTuple):
+    """What a template variable produced: its characters `[start, stop)`, from `offset` of the origin's text on."""
+
+    origin: Origin
+    start: int
+    stop: int
+    offset: int
+    value: str
+
+
+class Sources:
+    """The marks of a text, to be asked by character."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._marks = marks_of(text)
+        self._starts = list(accumulate((mark.length for mark in self._marks), initial=0))
+
+    def origin(self, char: int) -> tuple[Origin | None, int]:
+        """The origin of a character, or of the last one, and the offset in the origin's text; None for what is no source text."""
+        at = min(bisect_right(self._starts, char), len(self._marks)) - 1
+        if at < 0:
+            return None, 0
+        length, origin, offset = self._marks[at]
+        if origin is not None and origin.variable is not None and not source_variable(origin, self._value(at)):
+            return None, 0
+        return origin, offset + min(char - self._starts[at], length)
+
+    def variables(self, start: int, stop: int) -> Iterator[Variable]:
+        """The values of template variables that overlap `[start, stop)`."""
+        at = max(bisect_right(self._starts, start) - 1, 0)
+        while at < len(self._marks) and self._starts[at] < stop:
+            length, origin, offset = self._marks[at]
+            if origin is not None and origin.variable is not None and self._starts[at] + length > start:
+                value = self._value(at)
+                if source_variable(origin, value):
+                    yield Variable(origin, self._starts[at], self._starts[at] + length, offset, value)
+            at += 1
+
+    def _value(self, at: int) -> str:
+        start = self._starts[at]
+        return str.__getitem__(self._text, slice(start, start + self._marks[at].length))
+
+
+def char_span(prompt: Prompt, start: int, stop: int) -> tuple[int, int]:
+    """The characters of tokens `[start, stop)`; where there are none, the place between characters."""
+    if start >= len(prompt):
+        end = len(prompt.text or "")
+        return end, end
+    low = (prompt.char_range(start) or (0, 0))[0]
+    high = (prompt.char_range(stop - 1) or (0, 0))[1] if stop > start else low
+    return low, max(low, high)
+
+
+def trimmed(own: Side, theirs: Side | None) -> tuple[Side, Side | None]:
+    """Both sides without the characters that they begin and end with alike: their outer tokens may share some."""
+    if theirs is None:
+        return own, None
+    most = min(own.stop - own.start, theirs.stop - theirs.start)
+    a, b = str(own), str(theirs)
+    front = next((n for n in range(min(most, _MOST_TRIMMED)) if a[n] != b[n]), min(most, _MOST_TRIMMED))
+    most = min(most - front, _MOST_TRIMMED)
+    back = next((n for n in range(most) if a[-1 - n] != b[-1 - n]), most)
+    return (
+        Side(own.text, own.start + front, own.stop - back),
+        Side(theirs.text, theirs.start + front, theirs.stop - back),
+    )
+
+
+def by_line(own: Side, theirs: Side | None) -> Iterator[tuple[Side, Side | None]]:
+    """Pairs of lines that differ, where both sides have the same few; else both as they are."""
+    lines = str(own).split("\n") if own.stop - own.start <= _MOST_CHARACTERS else []
+    others = str(theirs).split("\n") if theirs is not None and lines else []
+    if theirs is None or not 1 < len(lines) == len(others) <= _MOST_LINES:
+        yield own, theirs
+        return
+    at, there = own.start, theirs.start
+    for line, other in zip(lines, others, strict=True):
+        if line != other:
+            yield trimmed(Side(own.text, at, at + len(line)), Side(theirs.text, there, there + len(other)))
+        at, there = at + len(line) + 1, there + len(other) + 1
+
+
+def is_whole(empty: Side, full: Side) -> bool:
+    """Whether one side lacks what the other has, whole words of it: no part of a longer word or of a longer row of one sign."""
+    if empty.stop > empty.start or full.start == full.stop:
+        return False
+    text = full.text
+    before = text[full.start - 1 : full.start] if full.start else ""
+    first, last, after = text[full.start], text[full.stop - 1], text[full.stop : full.stop + 1]
+    return not any(
+        (left.isalnum() and right.isalnum()) or (left == right and not left.isspace())
+        for left, right in ((before, first), (last, after))
+    )

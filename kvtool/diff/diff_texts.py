@@ -1,0 +1,219 @@
+"""Two texts compared by lines, and the lines that differ by characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.text.align import Run, align
+from kvtool.text.traced import Traced
+
+Range = tuple[int, int]
+_WORD_END = frozenset({ord(" "), ord("\n")})
+_LONG_LINE = 240
+"""Characters from which on a sentence is moved instead of its line."""
+Unit = Literal["line", "sentence", "words"]
+_WORDS_END = re.compile(r"[ \t]+|\n")
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]?[ \t]+|\n")
+
+
+class Region(NamedTuple):
+    """The same stretch in both texts, as ranges of characters; one of them may be empty."""
+
+    a: Range
+    b: Range
+
+
+class Texts:
+    """Two different texts and the regions of whole lines in which they differ. Lines end at line feeds only."""
+
+    def __init__(self, a: Traced, b: Traced) -> None:
+        self.a = a
+        self.b = b
+        lines_a, lines_b = _lines(a), _lines(b)
+        names: dict[str, int] = {}
+        keys_a, keys_b = (
+            _array([names.setdefault(line, len(names)) for line in lines]) for lines in (lines_a, lines_b)
+        )
+        starts_a, starts_b = ([0, *accumulate(map(len, lines))] for lines in (lines_a, lines_b))
+        self.regions = [
+            Region((starts_a[a0], starts_a[a1]), (starts_b[b0], starts_b[b1]))
+            for (a0, a1), (b0, b1) in _gaps(align(keys_a, keys_b, min_run=1), len(lines_a), len(lines_b))
+        ]
+
+    def chunks(self, region: Region) -> list[Region]:
+        """The characters that differ in a region, in order; a few equal ones between two of them count as differing."""
+        (start_a, stop_a), (start_b, stop_b) = region
+        if start_a == stop_a or start_b == stop_b:
+            return [region]
+        codes_a, codes_b = _codes(self.a[start_a:stop_a]), _codes(self.b[start_b:stop_b])
+        if len(codes_a) == len(codes_b) and 2 * np.count_nonzero(codes_a != codes_b) <= len(codes_a):
+            runs = _position_wise(codes_a, codes_b)
+        else:
+            runs = align(codes_a, codes_b, newline=_WORD_END)
+        return [
+            Region((start_a + a0, start_a + a1), (start_b + b0, start_b + b1))
+            for (a0, a1), (b0, b1) in _gaps(runs, len(codes_a), len(codes_b))
+        ]
+
+    def by_line(self, region: Region) -> list[Region]:
+        """The lines of a region that differ, each with the one opposite; the region itself where their numbers differ."""
+        lines_a, lines_b = _lines(self.a[slice(*region.a)]), _lines(self.b[slice(*region.b)])
+        if len(lines_a) != len(lines_b):
+            return [region]
+        starts_a, starts_b = (
+            list(accumulate(map(len, lines), initial=start))
+            for lines, start in ((lines_a, region.a[0]), (lines_b, region.b[0]))
+        )
+        return [
+            Region((starts_a[at], starts_a[at + 1]), (starts_b[at], starts_b[at + 1]))
+            for at, (one, other) in enumerate(zip(lines_a, lines_b, strict=True))
+            if one != other
+        ]
+
+    def lines_of(self, region: Region) -> Region:
+        """The first line of a region in either text."""
+        return Region(_first_line(self.a, region.a), _first_line(self.b, region.b))
+
+
+def excerpts(texts: Texts, region: Region) -> tuple[tuple[str | None, list[Range]], tuple[str | None, list[Range]]]:
+    """The first line of a region in either text (None where it has none) and the ranges in it that differ.
+
+    Line ends are shown only where they differ.
+    """
+    lines = texts.lines_of(region)
+    chunks = texts.chunks(region)
+    text_a, text_b = texts.a[slice(*lines.a)], texts.b[slice(*lines.b)]
+    end_a, end_b = _line_end(text_a), _line_end(text_b)
+    if end_a == end_b or not text_a or not text_b:
+        text_a, text_b = text_a[: len(text_a) - len(end_a)], text_b[: len(text_b) - len(end_b)]
+    found_a = _within([chunk.a for chunk in chunks], lines.a[0], len(text_a))
+    found_b = _within([chunk.b for chunk in chunks], lines.b[0], len(text_b))
+    missing_a, missing_b = region.a[0] == region.a[1], region.b[0] == region.b[1]
+    return (None if missing_a else str.__str__(text_a), found_a), (None if missing_b else str.__str__(text_b), found_b)
+
+
+def moved_ranges(texts: Texts) -> tuple[Unit, list[Region], list[Region]]:
+    """What to move to the end: the unit, the stretch of the first difference, and those of all differences.
+
+    Whole lines; of a line too long to be one thing, the sentence; of a sentence too long for that, the words.
+    """
+    unit, first = _units(texts, texts.regions[0])
+    every = [first, *(_units(texts, region)[1] for region in texts.regions[1:])]
+    return unit, first[:1], _merged([stretch for found in every for stretch in found])
+
+
+def move_to_end(text: str, ranges: Sequence[Range]) -> str:
+    """The text with `ranges` (in order, not overlapping) taken out and put on lines of their own after it."""
+    rest, moved = taken_out(text, ranges)
+    if rest and not rest.endswith("\n"):
+        rest += "\n"
+    return rest + "\n".join(moved) + ("\n" if moved and text.endswith("\n") else "")
+
+
+def taken_out(text: str, ranges: Sequence[Range]) -> tuple[str, list[str]]:
+    """The text without `ranges` (in order, not overlapping), and what stood there without the line ends around it."""
+    text = str.__str__(text)
+    kept: list[str] = []
+    moved: list[str] = []
+    at = 0
+    for start, stop in ranges:
+        kept.append(text[at:start])
+        if piece := text[start:stop].strip("\r\n"):
+            moved.append(piece)
+        at = stop
+    return "".join([*kept, text[at:]]), moved
+
+
+def _units(texts: Texts, region: Region) -> tuple[Unit, list[Region]]:
+    """The stretches to move for one region: the region itself, or the sentences or words that differ in one long line."""
+    one_line = "\n" not in texts.a[region.a[0] : max(region.a[1] - 1, 0)]
+    if not one_line or _longest([region]) <= _LONG_LINE or region.a[0] == region.a[1] or region.b[0] == region.b[1]:
+        return "line", [region]
+    units: list[tuple[Unit, re.Pattern[str]]] = [("sentence", _SENTENCE_END), ("words", _WORDS_END)]
+    for unit, end in units:
+        found = [
+            Region(_around(texts.a, chunk.a, region.a, end), _around(texts.b, chunk.b, region.b, end))
+            for chunk in texts.chunks(region)
+        ]
+        if _longest(found) <= _LONG_LINE:
+            return unit, _merged(found)
+    return "line", [region]
+
+
+def _longest(regions: list[Region]) -> int:
+    return max(stop - start for region in regions for start, stop in region)
+
+
+def _merged(regions: list[Region]) -> list[Region]:
+    """Regions that touch or overlap in either text made one, so that ranges stay in order."""
+    result: list[Region] = []
+    for region in regions:
+        if result and (region.a[0] < result[-1].a[1] or region.b[0] < result[-1].b[1]):
+            last = result.pop()
+            region = Region((last.a[0], max(last.a[1], region.a[1])), (last.b[0], max(last.b[1], region.b[1])))
+        result.append(region)
+    return result
+
+
+def _around(text: str, inside: Range, bounds: Range, end: re.Pattern[str]) -> Range:
+    """The stretch of `text` around a range, within `bounds` and up to `end`, which is included so that the rest reads on."""
+    start = bounds[0]
+    for match in end.finditer(text, max(bounds[0], inside[0] - 2 * _LONG_LINE), inside[0]):
+        start = match.end()
+    if start == bounds[0] and inside[0] - start > 2 * _LONG_LINE:
+        start = inside[0] - 2 * _LONG_LINE
+    stop = end.search(text, inside[1], min(bounds[1], inside[1] + 2 * _LONG_LINE))
+    return start, stop.end() if stop else min(bounds[1], inside[1] + 2 * _LONG_LINE)
+
+
+def _gaps(runs: list[Run], length_a: int, length_b: int) -> list[tuple[Range, Range]]:
+    """What lies between equal runs."""
+    found: list[tuple[Range, Range]] = []
+    at_a = at_b = 0
+    for start_a, start_b, length in [*runs, Run(length_a, length_b, 0)]:
+        if at_a < start_a or at_b < start_b:
+            found.append(((at_a, start_a), (at_b, start_b)))
+        at_a, at_b = start_a + length, start_b + length
+    return found
+
+
+def _position_wise(a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]) -> list[Run]:
+    """Equal runs of two arrays of the same length that differ in place, as two timestamps do."""
+    equal = np.concatenate(([False], a == b, [False]))
+    edges = np.flatnonzero(equal[1:] != equal[:-1]).reshape(-1, 2).tolist()
+    return [Run(start, start, stop - start) for start, stop in edges]
+
+
+def _within(ranges: list[Range], start: int, length: int) -> list[Range]:
+    """Ranges of the text as ranges of the line that begins at `start`."""
+    clipped = [(max(left - start, 0), min(right - start, length)) for left, right in ranges]
+    return [(left, right) for left, right in clipped if left <= right]
+
+
+def _lines(text: str) -> list[str]:
+    pieces = str.split(text, "\n")
+    return [piece + "\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+
+
+def _first_line(text: str, region: Range) -> Range:
+    start, stop = region
+    end = text.find("\n", start, stop)
+    return start, stop if end < 0 else end + 1
+
+
+def _line_end(line: str) -> str:
+    return "\r\n" if line.endswith("\r\n") else "\n" if line.endswith("\n") else ""
+
+
+def _codes(text: str) -> npt.NDArray[np.int32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
+
+
+def _array(keys: list[int]) -> npt.NDArray[np.int32]:
+    return np.array(keys, dtype=np.int32)

@@ -1,0 +1,239 @@
+"""The sides of diff-prompts: prompt files, chat bodies and records of logs, each of them one request."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.compressed import open_bytes, refuse_binary
+from kvtool.text.files.json_stream import RawRecord, parse, read_records
+from kvtool.text.files.text_files import check_file, decode, read_text
+from kvtool.text.terminal.streams import STDIN
+from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs.logs import default_group, read_raw
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.logs.record import Dialogue, Turns, Where
+from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named
+from kvtool.workload.turn import Turn
+
+RECORD_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj")
+_NUMBERED = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?", re.DOTALL)
+_SKIP_HINT = "--on-bad-line skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One request to compare. `name` is what the user wrote; path, line and column (from 1) say where its record begins."""
+
+    name: str
+    turn: Turn
+    path: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a name on the command line asks for: a file, maybe a record of it, maybe a request of that record, all from 1."""
+
+    name: str
+    path: str
+    record: int | None = None
+    request: int | None = None
+
+
+def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[Side]:
+    """The requests that the names stand for, in order; every file is read once.
+
+    A name is a path, or `-` for standard input (once). A `.json` or `.jsonl` file holds records: `log.jsonl:12` is record 12,
+    `log.jsonl:12:3` the third request of it (the last one is meant otherwise, as it holds the others), and no number the only
+    record. Everything else is text, unless `log_format` names the format of its records (`text`: all files are text); what comes
+    through a pipe is a record where it reads as a chat. Raises KvtoolError for what cannot be read or has no text.
+    """
+    wanted = [_parse(name) for name in names]
+    if sum(one.path == STDIN for one in wanted) > 1:
+        raise KvtoolError("only one of the prompts can be standard input")
+    by_path: dict[str, list[_Wanted]] = {}
+    for one in wanted:
+        by_path.setdefault(one.path, []).append(one)
+    found: dict[_Wanted, Side] = {}
+    for path, ones in by_path.items():
+        found.update(_read_file(path, ones, log_format))
+    return [found[one] for one in wanted]
+
+
+def read_prompt(path: str) -> Traced:
+    """The text of a prompt file as it is, a byte order mark included: for a cache it is a difference."""
+    data = _piped(path)
+    if data is not None:
+        return _text(path, data, decode(data, shown=_shown(path)))
+    text = read_text(Path(path), shown=path)
+    with Path(path).open("rb") as file:
+        return _text(path, file.read(len(codecs.BOM_UTF8)), text)
+
+
+def side_of(name: str, data: bytes) -> Side:
+    """The request in what a program printed: a chat where it reads as one, else the text itself."""
+    wanted = _Wanted(name, name)
+    if _reads_as_chat(data, name):
+        return _records(name, lambda: io.BufferedReader(io.BytesIO(data)), [wanted], None)[wanted]
+    return _text_side([wanted], _text(name, data, decode(data, shown=name)))[wanted]
+
+
+def side_of_value(name: str, data: bytes) -> Side:
+    """The request in a JSON value: a text is the prompt itself, an object or a list must be a chat."""
+    value = parse(data)
+    if isinstance(value, str):
+        return Side(name, Turn("prompts", text=Traced.of(value, Origin(name, text=value)), id=name), name)
+    wanted = _Wanted(name, name)
+    return _records(name, lambda: io.BufferedReader(io.BytesIO(data)), [wanted], None)[wanted]
+
+
+def _text(path: str, start: bytes, text: str) -> Traced:
+    if start.startswith(codecs.BOM_UTF8):
+        text = "\ufeff" + text
+    return Traced.of(text, Origin(path, text=text))
+
+
+def _shown(path: str) -> str:
+    return "standard input" if path == STDIN else path
+
+
+def _piped(path: str) -> bytes | None:
+    """What comes through standard input or the shell's `<(command)`, which can be read only once; None for a file."""
+    if path == STDIN:
+        return sys.stdin.buffer.read()
+    source = Path(path)
+    return source.read_bytes() if source.is_fifo() else None
+
+
+def _parse(name: str) -> _Wanted:
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered is None or _exists(name):
+        return _Wanted(name, name)
+    path, record, request = numbered[1], int(numbered[2]), int(numbered[3]) if numbered[3] else None
+    if path != STDIN and not _exists(path):
+        check_file(Path(path), shown=path)
+    if record == 0 or request == 0:
+        raise KvtoolError(f"`{name}`: records and requests count from 1")
+    return _Wanted(name, path, record, request)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _plain_suffix(path: str) -> str:
+    return Path(path.lower().removesuffix(".gz").removesuffix(".zst")).suffix
+
+
+def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict[_Wanted, Side]:
+    numbered = next((one for one in wanted if one.record is not None), None)
+    suffix = _plain_suffix(path)
+    format_ = None if log_format in (None, TEXT_FORMAT) else format_named(str(log_format))
+    if log_format == TEXT_FORMAT or (log_format is None and suffix in PLAIN_SUFFIXES):
+        if numbered is not None:
+            raise KvtoolError(f"`{numbered.name}`: `{path}` is a text, which has no records")
+        return _text_side(wanted, read_prompt(path))
+    data = _piped(path)
+    if data is not None:
+        if log_format is None and numbered is None and not _reads_as_chat(data, path):
+            return _text_side(wanted, _text(path, data, decode(data, shown=_shown(path))))
+        return _records(path, lambda: io.BufferedReader(io.BytesIO(data)), wanted, format_)
+    if log_format is None and numbered is None and suffix not in RECORD_SUFFIXES:
+        return _text_side(wanted, read_prompt(path))
+    check_file(Path(path), shown=path)
+    return _records(path, lambda: open_bytes(path), wanted, format_)
+
+
+def _text_side(wanted: list[_Wanted], text: Traced) -> dict[_Wanted, Side]:
+    return {one: Side(one.name, Turn("prompts", text=text, id=one.name), one.path) for one in wanted}
+
+
+def _reads_as_chat(data: bytes, path: str) -> bool:
+    """Whether the first record of a pipe is a request with messages; anything else is taken for the prompt itself."""
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return False
+    raw = next(read_records(io.BufferedReader(io.BytesIO(data))), None)
+    found = None if raw is None else read_raw(raw, Where(path, raw.line, raw.column), None, 0)
+    return isinstance(found, tuple) and len(found[1]) > 0 and found[1][0].messages is not None
+
+
+def _records(
+    path: str,
+    opened: Callable[[], AbstractContextManager[io.BufferedReader]],
+    wanted: list[_Wanted],
+    format_: RecordFormat | None,
+) -> dict[_Wanted, Side]:
+    """The wanted records of a file; those in between are not even parsed."""
+    numbers = {one.record or 1 for one in wanted}
+    alone = any(one.record is None for one in wanted)
+    kept: dict[int, RawRecord] = {}
+    count = 0
+    with opened() as reader:
+        refuse_binary(reader, path)
+        for count, raw in enumerate(read_records(reader), 1):
+            if count in numbers:
+                kept[count] = raw
+            if count > (1 if alone else 0) and len(kept) == len(numbers):
+                break
+    if not count:
+        raise KvtoolError("there is no request in it: the file is empty", place=Place(path))
+    if alone and count > 1:
+        raise KvtoolError(
+            f"`{_shown(path)}` has more than one record",
+            hint=f"a number says which one is meant: {path}:1 is the first",
+        )
+    sides: dict[_Wanted, Side] = {}
+    for one in wanted:
+        found = kept.get(one.record or 1)
+        if found is None:
+            has = f"{count} record" + ("" if count == 1 else "s")
+            raise KvtoolError(f"`{one.name}`: `{_shown(path)}` has only {has}", hint=f"the last one is {path}:{count}")
+        sides[one] = Side(one.name, _request(one, found, format_), path, found.line, found.column)
+    return sides
+
+
+def _request(one: _Wanted, raw: RawRecord, format_: RecordFormat | None) -> Turn:
+    number = one.record or 1
+    where = Where(one.path, raw.line, raw.column, str(number), number, default_group(one.path))
+    found = read_raw(raw, where, format_, number - 1)
+    if isinstance(found, KvtoolError):
+        hint = None if found.hint == _SKIP_HINT else found.hint
+        raise KvtoolError(found.message.partition(";")[0], hint=hint, place=found.place)
+    turns = found[1]
+    turn = turns[_which(one, turns) - 1]
+    if turn.hashed is not None:
+        raise KvtoolError(
+            f"`{one.name}` holds hashes of blocks, not a prompt",
+            hint=f"kvtool profile {one.path} tells what they share",
+        )
+    turn.id = one.name
+    return turn
+
+
+def _which(one: _Wanted, turns: Turns) -> int:
+    """Which request of a record is meant, from 1."""
+    if isinstance(turns, Dialogue) and len(turns) > 1 and one.request != 1:
+        raise KvtoolError(
+            f"`{one.name}`: its answers are not recorded, so only the first of its {len(turns)} requests is known",
+            hint=f"{one.path}:{one.record or 1}:1 is the first",
+        )
+    wanted = len(turns) if one.request is None else one.request
+    if wanted > len(turns):
+        has = f"{len(turns)} request" + ("" if len(turns) == 1 else "s")
+        raise KvtoolError(
+            f"`{one.name}`: record {one.record} has only {has}",
+            hint=f"the last one is {one.path}:{one.record or 1}:{len(turns)}",
+        )
+    return wanted

@@ -1,0 +1,232 @@
+"""What a change of both prompts would give: each is carried out on the requests, which are rendered and measured again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, normalized
+from kvtool.diff.diff_texts import Range, Texts, move_to_end, moved_ranges, taken_out
+from kvtool.diff.prompts import PromptDiff, Reuse, Trial
+from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
+from kvtool.fixes.permute import ExampleMessages, ItemOrder
+from kvtool.fixes.turn_texts import texts_of, with_texts
+from kvtool.text.align import common_prefix
+from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.traced import Traced
+from kvtool.workload.turn import Turn
+
+Render = Callable[[Turn], Prompt]
+Pair = tuple[Turn, Turn]
+Where = tuple[int | None, int | None]
+_SAID_THERE = ("user", "tool")
+_CONTENT = {one.kind.key: one.result for one in NORMALIZERS}
+
+
+def trials_of(pair: Pair, named: Sequence[Change], diff: PromptDiff, render: Render) -> tuple[Trial, ...]:
+    """Changes of two requests of one form (texts, or chats): canonical forms of what differs in order only, then moves.
+
+    Each includes those before it. Two texts with no such difference are tried with the first difference moved, then with all.
+    """
+    trials: list[Trial] = []
+
+    def tried(trial: Trial, changed: Pair) -> None:
+        reuse = _reuse(changed, diff.block_size, render)
+        gained = reuse.blocks - diff.reuse.blocks
+        trials.append(replace(trial, reuse=reuse, gained_blocks=gained, further=bool(trials)))
+
+    is_chat = pair[1].messages is not None
+    for change in _first_of_each(named):
+        step = _canonical(change, pair, is_chat=is_chat)
+        changed = pair if step is None else (step.apply(pair[0]), step.apply(pair[1]))
+        if step is not None and (changed[0] is not pair[0] or changed[1] is not pair[1]):
+            pair = changed
+            tried(Trial("canonical", 1, 0, 0, diff.reuse, 0, step.result, change.kind.code), pair)
+    if not is_chat and not trials:
+        return _text_trials(pair, diff, render)
+    if (move := _moved_in_chat(pair, named) if is_chat else _moved_in_text(pair)) is not None:
+        code = next(
+            (change.kind.code for change in named if not change.cosmetic and change.kind.code not in _ORDERS), ""
+        )
+        tried(replace(move.trial, code=code), move.pair)
+    return tuple(trials)
+
+
+def _reuse(pair: Pair, block_size: int, render: Render) -> Reuse:
+    ids_a, ids_b = (render(turn).ids for turn in pair)
+    return Reuse.of(common_prefix(ids_a, ids_b), len(ids_b), block_size)
+
+
+def _first_of_each(named: Sequence[Change]) -> Iterator[Change]:
+    """One change of each kind in each role, in order."""
+    seen: set[tuple[str, str]] = set()
+    for change in named:
+        key = change.kind.key, change.part.role
+        if key not in seen:
+            seen.add(key)
+            yield change
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A canonical form, in words, and the function that puts a request into it."""
+
+    result: str
+    apply: Callable[[Turn], Turn]
+
+
+_ORDERS = frozenset({"KV111", "KV112", "KV113", "KV114"})
+
+
+def _canonical(change: Change, pair: Pair, *, is_chat: bool) -> _Step | None:
+    """The canonical form that answers a change; None where there is none to be tried."""
+    key = change.kind.key
+    roles = {change.part.role}
+    if key == "tools_reordered":
+        return _Step("sort the tools by name", sort_tools)
+    if key == "json_keys":
+        return _Step("sort the JSON keys", lambda turn: sort_keys(turn, roles))
+    if change.kind.code in ("KV113", "KV114"):
+        noun = "documents" if change.kind.code == "KV113" else "examples"
+        order = ItemOrder.learn(pair, None) or (ExampleMessages.learn(pair) if is_chat else None)
+        return None if order is None else _Step(f"one order of the {noun}", order)
+    if is_chat and change.cosmetic and key in COSMETIC_KINDS:
+        who = f"{change.part.role or 'the'} messages"
+        return _Step(f"{who} {_CONTENT.get(key, '')}", lambda turn: normalize(turn, key, roles))
+    return None
+
+
+def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, ...]:
+    """Changes of two texts: the first difference alone, then all differences."""
+    if pair[0].text is None or pair[1].text is None:
+        return ()
+    texts = Texts(pair[0].text, pair[1].text)
+
+    def measured(trial: Trial, a: str, b: str) -> Trial:
+        reuse = _reuse((Turn("", text=Traced(a)), Turn("", text=Traced(b))), diff.block_size, render)
+        return replace(trial, reuse=reuse, gained_blocks=reuse.blocks - diff.reuse.blocks)
+
+    region = texts.regions[0]
+    line_a, line_b = texts.a.count("\n", 0, region.a[0]) + 1, texts.b.count("\n", 0, region.b[0]) + 1
+    code = diff.first.kind.code if diff.first is not None else ""
+    unseen = cosmetic(texts.a, texts.b)
+    if not unseen:  # the prompts differ in more; the first difference may still be one that nobody sees
+        head = texts.lines_of(region)
+        unseen = cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)])
+    if unseen:
+        result = " and ".join(one.result for one in unseen)
+        plain_a, plain_b = normalized(texts.a, unseen), normalized(texts.b, unseen)
+        alone = measured(Trial("normalize", 1, line_a, line_b, diff.reuse, 0, result, code), plain_a, plain_b)
+        if plain_a == plain_b:
+            return (alone,)
+        _, _, left = moved_ranges(Texts(Traced(plain_a), Traced(plain_b)))
+        result += ", what still differs at the end"
+        both = Trial("normalize", 1 + len(left), line_a, line_b, diff.reuse, 0, result)
+        ends = move_to_end(plain_a, [a for a, _ in left]), move_to_end(plain_b, [b for _, b in left])
+        return alone, measured(both, *ends)
+    unit, first, everything = moved_ranges(texts)
+    trials: list[Trial] = []
+    for ranges in [first] if len(everything) == 1 else [first, everything]:
+        trial = Trial(unit, len(ranges), line_a, line_b, diff.reuse, 0, code="" if trials else code)
+        ends = move_to_end(texts.a, [a for a, _ in ranges]), move_to_end(texts.b, [b for _, b in ranges])
+        trials.append(measured(trial, *ends))
+    return tuple(trials)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    pair: Pair
+    trial: Trial
+
+
+def _moved_in_text(pair: Pair) -> _Move | None:
+    """Both texts with everything that differs at the end."""
+    a, b = (Traced(turn.text or "") for turn in pair)
+    if a == b:
+        return None
+    texts = Texts(a, b)
+    unit, _, regions = moved_ranges(texts)
+    trial = Trial(unit, len(regions), *_lines(texts), Reuse(0, 0), 0)
+    moved = (
+        replace(turn, text=Traced(move_to_end(text, [region[side] for region in regions])))
+        for side, (turn, text) in enumerate(zip(pair, (a, b), strict=True))
+    )
+    return _Move((next(moved), next(moved)), trial)
+
+
+def _lines(texts: Texts) -> tuple[int, int]:
+    """The lines, from 1, on which two texts first differ."""
+    first = texts.regions[0]
+    return texts.a.count("\n", 0, first.a[0]) + 1, texts.b.count("\n", 0, first.b[0]) + 1
+
+
+def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
+    """Both chats with what differs behind what they share.
+
+    Out of instructions it goes to the end of the last message of a user or a tool; what these said stays in its message and goes
+    to the end of that. Answers, and a history that was cut or edited, stay as they are.
+    """
+    chats = _Chat(pair[0]), _Chat(pair[1])
+    ends = chats[0].last_said, chats[1].last_said
+    history = min((change.part.index for change in named if change.part.kind == "history"), default=None)
+    first: Trial | None = None
+    places = 0
+    for where in chats[0].texts:
+        role = chats[0].roles[where]
+        if (
+            role == "assistant"
+            or role != chats[1].roles.get(where)
+            or (history is not None and (where[0] or 0) >= history)
+        ):
+            continue
+        a, b = (Traced(chat.texts[where]) for chat in chats)
+        stays = role in _SAID_THERE
+        if a == b or not (stays or all(ends)):
+            continue
+        texts = Texts(a, b)
+        unit, _, regions = moved_ranges(texts)
+        moved = [chat.move(where, [region[side] for region in regions], stays) for side, chat in enumerate(chats)]
+        if not any(moved):
+            continue
+        places += len(regions)
+        if first is None:
+            first = Trial(unit, 0, *_lines(texts), Reuse(0, 0), 0, part=f"messages[{where[0]}] ({role})")
+    if first is None:
+        return None
+    return _Move((chats[0].finished(ends[0]), chats[1].finished(ends[1])), replace(first, places=places))
+
+
+class _Chat:
+    """The texts of a chat, some of which are being taken out."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        found = list(texts_of(turn))
+        self.texts: dict[Where, str] = {(at.message, at.part): str.__str__(at.text) for at in found}
+        self.roles: Mapping[Where, str] = {(at.message, at.part): at.role for at in found}
+        self._changed: dict[Where, str] = {}
+        self._moved: list[str] = []
+
+    @property
+    def last_said(self) -> Where | None:
+        """Where the last text of a user or a tool stands."""
+        return next((where for where in reversed(list(self.texts)) if self.roles[where] in _SAID_THERE), None)
+
+    def move(self, where: Where, ranges: Sequence[Range], stays: bool) -> bool:
+        """Take stretches out of a text: to its own end (`stays`), or to the end of all; whether that changes anything."""
+        text = self.texts[where]
+        if stays:
+            self._changed[where] = move_to_end(text, ranges)
+            return self._changed[where].rstrip("\n") != text.rstrip("\n")
+        self._changed[where], moved = taken_out(text, ranges)
+        self._moved += moved
+        return True
+
+    def finished(self, end: Where | None) -> Turn:
+        """The chat with what was taken out, on lines of its own behind the text at `end`."""
+        if self._moved and end is not None:
+            last = self._changed.get(end, self.texts[end])
+            gap = "\n" if last and not last.endswith("\n") else ""
+            self._changed[end] = last + gap + "\n".join(self._moved)
+        return with_texts(self._turn, self._changed)

@@ -1,0 +1,1 @@
+"""What to change: fixes proposed, the proof of what each may do, and how it becomes an edit."""

@@ -1,0 +1,199 @@
+"""What a chat template does to prefixes: a doubled BOS, the date, dropped reasoning, tools that move. Found by rendering twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from kvtool.diagnose.findings import Finding, Severity
+from kvtool.errors import KvtoolError
+from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
+from kvtool.fixes.chat.chat_reasoning import dropped_reasoning
+from kvtool.fixes.fix import Fix
+from kvtool.text.align import common_prefix
+from kvtool.text.message import Message
+from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
+from kvtool.text.templates.chat import ChatTemplate
+from kvtool.workload.render import Renderer
+from kvtool.workload.turn import Turn
+
+_DAY, _LATER, _OTHER_DAY = datetime(2025, 1, 1), datetime(2025, 1, 1, 17, 45, 12), datetime(2031, 10, 23)
+_PROBE = "kvtool_probe_4715"
+
+
+def check_chat_template(renderer: Renderer, turns: Sequence[Turn]) -> list[Checked]:
+    """Everything that these turns, and conversations made of them, show. Tokens are counted on the one conversation looked at.
+
+    A rendering that the template refuses shows nothing.
+    """
+    chats = [turn for turn in turns if turn.messages]
+    checks: list[Checked | None] = [_doubled_start(renderer, turns)]
+    if chats:
+        template = renderer.chat_template
+        checks += [
+            check(renderer, template, chats)
+            for check in (_start_written_and_added, _date, dropped_reasoning, _moving_tools)
+        ]
+    return [found for found in checks if found is not None]
+
+
+def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
+    """KV123: a prompt that begins with BOS twice."""
+    if not any(turn.messages or turn.text is not None for turn in turns):
+        return None  # nothing to be rendered, so no tokenizer to be loaded
+    start = renderer.tokenizer.bos_token
+    found = []
+    for turn in turns:
+        if turn.hashed is not None or turn.token_ids is not None or not start:
+            continue
+        try:
+            prompt = renderer.prompt(turn)
+        except KvtoolError:
+            continue
+        one = ids_of(renderer, start)
+        if len(one) == 1 and len(prompt) > 1 and int(prompt.ids[0]) == int(prompt.ids[1]) == int(one[0]):
+            found.append(turn)
+    if not found:
+        return None
+    first = found[0]
+    count = f"{len(found):,} of the {len(turns):,} requests looked at"
+    if first.messages is None:
+        message = f"the text begins with BOS, and the tokenizer adds another one: {count}"
+        path, line, column = "", 0, 0
+        origin, offset = first.text.at(0) if first.text else (None, 0)
+        if origin is not None:
+            path, (line, column) = origin.path, origin.position(offset)
+        fix = "leave BOS out of the text"
+        severity: Severity = "warning"
+        return Checked(Finding("KV123", severity, first.group, path, line, column, message, len(found), fix))
+    template = renderer.chat_template
+    text = rendered(template, first)
+    place = place_of(text, len(start or "")) if text is not None else (0, 0)
+    message = f"the chat template writes BOS twice: {count}"
+    fix = "leave one `bos_token` out of the chat template"
+    return Checked(
+        finding("KV123", "warning", template, first.group, message, fix, place=place, lost=len(found), tier="P1")
+    )
+
+
+def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
+    """KV123: a template that writes BOS for a tokenizer that adds it. kvtool adds none to a rendered chat; a server might."""
+    if template.name.startswith(BUILT_IN_TEMPLATES):
+        return None
+    text = rendered(template, chats[0])
+    if not text:
+        return None
+    written = renderer.tokenizer.encode(text, add_special_tokens=False).ids[:2]
+    added = renderer.tokenizer.encode(text, add_special_tokens=True).ids[:2]
+    start = ids_of(renderer, renderer.tokenizer.bos_token or "")
+    if len(start) != 1 or len(added) < 2 or len(written) < 2:
+        return None
+    if int(written[0]) != int(start[0]) or int(written[1]) == int(start[0]) or int(added[1]) != int(start[0]):
+        return None
+    message = "the chat template writes BOS and the tokenizer adds it: who tokenizes the rendered text has it twice"
+    fix = "tokenize rendered chats with add_special_tokens=False, as kvtool does"
+    return Checked(finding("KV123", "info", template, chats[0].group, message, fix, place=place_of(text, 0)))
+
+
+def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
+    """KV131: a template that writes what time it is."""
+    if not template.tells_time:
+        return None
+    clocks = [template.changed(clock=_always(moment)) for moment in (_DAY, _LATER, _OTHER_DAY)]
+    for turn in chats:
+        today, later, other = (rendered(clock, turn) for clock in clocks)
+        if today is None or later is None or other is None or today == other:
+            continue
+        what = "the time" if today != later else "the date"
+        at = common_text(today, other)
+        before, total = len(ids_of(renderer, str.__getitem__(today, slice(0, at)))), len(ids_of(renderer, today))
+        message = (
+            f"the chat template writes {what}: whenever it changes, {total - before:,} of the {total:,} tokens of the "
+            "conversation looked at are computed again"
+        )
+        fix = "pin the date that the chat template writes (`date_string`), or write it into the last message"
+        found = finding(
+            "KV131",
+            "warning",
+            template,
+            turn.group,
+            message,
+            fix,
+            place=place_of(today, at),
+            lost=total - before,
+            tier="P3",
+        )
+        pinned = Fix(
+            "chat-template:pin-date",
+            "KV131",
+            "P3",
+            None,
+            "pin the date that the chat template writes",
+            renderer=lambda renderer: renderer.with_template(lambda own: own.changed(clock=_always(_DAY))),
+        )
+        return Checked(found, pinned)
+    return None
+
+
+def _always(moment: datetime) -> Callable[[], datetime]:
+    return lambda: moment
+
+
+def common_text(a: str, b: str) -> int:
+    """How many characters two texts begin with alike."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if str.startswith(a, str.__getitem__(b, slice(low, middle)), low):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
+    """KV133: a template that writes the tools before the last question, so that they move with every turn."""
+    turn = next((turn for turn in chats if turn.tools), None)
+    if turn is None:
+        return None
+    first: list[Message] = [*opening(turn), {"role": "user", "content": ASKED}]
+    second: list[Message] = [*first, {"role": "assistant", "content": ANSWERED}, {"role": "user", "content": AGAIN}]
+    function = {"name": _PROBE, "description": _PROBE, "parameters": {"type": "object", "properties": {}}}
+    tools = [*(turn.tools or []), {"type": "function", "function": function}]
+    now = rendered(template, turn, messages=first, tools=tools, prompted=False)
+    then = rendered(template, turn, messages=second, tools=tools, prompted=False)
+    if now is None or then is None:
+        return None
+    if not 0 <= now.find(_PROBE) < now.find(ASKED) or not 0 <= then.find(ASKED) < then.find(_PROBE):
+        return None
+    real = [rendered(template, turn, messages=messages, prompted=False) for messages in (first, second)]
+    if real[0] is None or real[1] is None:
+        return None
+    ids, later = ids_of(renderer, real[0]), ids_of(renderer, real[1])
+    lost = len(ids) - common_prefix(ids, later)
+    message = (
+        f"the chat template moves the tools to the last question: with each turn {lost:,} of the {len(ids):,} tokens of a "
+        "conversation with one question are computed again"
+    )
+    fix = "use a chat template that writes the tools once, behind the system prompt (kvtool's own does: leave --chat-template out)"
+    found = finding(
+        "KV133",
+        "warning",
+        template,
+        turn.group,
+        message,
+        fix,
+        place=place_of(then, then.find(_PROBE)),
+        lost=lost,
+        tier="P3",
+    )
+    other = Fix(
+        "chat-template:tools-first",
+        "KV133",
+        "P3",
+        None,
+        "render with kvtool's own chat template, which writes the tools once, behind the system prompt",
+        warnings=("another chat template is another prompt: see whether the model answers as well",),
+        renderer=lambda renderer: renderer.with_template(lambda _: ChatTemplate.own(renderer.tokenizer)),
+    )
+    return Checked(found, other)

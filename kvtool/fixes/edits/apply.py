@@ -1,0 +1,165 @@
+"""Put edits into files: all of them or none, and only into files that are still what the edits were made for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.fixes.edits.edit import Edit
+
+_NOTHING = "no file was changed"
+
+
+class FileChange(Protocol):
+    """A file's whole text before and after, line ends untouched, byte order mark included; `path` is as the user knows it."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def before(self) -> str: ...
+    @property
+    def after(self) -> str: ...
+
+
+def apply_edits(texts: Mapping[str, str], edits: Iterable[Edit]) -> dict[str, str]:
+    """The new texts of the files that the edits change, by path in sorted order.
+
+    Several insertions at one place come in the order of `edits`. KvtoolError where edits overlap or reach past the end.
+    """
+    found: dict[str, list[Edit]] = {}
+    for edit in edits:
+        found.setdefault(edit.path, []).append(edit)
+    changed: dict[str, str] = {}
+    for path in sorted(found):
+        if path not in texts:
+            raise KvtoolError(f"`{path}` was not read, so it cannot be edited")
+        new = _edited(path, texts[path], found[path])
+        if new != texts[path]:
+            changed[path] = new
+    return changed
+
+
+def _edited(path: str, text: str, edits: list[Edit]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda each: (each.start, each.stop)):
+        if not 0 <= edit.start <= edit.stop <= len(text):
+            raise KvtoolError(f"an edit reaches past the end of `{path}`", hint="the file is not the one that was read")
+        if edit.start < at:
+            line = text.count("\n", 0, edit.start) + 1
+            raise KvtoolError("two edits change the same text", place=Place(path, line))
+        pieces += [text[at : edit.start], edit.replacement]
+        at = edit.stop
+    return "".join([*pieces, text[at:]])
+
+
+@dataclass(slots=True)
+class _Target:
+    """A file that is about to be replaced: `new` and `old` are other names beside it, for its next and its last content."""
+
+    shown: str
+    real: Path
+    mode: int
+    before: bytes
+    after: bytes
+    new: Path | None = None
+    old: Path | None = None
+    replaced: bool = False
+
+
+def write_files(files: Iterable[FileChange]) -> None:
+    """Replace the content of files, all or none, each of which must be, to the byte, what it was `before`.
+
+    A link goes on pointing to its file, and the file keeps its mode. KvtoolError, with every file as it was, where one has changed
+    since it was read, is gone, is write-protected or no regular file, or where the disk is full.
+    """
+    targets: dict[Path, _Target] = {}
+    for file in sorted(files, key=lambda each: each.path):
+        target = _checked(file)
+        same = targets.setdefault(target.real, target)
+        if same.after != target.after:
+            raise KvtoolError(f"`{same.shown}` and `{file.path}` are one file, and would be changed in two ways")
+    todo = list(targets.values())
+    try:
+        for target in todo:
+            _prepare(target)
+        for target in todo:
+            _check_unchanged(target)
+            assert target.new is not None
+            target.new.replace(target.real)
+            target.replaced = True
+    except OSError as error:
+        _restore(todo)
+        raise KvtoolError(f"cannot write {target.shown}: {error.strerror or error}", hint=_NOTHING) from error
+    except BaseException:
+        _restore(todo)
+        raise
+    finally:
+        for target in todo:
+            _remove(target.new)
+            _remove(target.old)
+
+
+def _checked(file: FileChange) -> _Target:
+    path = file.path
+    try:
+        real = Path(os.path.realpath(path))
+        status = real.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise KvtoolError(f"`{path}` is not a regular file", hint=_NOTHING)
+        if not status.st_mode & 0o222 or not os.access(real, os.W_OK):
+            raise KvtoolError(f"cannot write {path}: it is write-protected", hint=_NOTHING)
+    except (OSError, ValueError) as error:
+        raise KvtoolError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}", hint=_NOTHING) from error
+    target = _Target(path, real, stat.S_IMODE(status.st_mode), file.before.encode(), file.after.encode())
+    _check_unchanged(target)
+    return target
+
+
+def _check_unchanged(target: _Target) -> None:
+    try:
+        now = target.real.read_bytes()
+    except OSError as error:
+        raise KvtoolError(f"cannot read {target.shown}: {error.strerror or error}") from error
+    if now != target.before:
+        raise KvtoolError(f"`{target.shown}` has changed since it was read", hint="no file was changed; run it again")
+
+
+def _prepare(target: _Target) -> None:
+    """Write the next content beside the file, and keep the last one under another name."""
+    stem = f".{target.real.name[:200]}.{secrets.token_hex(4)}"
+    new, old = target.real.with_name(f"{stem}.part"), target.real.with_name(f"{stem}.old")
+    with new.open("xb") as file:
+        target.new = new
+        os.fchmod(file.fileno(), target.mode)
+        file.write(target.after)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        old.hardlink_to(target.real)
+        target.old = old
+    except OSError:  # a file system without hard links
+        with old.open("xb") as file:
+            target.old = old
+            os.fchmod(file.fileno(), target.mode)
+            file.write(target.before)
+
+
+def _restore(targets: list[_Target]) -> None:
+    for target in targets:
+        if target.replaced and target.old is not None:
+            with contextlib.suppress(OSError):
+                target.old.replace(target.real)
+
+
+def _remove(path: Path | None) -> None:
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -1,0 +1,207 @@
+"""What a fix did to requests of one group, as edits of the texts and lists that the group is written with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+
+from kvtool.fixes.edits.edits_moves import Field, Found, ValueEdit, found_edits
+from kvtool.fixes.edits.edits_order import (
+    Tree,
+    appended,
+    json_tree,
+    permuted,
+    reordered,
+    same_entries,
+    without,
+    yaml_tree,
+)
+from kvtool.fixes.edits.edits_pieces import Reader, Spot
+from kvtool.fixes.edits.edits_template import NotEditableError
+from kvtool.fixes.edits.edits_yaml import SourceEdit, quoted
+from kvtool.text.files.text_files import read_text
+from kvtool.text.files.yaml_nodes import Path, Scalar
+from kvtool.text.message import Message
+from kvtool.text.traced import Origin
+from kvtool.workload.turn import Turn
+from kvtool.workload.yaml.load_state import Loading
+from kvtool.workload.yaml.schema import Group, MessagePart, SegmentPart, TextSource
+from kvtool.workload.yaml.yaml_source import YamlSource
+
+_STRUCTURE = "it changes which messages there are, and the file has no text for that"
+
+
+class GroupEdits:
+    """Collects edits: of texts (`spots`), of lists in the workload file (`lists`) and of other files (`files`)."""
+
+    def __init__(self, source: YamlSource, name: str) -> None:
+        self.spots: dict[Spot, list[ValueEdit]] = {}
+        self.lists: list[SourceEdit] = []
+        self.files: list[tuple[str, SourceEdit]] = []
+        self._source = source
+        number, group = next((n, each) for n, each in enumerate(source.spec.groups) if each.name == name)
+        self._at: Path = ("groups", number)
+        self._group = group
+        self._loading = Loading(source.document, source.seed, overlay=source.overlay)
+        self._parts = _labelled(group, self._at)
+        self._known: dict[tuple[str, str], Spot | None] = {}
+        self._reader = Reader(self._spot)
+
+    def add(self, before: Turn, after: Turn) -> None:
+        """Take what happened to a request; of a text or list that is known already, nothing."""
+        if json.dumps(before.tools) != json.dumps(after.tools):
+            self._add_tools(before.tools, after.tools)
+        if before.messages is not None and after.messages is not None:
+            self._add_messages(before.messages, after.messages)
+        elif before.text is not None and after.text is not None and before.text != after.text:
+            self._add_text(before.text, after.text)
+
+    # Texts
+
+    def _spot(self, label: str, path: str) -> Spot | None:
+        """The text of the part of that name, of which there may be one in each of many files."""
+        if (label, path) not in self._known:
+            part = self._parts.get(label)
+            self._known[label, path] = None if part is None else self._load(*part, path)
+        return self._known[label, path]
+
+    def _load(self, part: TextSource, at: Path, path: str) -> Spot | None:
+        if part.text is not None:
+            node = self._source.document.find((*at, "text"))
+            if path != self._source.document.path or not isinstance(node, Scalar):
+                return None
+            origin = next((mark.origin for mark in node.text.marks if mark.origin), Origin(path))
+            return Spot(path, (*at, "text"), node.value, origin, part.raw)
+        text = read_text(FilePath(path), shown=path, overlay=self._source.overlay)
+        return Spot(path, None, text, Origin(path, text=text), part.raw, shared=part.glob is not None)
+
+    def _only(self, label: str) -> Spot | None:
+        """The text of a part that has only one."""
+        part, _ = self._parts[label]
+        if part.text is not None:
+            return self._spot(label, self._source.document.path)
+        return None if part.file is None else self._spot(label, self._loading.resolve(str.__str__(part.file)))
+
+    def _field(self, labels: Sequence[str], before: str, after: str, join: str = "") -> Field:
+        is_glob = self._parts[labels[-1]][0].glob is not None
+        return Field(tuple(labels), before, after, join, is_glob, tuple(map(self._only, labels)))
+
+    def _take(self, found: Found, lists: Sequence[Path]) -> None:
+        for spot, edits in found.edits.items():
+            self.spots.setdefault(spot, edits)
+        for field, part in found.removed:
+            self._change(without(self._source.document, lists[field], part))
+        for field, text in found.added:
+            self._change(appended(self._source.document, lists[field], f"{{text: {quoted(text)}}}"))
+
+    def _change(self, edits: Sequence[SourceEdit]) -> None:
+        self.lists += [edit for edit in edits if edit not in self.lists]
+
+    def _add_text(self, before: str, after: str) -> None:
+        labels = list(self._parts)
+        segments = self._group.segments or []
+        join = "\n" if self._group.join is None else str.__str__(self._group.join)
+        path: Path = (*self._at, "segments")
+        if len(labels) != max(len(segments), 1):
+            raise NotEditableError("two segments have the same name")
+        if len(labels) > 1:
+            order = self._reader.order(labels, before, after, join)
+            if order is not None:
+                self._change(permuted(self._source.document.source, self._tree(path), order))
+                return
+        self._take(found_edits(self._reader, [self._field(labels, before, after, join)]), [path])
+
+    def _add_messages(self, before: Sequence[Message], after: Sequence[Message]) -> None:
+        path: Path = (*self._at, "messages")
+        labels = list(self._parts)
+        if len(before) != len(labels):
+            raise NotEditableError(_STRUCTURE)
+        order = same_entries(list(before), list(after))
+        if order is not None:
+            if order != sorted(order):
+                self._change(permuted(self._source.document.source, self._tree(path), order))
+            return
+        pairs = self._paired(labels, before, after)
+        fields = [
+            self._field([label], one["content"], one["content"] if other is None else other["content"])
+            for label, one, other in zip(labels, before, pairs, strict=True)
+        ]
+        self._take(found_edits(self._reader, fields), [path] * len(fields))
+        for index, other in enumerate(pairs):
+            if other is None:
+                self._change(without(self._source.document, path, index))
+
+    def _paired(
+        self, labels: Sequence[str], before: Sequence[Message], after: Sequence[Message]
+    ) -> list[Message | None]:
+        """For each message what became of it; None where it was left out."""
+        pairs: list[Message | None] = []
+        rest = list(after)
+        for index, message in enumerate(before):
+            spare = len(before) - index - len(rest)
+            other = rest[0] if rest else None
+            if (
+                other is not None
+                and _frame(message) == _frame(other)
+                and (not spare or self._keeps(labels[index], message, other))
+            ):
+                pairs.append(rest.pop(0))
+            elif spare > 0:
+                pairs.append(None)
+            else:
+                raise NotEditableError(_STRUCTURE)
+        if rest:
+            raise NotEditableError(_STRUCTURE)
+        return pairs
+
+    def _keeps(self, label: str, message: Message, other: Message) -> bool:
+        """Whether a message has text of another, and not only because it was moved there."""
+        pieces = self._reader.before(message["content"])
+        shown = self._reader.after(other["content"]) if pieces else []
+        return message["content"] == other["content"] or bool(shown and shown[0].label == label)
+
+    # Lists
+
+    def _tree(self, path: Path) -> Tree:
+        node = self._source.document.find(path)
+        if node is None:
+            raise NotEditableError("the list is not written in the file itself")
+        return yaml_tree(self._source.document, node)
+
+    def _add_tools(self, before: object, after: object) -> None:
+        own = self._group.tools is not None
+        tools = self._group.tools or self._source.spec.tools
+        path: Path = (*self._at, "tools") if own else ("tools",)
+        if tools is None:
+            raise NotEditableError("more than the order of tools or keys would change")
+        if tools.file is None:
+            self._change(reordered(self._source.document.source, self._tree(path), before, after))
+            return
+        shown = self._loading.resolve(str.__str__(tools.file))
+        text = read_text(FilePath(shown), shown=shown, overlay=self._source.overlay)
+        tree = json_tree(text)
+        if text[tree.start] == "{":
+            entries = tree.entries or ()
+            tree = next((entry.inside for entry in entries if entry.key == "tools"), tree)
+        edits = [(shown, edit) for edit in reordered(text, tree, before, after)]
+        self.files += [edit for edit in edits if edit not in self.files]
+
+
+def _labelled(group: Group, at: Path) -> dict[str, tuple[TextSource, Path]]:
+    """The parts of a group's prompts by the names that origins give them, with their places in the workload file."""
+    if group.messages is not None:
+        return {
+            f"messages[{index}] ({part.role})": (part, (*at, "messages", index))
+            for index, part in enumerate[MessagePart](group.messages)
+        }
+    if group.segments is not None:
+        return {
+            part.id or f"segments[{index}]": (part, (*at, "segments", index))
+            for index, part in enumerate[SegmentPart](group.segments)
+        }
+    return {"prompt": (group, at)}
+
+
+def _frame(message: Message) -> dict[str, object]:
+    return {key: value for key, value in message.items() if key != "content"}

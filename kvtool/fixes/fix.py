@@ -1,0 +1,61 @@
+"""A change that may win hits: what it does, how it is proven, and what it makes of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kvtool.diagnose.causes import Cause
+from kvtool.workload.turn import Source, Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.plan import Plan
+    from kvtool.workload.render import Renderer
+
+Tier = Literal["P0", "P1", "P2", "P3"]
+"""P0: token ids unchanged. P1: equal after a declared canonicalizer. P2: the same segments, moved. P3: content changed."""
+
+Transform = Callable[[Turn], Turn]
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One change, of the turns of a group or of how the workload is run.
+
+    `key` is stable and unique among the fixes of a run, `what` an imperative sentence without prompt text ("move its line behind
+    the shared text, to the end of the last message"). `group` None is the whole workload. One of the last four fields says what
+    changes: `make` gives a fresh transformation of turns for each pass (it may remember earlier turns of the pass; it returns the
+    very turn where nothing is to be done, and is deterministic and idempotent), the others change the source's order, the chat
+    template or the plan. None of them: the advice is for people only and cannot be tried. `warnings` name what a person has to
+    look at, such as text that refers to what was moved.
+    """
+
+    key: str
+    code: str
+    tier: Tier
+    group: str | None
+    what: str
+    cause: Cause | None = None
+    warnings: tuple[str, ...] = ()
+    make: Callable[[], Transform] | None = None
+    source: Callable[[Source], Source] | None = None
+    renderer: Callable[[Renderer], Renderer] | None = None
+    plan: Callable[[Plan], Plan] | None = None
+
+    @property
+    def can_be_tried(self) -> bool:
+        return any((self.make, self.source, self.renderer, self.plan))
+
+
+def combined(fixes: Iterable[Fix]) -> Transform:
+    """One fresh transformation of turns that does what all of them do to turns, in order, each in its group."""
+    steps = [(fix.group, fix.make()) for fix in fixes if fix.make is not None]
+
+    def transform(turn: Turn) -> Turn:
+        for group, step in steps:
+            if group is None or turn.group == group:
+                turn = step(turn)
+        return turn
+
+    return transform

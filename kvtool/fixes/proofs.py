@@ -1,0 +1,272 @@
+"""Whether a rewrite does to a turn no more than its tier allows. Token ids (P0) are compared where the engine runs again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from kvtool.diagnose.classify import DETECTORS
+from kvtool.diagnose.compare.json_forms import canonical
+from kvtool.diagnose.compare.tools import is_tool
+from kvtool.diagnose.compare.units import common_prefix
+from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
+from kvtool.fixes.fix import Fix
+from kvtool.fixes.move import places_of
+from kvtool.fixes.turn_texts import lines_with_places, texts_of
+from kvtool.text.json_text import json_in
+from kvtool.text.message import Message, role_of
+from kvtool.text.traced import Traced
+from kvtool.workload.turn import Turn
+
+ROLE_WARNING = "text changes its role"
+"""How the warning of a fix begins that moves text from one role to another."""
+OTHER_TEXT_WARNING = "text that is not the application's own changes"
+"""How the warning of a fix begins that rewrites what users, tools or the model said."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_LABEL_NUMBER = re.compile(
+    r"\A((?:#{1,6} |\*\*|- |<)?[\[(]?(?:[^\W\d]{1,20}(?: |=|\s#)?)?(?:[^\W\d]{1,10}=[\"']?)?)\d{1,6}(?!\d)"
+)
+_TIMES = [pattern for kind, pattern in DETECTORS if kind.code == "KV101"]
+_LONGEST_LINE = 1 << 16
+
+Check = Callable[[Turn, Turn], str | None]
+
+
+def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
+    """None where what the fix made of a turn keeps the promise of its tier, else why not, without text of the prompt.
+
+    P0 and P1: the same after the canonicalizer that the code names. P2: the same lines (of long ones the sentences), in each role
+    unless a warning says otherwise. P3: nothing differs but the value, the order of tools or the length of the history.
+    """
+    if before is after:
+        return None
+    if before.token_ids is not after.token_ids or before.hashed is not after.hashed:
+        return "token ids are not for a fix to change"
+    if (before.group, before.session, before.salt) != (after.group, after.session, after.salt):
+        return "something else than text changed"
+    if fix.tier == "P0":
+        return None if _same_content(before, after) else "a change of the run must leave the prompt alone"
+    if fix.tier == "P1":
+        return _P1.get(fix.code, _identical)(before, after)
+    if fix.tier == "P2":
+        return _moved_only(fix, before, after)
+    if fix.code in _P3:
+        return _P3[fix.code](before, after)
+    return _value_left_out(fix, before, after)
+
+
+def _same_content(before: Turn, after: Turn) -> bool:
+    return (before.text, before.messages, before.tools) == (after.text, after.messages, after.tools)
+
+
+def _identical(before: Turn, after: Turn) -> str | None:
+    return None if _same_content(before, after) else "the prompt is not the same"
+
+
+def _tools_sorted(before: Turn, after: Turn) -> str | None:
+    if _dumped_tools(before) != _dumped_tools(after):
+        return "the tools are not the same"
+    return _texts_differ(before, after, lambda text: _with_json(text, lambda value: _dump(value, tools_sorted=True)))
+
+
+def _keys_sorted(before: Turn, after: Turn) -> str | None:
+    if canonical(before.tools) != canonical(after.tools):
+        return "the tools differ in more than the order of their keys"
+    return _texts_differ(before, after, lambda text: _with_json(text, lambda value: _dump(value)))
+
+
+def _cosmetic(before: Turn, after: Turn) -> str | None:
+    if canonical(before.tools) != canonical(after.tools):
+        return "the tools changed"
+    return _texts_differ(before, after, lambda text: normalized(text, NORMALIZERS))
+
+
+_P1: dict[str, Check] = {"KV111": _tools_sorted, "KV112": _keys_sorted, "KV121": _cosmetic}
+
+
+def _texts_differ(before: Turn, after: Turn, canonicalizer: Callable[[str], str]) -> str | None:
+    """Whether two turns have other texts, or at other places, once the canonicalizer was applied."""
+    if _places(before) != _places(after) or _shells(before) != _shells(after):
+        return "the messages are not the same"
+    for old, new in zip(texts_of(before), texts_of(after), strict=True):
+        if old.text != new.text and canonicalizer(str.__str__(old.text)) != canonicalizer(str.__str__(new.text)):
+            return "a text differs in more than the canonicalizer may change"
+    return None
+
+
+def _places(turn: Turn) -> list[tuple[int | None, int | None, str]]:
+    return [(at.message, at.part, at.role) for at in texts_of(turn)]
+
+
+def _shell(message: Message) -> bytes:
+    """A message without its text, JSON in it (arguments of tool calls) as what it says."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    others = [part for part in parts if not (isinstance(part, dict) and "text" in part)]
+    return canonical({**message, "content": others})
+
+
+def _with_json(text: str, write: Callable[[Any], str]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for found in json_in(text):
+        pieces += [text[at : found.start], write(found.value)]
+        at = found.stop
+    return "".join([*pieces, text[at:]])
+
+
+def _dump(value: Any, *, tools_sorted: bool = False) -> str:
+    if tools_sorted:
+        value = _tools_in_order(value, 0)
+    return json.dumps(value, sort_keys=not tools_sorted)
+
+
+def _tools_in_order(value: Any, depth: int) -> Any:
+    """The value with each list of tools, and no other list, in one order."""
+    if depth > 100:
+        return value
+    if isinstance(value, list):
+        items = [_tools_in_order(item, depth + 1) for item in value]
+        return sorted(items, key=json.dumps) if all(map(is_tool, value)) else items
+    if isinstance(value, dict):
+        return {key: _tools_in_order(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _dumped_tools(turn: Turn) -> Counter[str]:
+    return Counter(json.dumps(tool, default=repr) for tool in turn.tools or ())
+
+
+def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
+    if _dumped_tools(before) != _dumped_tools(after):
+        return "the tools are not the same"
+    if _others(before) != _others(after):
+        return "something else than text moved"
+    between_roles = any(warning.startswith(ROLE_WARNING) for warning in fix.warnings)
+    renumbered = fix.code in ("KV113", "KV114")
+    old, new = _lines(before, between_roles=between_roles), _lines(after, between_roles=between_roles)
+    gone, come = old - new, new - old
+    if not gone and not come:
+        return None
+    if _pieces(gone, renumbered=renumbered) == _pieces(come, renumbered=renumbered):
+        return None
+    if not between_roles and _pieces(_no_roles(gone), renumbered=renumbered) == _pieces(
+        _no_roles(come), renumbered=renumbered
+    ):
+        return "text changed its role"
+    return "text was lost or invented"
+
+
+def _others(turn: Turn) -> Counter[str]:
+    """What messages hold beside their text: images, tool calls, names."""
+    rest: Counter[str] = Counter()
+    for message in turn.messages or ():
+        content = message.get("content")
+        parts = content if isinstance(content, list) else []
+        rest.update(json.dumps(part, default=repr) for part in parts if not (isinstance(part, dict) and "text" in part))
+        rest[json.dumps({key: value for key, value in message.items() if key != "content"}, default=repr)] += 1
+    return rest
+
+
+def _lines(turn: Turn, *, between_roles: bool) -> Counter[tuple[str, str]]:
+    """The lines of each role, without the space around them; blank ones do not count."""
+    return Counter(
+        ("" if between_roles else at.role, line.strip())
+        for at in texts_of(turn)
+        for line in str.__str__(at.text).split("\n")
+        if line.strip()
+    )
+
+
+def _no_roles(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for (_, line), count in lines.items():
+        found["", line] += count
+    return found
+
+
+def _pieces(lines: Counter[tuple[str, str]], *, renumbered: bool) -> Counter[tuple[str, str]]:
+    """The sentences of lines; the number of a label is counted apart where items may have changed their places."""
+    pieces: Counter[tuple[str, str]] = Counter()
+    for (role, line), count in lines.items():
+        if renumbered and (label := _LABEL_NUMBER.match(line)):
+            pieces[role, f"\0{line[label.end(1) : label.end()]}"] += count
+            line = line[: label.end(1)] + line[label.end() :]
+        for sentence in _SENTENCE_END.split(line):
+            pieces[role, sentence.strip()] += count
+    return pieces
+
+
+def _times_only(before: Turn, after: Turn) -> str | None:
+    if before.tools != after.tools:
+        return "more than text changed"
+    return _texts_differ(before, after, _without_times)
+
+
+def _without_times(text: str) -> str:
+    for pattern in _TIMES:
+        text = "\n".join(pattern.sub("\0", line) if len(line) < _LONGEST_LINE else line for line in text.split("\n"))
+    return text
+
+
+def _shells(turn: Turn) -> list[bytes]:
+    return [_shell(message) for message in turn.messages or ()]
+
+
+def _value_left_out(fix: Fix, before: Turn, after: Turn) -> str | None:
+    """Each text is the earlier one with values of the cause left out, or the lines that held them."""
+    if before.tools != after.tools or _shells(before) != _shells(after) or _places(before) != _places(after):
+        return "more than text changed"
+    for old, new in zip(texts_of(before), texts_of(after), strict=True):
+        if old.text != new.text and not _is_left_over(fix, Traced(old.text), new.text):
+            return "more than the value was left out"
+    return None
+
+
+def _is_left_over(fix: Fix, old: Traced, new: str) -> bool:
+    """Whether `new` has the lines of `old` in order but for lines with the value: shorter by one stretch, or not there."""
+    places = list(places_of(old, fix.cause.slot)) if fix.cause is not None else []
+    lines = str.__str__(new).split("\n")
+    at = 0
+    for start, stop in lines_with_places(old):
+        line = str.__getitem__(old, slice(start, stop))
+        if at < len(lines) and line == lines[at]:
+            at += 1
+            continue
+        if not any(low <= stop and start <= high for low, high in places):
+            return at == len(lines) - 1 and not lines[at] and stop == len(old)
+        if at < len(lines) and _shortened(line, lines[at]):
+            at += 1
+    return at == len(lines) or (at == len(lines) - 1 and not lines[at])
+
+
+def _shortened(line: str, shorter: str) -> bool:
+    """Whether one is the other with one stretch left out."""
+    missing = len(line) - len(shorter)
+    at = common_prefix(line, shorter)
+    return missing > 0 and line[at + missing :] == shorter[at:]
+
+
+def _tools_in_other_order(before: Turn, after: Turn) -> str | None:
+    if (before.text, before.messages) != (after.text, after.messages):
+        return "more than the tools changed"
+    return None if _dumped_tools(before) == _dumped_tools(after) else "the tools are not the same"
+
+
+def _history_longer(before: Turn, after: Turn) -> str | None:
+    """Everything of the turn is there, with older messages put back between the instructions and the rest."""
+    old, new = before.messages or [], after.messages or []
+    if before.text != after.text or before.tools != after.tools or len(new) < len(old):
+        return "more than the history changed"
+    head = next((at for at, message in enumerate(old) if role_of(message) not in ("system", "developer")), len(old))
+    tail = len(old) - head
+    if old[:head] != new[:head] or (tail and old[head:] != new[len(new) - tail :]):
+        return "the messages of the turn itself changed"
+    return None
+
+
+_P3: dict[str, Check] = {"KV101": _times_only, "KV115": _tools_in_other_order, "KV141": _history_longer}

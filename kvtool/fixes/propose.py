@@ -1,0 +1,250 @@
+"""The fixes for a cause, the safest tier first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kvtool.diagnose.causes import Cause
+from kvtool.fixes.block_order import BlockOrder
+from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
+from kvtool.fixes.coarsen import coarsen_times, drop_values
+from kvtool.fixes.dangling import dangling_references, role_changes
+from kvtool.fixes.fix import Fix, Tier, Transform
+from kvtool.fixes.move import destination, move_targets, target_of
+from kvtool.fixes.permute import ExampleMessages, ItemOrder
+from kvtool.fixes.proofs import OTHER_TEXT_WARNING, ROLE_WARNING
+from kvtool.fixes.tool_order import FirstSeenTools
+from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
+from kvtool.fixes.window import StrideWindow
+from kvtool.workload.turn import Turn
+
+_TIERS: tuple[Tier, ...] = ("P0", "P1", "P2", "P3")
+_LOOKED_AT = 8
+"""Samples that a fix changes and that are looked through for what it breaks."""
+_NOT_GENERATED = INSTRUCTIONS | {"user", "tool"}
+_ORDER_MATTERS = "the order of examples can change answers: evaluate before and after"
+_RANK_MATTERS = "documents may stand in the order of their rank, which is lost: evaluate before and after"
+_MIDNIGHT = "prompts tell the full hour or midnight instead of the time"
+_PUT_BACK = "prompts get longer than the application makes them, by up to half of the history that it keeps"
+_NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
+
+_WHOLE_TEXT = "the end of the prompt"
+"""Where a move brings text of a request without messages."""
+
+Proposer = Callable[[Cause, Sequence[Turn]], list[Fix]]
+
+
+def propose(cause: Cause, samples: Sequence[Turn], *, block_size: int) -> list[Fix]:
+    """The fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
+
+    Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
+    Advice that cannot be tried comes last.
+    """
+    fixes = _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
+    if cause.origin is not None and cause.origin.stable:
+        fixes.append(_advice(cause, "builder", "P3", _BUILDER, code="KV103"))
+    if block_size > 1 and cause.kind.code == "KV122":
+        fixes = [replace(fix, what=f"{fix.what} (a block holds {block_size} tokens)") for fix in fixes]
+    checked = [each for fix in fixes if (each := _checked(fix, samples)) is not None]
+    return sorted(checked, key=lambda fix: (not fix.can_be_tried, _TIERS.index(fix.tier)))
+
+
+def _checked(fix: Fix, samples: Sequence[Turn]) -> Fix | None:
+    """The fix with its warnings; None where samples show that it changes nothing."""
+    if fix.make is None or not samples:
+        return fix
+    transform = fix.make()
+    warnings: dict[str, None] = dict.fromkeys(fix.warnings)
+    changed = 0
+    for turn in samples:
+        after = transform(turn)
+        if after is turn:
+            continue
+        changed += 1
+        if fix.tier == "P2":
+            for source, target in role_changes(turn, after):
+                warnings[f"{ROLE_WARNING}: from {source or 'no'} to {target or 'no'} message"] = None
+            warnings.update(dict.fromkeys(dangling_references(turn, after)))
+        if changed == _LOOKED_AT:
+            break
+    return replace(fix, warnings=tuple(warnings)) if changed else None
+
+
+def _fix(
+    cause: Cause,
+    name: str,
+    tier: Tier,
+    what: str,
+    make: Callable[[], Transform],
+    *warnings: str,
+    shared: str | None = None,
+) -> Fix:
+    """A fix of one cause; `shared` stands for the slot in its key where several causes of a group have the same fix."""
+    return Fix(_key(cause, name, shared), cause.kind.code, tier, cause.group, what, cause, warnings, make=make)
+
+
+def _advice(cause: Cause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:
+    return Fix(_key(cause, name, None), code or cause.kind.code, tier, cause.group, what, cause)
+
+
+def _key(cause: Cause, name: str, shared: str | None) -> str:
+    if shared is not None:
+        return f"{name}:{cause.group}:{shared}"
+    slot = cause.slot
+    place = f"{slot.path}:{slot.line}:{slot.column}:{slot.part}:{slot.content_part}:{slot.line_in_text}:{slot.kind}"
+    return f"{name}:{cause.group}:{place}:{slot.variable or ''}:{slot.words or ''}"
+
+
+def _value(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
+    target = target_of(cause, samples)
+    noun = "section" if target.sections else "block" if target.steady is not None else "line"
+    what = f"move its {noun} behind the shared text, to "
+    near, far = destination(cause.slot, within=True), destination(cause.slot)
+    fixes = [_fix(cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]))]
+    if near != far and far != _WHOLE_TEXT:
+        within = _fix(
+            cause, "move-within", "P2", what + near, lambda: lambda turn: move_targets(turn, [target], within=True)
+        )
+        fixes.insert(0, within)
+    return [*fixes, *_layouts(cause, samples)]
+
+
+def _layouts(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    """All blocks of the text that holds the slot in their best order: one move gains little where slots alternate."""
+    role = role_of_part(cause.slot.part)
+    order = BlockOrder.learn(samples, role) if role in INSTRUCTIONS else None
+    if order is None:
+        return []
+    what = f"put the blocks of the {role or 'prompt'}{' message' if role else ''} in order, the steady ones first"
+    return [_fix(cause, "layout", "P2", what, lambda: order, shared=role or "prompt")]
+
+
+def _time(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    target = target_of(cause, samples)
+    what = "coarsen the time in its own format: a date with a time to the day, a time alone to the hour"
+    coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
+    return [*_value(cause, samples), coarsen]
+
+
+def _identifier(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    """Behind the shared text, or left out; what a user asked with is not left out."""
+    fixes = _value(cause, samples)
+    if role_of_part(cause.slot.part) == "user":
+        return fixes
+    target = target_of(cause, samples)
+    what = "leave the value out of the prompt (metadata of the request can carry it)"
+    return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target))]
+
+
+def _tools_reordered(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    fix = _fix(cause, "sort-tools", "P1", "sort the tools by name", lambda: sort_tools, shared="tools")
+    return [fix, *_items(cause, samples, "put the tools in the text into one order, the most frequent first")]
+
+
+def _tools_changed(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    del samples
+    what = "keep the tools of a session in the order in which they first appeared, new ones at the end of the list"
+    defer = "declare all tools of a session from its first turn on and say with `tool_choice` which of them are allowed"
+    return [
+        _fix(cause, "append-tools", "P3", what, FirstSeenTools, shared="tools"),
+        _advice(cause, "defer-tools", "P3", defer),
+    ]
+
+
+def _json_keys(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    del samples
+    role = role_of_part(cause.slot.part)
+    roles = INSTRUCTIONS | {role}
+    warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
+    what = "write JSON with sorted keys"
+    return [
+        _fix(
+            cause,
+            "sort-keys",
+            "P1",
+            what,
+            lambda: lambda turn: sort_keys(turn, roles),
+            *warnings,
+            shared=role or "prompt",
+        )
+    ]
+
+
+def _cosmetic(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    del samples
+    kind = cause.kind.key if cause.kind.key in COSMETIC_KINDS else "unicode_form"
+    role = role_of_part(cause.slot.part)
+    roles = INSTRUCTIONS | {role}
+    warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
+    what = f"normalize {cause.kind.name}, outside of code and of what variables bring"
+    shared = f"{kind}:{role}"
+    return [
+        _fix(
+            cause, "normalize", "P1", what, lambda: lambda turn: normalize(turn, kind, roles), *warnings, shared=shared
+        )
+    ]
+
+
+def _documents(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    what = "put documents and memories into one order for all requests, the most frequent first"
+    return _items(cause, samples, what, _RANK_MATTERS) or [_advice(cause, "order", "P2", what)]
+
+
+def _examples(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    what = "put the examples into one order for all requests, the most frequent first"
+    fixes = _items(cause, samples, what, _ORDER_MATTERS)
+    messages = ExampleMessages.learn(samples)
+    if messages is not None:
+        fixes.append(_fix(cause, "order-messages", "P2", what, lambda: messages, _ORDER_MATTERS, shared="messages"))
+    return fixes or [_advice(cause, "order", "P2", what)]
+
+
+def _items(cause: Cause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
+    role = role_of_part(cause.slot.part)
+    order = ItemOrder.learn(samples, {role} if role else _NOT_GENERATED)
+    if order is None or role == "assistant":
+        return []
+    if order.numbered:
+        warnings = (*warnings, _NUMBERS)
+    return [_fix(cause, "order", "P2", what, lambda: order, *warnings, shared=role or "prompt")]
+
+
+def _window(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    del samples
+    what = "cut the history on a stride: let it grow to one and a half times of what is kept now, then cut it at once"
+    return [_fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history")]
+
+
+_BUILDER = "make the code that writes this segment give the same text each time, or declare it as volatile"
+_ADVICE: dict[str, tuple[str, Tier, str]] = {
+    "KV103": ("builder", "P3", _BUILDER),
+    "KV122": ("boundary", "P1", "end the shared text with a newline or a special token, so that it is tokenized alone"),
+    "KV124": ("tokens", "P0", "send back the token ids that the model generated instead of encoding their text again"),
+    "KV142": (
+        "append",
+        "P3",
+        "append to the history instead of editing it: put a summary or a correction into a new message",
+    ),
+}
+
+
+def _only_advice(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+    del samples
+    return [_advice(cause, *_ADVICE[cause.kind.code])]
+
+
+_PROPOSERS: dict[str, Proposer] = {
+    "KV101": _time,
+    "KV102": _identifier,
+    "KV105": _identifier,
+    "KV111": _tools_reordered,
+    "KV112": _json_keys,
+    "KV113": _documents,
+    "KV114": _examples,
+    "KV115": _tools_changed,
+    "KV121": _cosmetic,
+    "KV141": _window,
+    **dict.fromkeys(_ADVICE, _only_advice),
+}

@@ -1,0 +1,88 @@
+"""Changes of how a workload is run, for losses that no text explains: all P0, as no token of any prompt changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.findings import WORTH_TELLING
+from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.prediction.sizing import block_bytes
+from kvtool.fixes.fix import Fix
+from kvtool.text.terminal.numbers import size
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.cache_rules import CacheRules, Routing
+    from kvtool.accounting.plan import Plan
+
+_FP8 = "fp8_e4m3"
+_TIERS = (300.0, 3600.0, 24 * 3600.0)
+"""Times to live that servers and providers offer, in seconds."""
+_LOSSY = "keys and values in fp8 change the logits a little: compare with `kvtool profile --kv-cache-dtype fp8 --audit`"
+
+
+def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
+    """What may win back the tokens that groups lost to the run; each is for the whole workload, and can be tried."""
+    lost = {
+        fate
+        for group in groups
+        for fate, tokens in group.fates.items()
+        if tokens >= WORTH_TELLING * group.prompt_tokens and tokens
+    }
+    fixes: list[Fix] = []
+    if "evicted" in lost:
+        fixes += _capacity(plan)
+    if "in_flight" in lost and not plan.one_at_a_time and not plan.one_first:
+        what = "send one request of each group first, and the others when it is answered"
+        fixes.append(_fix("one-first", "KV303", what, lambda plan: replace(plan, one_first=True)))
+    if plan.cache is not None:
+        fixes += _rules(plan.cache, lost)
+    return fixes
+
+
+def _fix(key: str, code: str, what: str, change: Callable[[Plan], Plan], *warnings: str) -> Fix:
+    return Fix(f"run:{key}", code, "P0", None, what, warnings=warnings, plan=change)
+
+
+def _with_blocks(plan: Plan, blocks: int) -> Plan:
+    return replace(plan, engine=replace(plan.engine, num_blocks=blocks + 1))  # vLLM's null block is one of them
+
+
+def _capacity(plan: Plan) -> Iterator[Fix]:
+    if plan.engine.num_blocks is None:
+        return
+    blocks = plan.engine.num_blocks - 1
+    memory = size(2 * blocks * plan.bytes_per_block)
+    what = f"give the cache twice the room: {2 * blocks:,} blocks ({memory})"
+    yield _fix("double-capacity", "KV301", what, lambda plan: _with_blocks(plan, 2 * blocks))
+    if find_kv_dtype(plan.kv_cache_dtype).quantized:
+        return
+    small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
+    room = blocks * plan.bytes_per_block // small
+    what = f"keep keys and values in fp8: {room:,} blocks in the memory of {blocks:,}"
+    yield _fix("fp8", "KV301", what, lambda plan: replace(_with_blocks(plan, room), kv_cache_dtype=_FP8), _LOSSY)
+
+
+def _rules(rules: CacheRules, lost: set[str]) -> Iterator[Fix]:
+    if "scattered" in lost:
+        routings: tuple[tuple[Routing, str], ...] = (
+            ("sticky", "send each session, or else each tenant, to one replica"),
+            ("prefix-aware", "send each request to the replica that holds most of its prefix"),
+        )
+        for routing, what in routings:
+            if routing != rules.routing:
+                yield _fix(f"routing-{routing}", "KV304", what, _changed(rules, routing=routing))
+    if "expired" in lost and rules.ttl is not None:
+        tiers = rules.provider.tiers if rules.provider is not None else _TIERS
+        longer = next((ttl for ttl in tiers if ttl > rules.ttl), None)
+        if longer is not None:
+            what = f"ask for a time to live of {longer / 60:,.0f} minutes"
+            warnings = ("a longer time to live may cost more for each token written",) if rules.provider else ()
+            yield _fix("longer-ttl", "KV305", what, _changed(rules, ttl=longer), *warnings)
+
+
+def _changed(rules: CacheRules, **changes: object) -> Callable[[Plan], Plan]:
+    changed = replace(rules, **changes)  # type: ignore[arg-type]  # the callers name fields of it
+    return lambda plan: replace(plan, cache=changed)

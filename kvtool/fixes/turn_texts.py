@@ -1,0 +1,113 @@
+"""The texts of a turn and how they are changed: copies, never the turn that was given, and origins survive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kvtool.text.message import role_of
+from kvtool.text.rearranged import Cursor
+from kvtool.text.traced import Mark, Traced, concat
+from kvtool.workload.turn import Turn
+
+INSTRUCTIONS = frozenset({"", "system", "developer"})
+"""Roles of text that the author of an application writes; the text of a request without messages has the role ""."""
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+_ROLE = re.compile(r"\((\w{1,20})\)\Z")
+
+
+class TextAt(NamedTuple):
+    """A text of a turn: of its message `message` (None: the prompt itself), there of part `part` (None: the whole content)."""
+
+    message: int | None
+    part: int | None
+    role: str
+    text: str
+
+
+def texts_of(turn: Turn) -> Iterator[TextAt]:
+    """All texts, in order. Content that is no text (None, numbers, images) is passed over."""
+    if turn.text is not None:
+        yield TextAt(None, None, "", turn.text)
+    for index, message in enumerate(turn.messages or ()):
+        role = role_of(message)
+        content = message.get("content")
+        if isinstance(content, str):
+            yield TextAt(index, None, role, content)
+        elif isinstance(content, list):
+            for at, part in enumerate(content):
+                if isinstance(part, dict) and isinstance(part.get("text"), str):
+                    yield TextAt(index, at, role, part["text"])
+
+
+def role_of_part(part: str) -> str:
+    """The role in the name that origins and slots give a part: `messages[3] (user)`, `system`; "" for a prompt or a segment."""
+    if found := _ROLE.search(part):
+        return found[1]
+    return part if part in _ROLES else ""
+
+
+def with_texts(turn: Turn, texts: Mapping[tuple[int | None, int | None], str]) -> Turn:
+    """The turn with other texts at these places (message, part); the turn itself where there are none."""
+    if not texts:
+        return turn
+    if (None, None) in texts:
+        turn = replace(turn, text=Traced(texts[None, None]))
+    if turn.messages is None:
+        return turn
+    messages = list(turn.messages)
+    for (message, part), text in texts.items():
+        if message is None:
+            continue
+        if messages[message] is turn.messages[message]:
+            messages[message] = dict(messages[message])
+        if part is None:
+            messages[message]["content"] = Traced(text)
+            continue
+        content = list(messages[message]["content"])
+        content[part] = {**content[part], "text": Traced(text)}
+        messages[message]["content"] = content
+    return replace(turn, messages=messages)
+
+
+def map_texts(turn: Turn, change: Callable[[str], str], roles: Collection[str] | None = None) -> Turn:
+    """The turn with `change` made of each text of these roles (None: of all); the very turn where that changes nothing."""
+    changed: dict[tuple[int | None, int | None], str] = {}
+    for at in texts_of(turn):
+        if roles is None or at.role in roles:
+            text = change(at.text)
+            if text is not at.text and text != at.text:
+                changed[at.message, at.part] = text
+    return with_texts(turn, changed)
+
+
+def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> Traced:
+    """The text with `[start, stop)` replaced, for edits in order; what is put there has the origin of what it replaces."""
+    traced = text if isinstance(text, Traced) else Traced(text)
+    pieces: list[str] = []
+    cursor = Cursor(traced)
+    at = 0
+    for start, stop, replacement in edits:
+        pieces.append(cursor.cut(at, start))
+        marks = cursor.cut(start, stop).marks
+        if len(replacement) != stop - start:
+            first = marks[0] if marks else Mark(0, None, 0)
+            marks = (Mark(len(replacement), first.origin, first.offset),)
+        pieces.append(Traced(replacement, marks))
+        at = stop
+    pieces.append(cursor.cut(at, len(traced)))
+    return concat(pieces)
+
+
+def lines_with_places(text: str) -> list[tuple[int, int]]:
+    """Where each line begins and ends, its newline left out."""
+    plain = str.__str__(text)
+    places: list[tuple[int, int]] = []
+    at = 0
+    while (end := plain.find("\n", at)) >= 0:
+        places.append((at, end))
+        at = end + 1
+    places.append((at, len(plain)))
+    return places

@@ -1,1 +1,0 @@
-"""The formats in which a result leaves kvtool, each a view of one `CheckResult`."""

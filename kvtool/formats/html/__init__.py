@@ -1,7 +1,0 @@
-"""HTML: one file to send around, without a script and without any request to a network."""
-
-from __future__ import annotations
-
-from kvtool.formats.html.page import render
-
-__all__ = ["render"]

@@ -1,0 +1,128 @@
+"""What a check is asked: the command line over the configuration file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kvtool.config.apply_config import with_file
+from kvtool.config.arguments import ProfileArguments
+from kvtool.config.file_model import WorkloadGate
+from kvtool.config.loading import ConfigFile
+from kvtool.errors import KvtoolError, Place
+from kvtool.gate.baseline import FILE_NAME
+from kvtool.gate.comparing import DEFAULT_DROP
+from kvtool.gate.demand import Locate
+from kvtool.gate.opened import in_order
+from kvtool.results.show_text import ShowText
+from kvtool.text.quantities import parse_limit, parse_threshold
+
+
+@dataclass(frozen=True, slots=True)
+class CheckArguments:
+    """The command line of `kvtool check`; None is "not given". `run` has what `kvtool profile` takes, too."""
+
+    run: ProfileArguments
+    min_hit_rate: str | None = None
+    fail_on: Sequence[str] = ()
+    baseline: str | None = None
+    max_drop: str | None = None
+    require_baseline: bool | None = None
+    update_baseline: bool = False
+    advice: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings:
+    """What a check is asked: inputs, demands, and the baseline that it compares with or writes.
+
+    `run` says how each workload is run. `gate` is what the configuration file demands, `locate` finds a key of it in the file.
+    `baseline` None compares with nothing; `baseline_named` says that somebody asked for it, so that it is missed where it is not
+    there. `all_inputs`: the inputs are all that the demands are about, so that a group that none of them has is a mistake.
+    `configured`: they are what the configuration file names, so that the baseline is to have no others.
+    """
+
+    inputs: Sequence[str]
+    run: ProfileArguments
+    gate: WorkloadGate
+    locate: Locate
+    min_hit_rate: float | None = None
+    fail_on: Sequence[str] = ()
+    baseline: str | None = None
+    baseline_named: bool = False
+    max_drop: float = DEFAULT_DROP
+    require_baseline: bool = False
+    update_baseline: bool = False
+    all_inputs: bool = False
+    configured: bool = False
+    advice: bool = True
+    views: bool = False
+    show_text: ShowText = "none"
+    """How much of prompts the result is to quote."""
+
+    @property
+    def names_all(self) -> bool:
+        """Whether all groups that there are take part."""
+        return self.all_inputs and not self.run.groups
+
+    @property
+    def runs_all(self) -> bool:
+        """Whether all workloads take part that the baseline is to have."""
+        return self.configured and not self.run.groups
+
+
+def settings_of(arguments: CheckArguments, file: ConfigFile | None) -> CheckSettings:
+    """What stands on the command line over what the configuration file says; KvtoolError where there is nothing to check."""
+    run = with_file(arguments.run, file)
+    options = None if file is None else file.config.check
+    inputs = run.inputs or ([] if file is None else file.workloads)
+    if not inputs:
+        missing = "no INPUT was given, and there is no configuration file that names `workloads`"
+        if file is not None:
+            missing = f"no INPUT was given, and {file.path} names no `workloads`"
+        raise KvtoolError(missing, hint="kvtool init writes a configuration for the prompts it finds here")
+    named = arguments.baseline or (None if file is None else file.baseline)
+    require = arguments.require_baseline
+    if require is None:
+        require = options is not None and options.require_baseline
+    max_drop = parsed_flag(parse_limit, arguments.max_drop, "--max-drop")
+    if max_drop is None and options is not None:
+        max_drop = options.max_drop
+    asked = named is not None or max_drop is not None  # who says how far rates may fall expects that they are compared
+    advice = arguments.advice
+    return CheckSettings(
+        inputs=in_order(inputs),
+        run=replace(run, inputs=(), measure_budget=0.0),
+        gate=WorkloadGate() if file is None else file.config.gate,
+        locate=lambda keys: Place("") if file is None else file.place("gate", *keys),
+        min_hit_rate=parsed_flag(parse_threshold, arguments.min_hit_rate, "--min-hit-rate"),
+        fail_on=arguments.fail_on,
+        baseline=_baseline(named, file, wanted=asked or require or arguments.update_baseline),
+        baseline_named=asked,
+        max_drop=DEFAULT_DROP if max_drop is None else max_drop,
+        require_baseline=require,
+        update_baseline=arguments.update_baseline,
+        all_inputs=not run.inputs or file is None or not file.config.workloads,
+        configured=not run.inputs,
+        advice=advice if advice is not None else options is None or options.advice,
+    )
+
+
+def _baseline(named: str | None, file: ConfigFile | None, *, wanted: bool) -> str | None:
+    """The baseline's path: the one that is named, else the usual one beside the configuration where it is there or wanted."""
+    if named is not None:
+        return named
+    usual = FILE_NAME if file is None else os.path.normpath(Path(file.path).parent / FILE_NAME)
+    return usual if wanted or os.path.lexists(usual) else None
+
+
+def parsed_flag(parse: Callable[[str], float], text: str | None, flag: str) -> float | None:
+    """The value of a flag, if it is given; KvtoolError, with its name, for one that is none."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise KvtoolError(f"{flag}: {error}") from error

@@ -1,0 +1,108 @@
+"""The inputs of a check: opened all together, so that everything that is wrong with them is told at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from kvtool.config.arguments import ProfileArguments
+from kvtool.config.find import from_here
+from kvtool.engine.engine_error import EngineError
+from kvtool.errors import KvtoolError, ProblemsError, as_error
+from kvtool.lint.sources import JINJA_SUFFIXES, Inputs, sort_inputs
+from kvtool.profiler.opening import Opened, open_workload
+from kvtool.text.terminal.streams import STDIN
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.yaml.validate import did_you_mean
+
+T = TypeVar("T")
+_TEXTS = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Inputs that are run together. `name` is what reports call them."""
+
+    paths: Sequence[str]
+    opened: Opened
+
+    @property
+    def name(self) -> str:
+        return self.opened.name
+
+    @property
+    def groups(self) -> list[str] | None:
+        return self.opened.group_names
+
+
+@dataclass(slots=True)
+class Problems:
+    """Mistakes of the user's, collected to be told together."""
+
+    errors: list[KvtoolError] = field(default_factory=list)
+
+    def attempt(self, work: Callable[[], T]) -> T | None:
+        """What `work` gives; None, with its mistakes kept, where it fails."""
+        try:
+            return work()
+        except (KvtoolError, EngineError, OSError) as error:
+            mistake = as_error(error)
+            if mistake is None:
+                raise
+            self.errors += mistake.errors if isinstance(mistake, ProblemsError) else [mistake]
+        return None
+
+    def tell(self) -> None:
+        """Raise what was collected, each mistake once."""
+        told: dict[tuple[str, str], KvtoolError] = {}
+        for error in self.errors:
+            told.setdefault((str(error.place or ""), error.message), error)
+        if len(told) == 1:
+            raise next(iter(told.values()))
+        if told:
+            raise ProblemsError(list(told.values()))
+
+
+def in_order(paths: Iterable[str]) -> list[str]:
+    """Paths from the working folder where they are below it, each file once, in an order that is always the same."""
+    shown: dict[str, str] = {}
+    for path in sorted(path if path == STDIN else from_here(path) for path in paths):
+        shown.setdefault(path if path == STDIN else os.path.realpath(path), path)
+    return list(shown.values())
+
+
+def open_all(paths: Sequence[str], arguments: ProfileArguments, problems: Problems) -> tuple[list[Workload], Inputs]:
+    """The workloads, and what is only read; what is wrong with one of them is collected. `arguments` are those of each run."""
+    inputs = problems.attempt(lambda: sort_inputs(paths))
+    if inputs is None:
+        inputs = sort_inputs([path for path in paths if not path.lower().endswith(_TEXTS)])
+    load = Tokenizers(offline=arguments.offline)
+    missing = set(arguments.groups)
+    known: list[str] = []
+    workloads: list[Workload] = []
+    for run in inputs.runs:
+        run_arguments = replace(arguments, inputs=run, groups=())
+        opened = problems.attempt(partial(open_workload, run_arguments, load=load))
+        if opened is None:
+            missing.clear()  # perhaps it has them
+            continue
+        workload = Workload(run, opened)
+        if arguments.groups:
+            known += workload.groups or ()
+            chosen = [name for name in arguments.groups if name in (workload.groups or ())]
+            missing -= set(chosen)
+            if not chosen:
+                continue
+            workload = Workload(
+                run, open_workload(replace(run_arguments, groups=chosen), source=opened.source, load=load)
+            )
+        workloads.append(workload)
+    problems.errors += [
+        KvtoolError(f"--group: no workload has a group `{name}`", hint=did_you_mean(name, known))
+        for name in sorted(missing)
+    ]
+    return workloads, inputs

@@ -1,0 +1,90 @@
+"""Which inputs of `kvtool lint` are traffic, to be run, and which are templates, to be read.
+
+A workload (.yaml) is run by itself; logs, traces and prompts are run together. Jinja files, Python files, and text files with Jinja
+in them are templates. A text file (.txt, .md) that stands alone is a template where it has `{name}` or `$name` placeholders; of
+several, such files are prompts that were sent, as braces and dollars are common in those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kvtool.errors import KvtoolError, Place, ProblemsError
+from kvtool.lint.skeleton import JINJA_MARK, style_of
+from kvtool.text.files.text_files import read_text
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+
+InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
+
+WORKLOAD_SUFFIXES = (".yaml", ".yml")
+JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2")
+_PYTHON_BYTES = 4 * 1024 * 1024
+_TEMPLATE_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """A file that was read: a template, or Python. `style` is how its placeholders are written."""
+
+    path: str
+    text: str
+    kind: InputKind
+    style: str = ""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """`runs` are the inputs of one run each, `texts` the files that are read."""
+
+    runs: list[list[str]] = field(default_factory=list)
+    texts: list[TextInput] = field(default_factory=list)
+    prompts: list[TextInput] = field(default_factory=list)
+    """Text files that are run as prompts: their comments count."""
+
+
+def sort_inputs(paths: Sequence[str]) -> Inputs:
+    """What to do with each input; ProblemsError or KvtoolError for files that cannot be read as what they are."""
+    result = Inputs()
+    together: list[str] = []
+    plain: list[TextInput] = []
+    problems: list[KvtoolError] = []
+    for path in dict.fromkeys(paths):
+        suffix = Path(path).suffix.lower()
+        if suffix in WORKLOAD_SUFFIXES:
+            result.runs.append([path])
+        elif suffix in JINJA_SUFFIXES or suffix == ".py" or suffix in PLAIN_SUFFIXES:
+            try:
+                one = _read(path, suffix)
+            except KvtoolError as error:
+                problems.append(error)
+                continue
+            (plain if one.kind == "text" else result.texts).append(one)
+        else:
+            together.append(path)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ProblemsError(problems)
+    if len(plain) == 1 and not together:
+        result.texts.append(plain[0])
+    else:
+        result.prompts = plain
+        together += [one.path for one in plain]
+    if together:
+        result.runs.append([path for path in dict.fromkeys(paths) if path in together])
+    return result
+
+
+def _read(path: str, suffix: str) -> TextInput:
+    limit = _PYTHON_BYTES if suffix == ".py" else _TEMPLATE_BYTES
+    if suffix == ".py" and Path(path).is_file() and not Path(path).stat().st_size:
+        return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
+    text = read_text(Path(path), shown=path, place=Place(path), limit=limit)
+    if suffix == ".py":
+        return TextInput(path, text, "python")
+    if suffix in JINJA_SUFFIXES or JINJA_MARK.search(text):
+        return TextInput(path, text, "template", "jinja")
+    return TextInput(path, text, "text", style_of(text))

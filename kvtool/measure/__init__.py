@@ -1,0 +1,1 @@
+"""What really runs on this machine: forward passes, audits of logits, benchmarks."""

@@ -1,0 +1,106 @@
+"""What `kvtool bench` found out: one document that the table and the JSON are views of. Needs no torch."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from math import inf
+
+from kvtool.engine.model.geometry import Geometry
+from kvtool.measure.bench.calibration import Constants, Point, Residuals
+from kvtool.measure.bench.calibration_file import Calibration, Machine
+from kvtool.measure.bench.cases import StepCase
+
+_ONLY_FLOPS, _ONLY_BYTES = Constants(1.0, inf), Constants(inf, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """The command line; `model` None is the embedded one, or a larger one on a GPU with room."""
+
+    budget: float
+    model: str | None = None
+    dtype: str = "auto"
+    kv_cache_dtype: str = "auto"
+    device: str = "auto"
+    block_size: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of a step: lower quartile and median of so many runs."""
+
+    case: StepCase
+    seconds: float
+    median: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTime:
+    """New tokens' keys and values written into the blocks of one layer's cache."""
+
+    tokens: int
+    num_bytes: int
+    """Read and written."""
+    seconds: float
+
+
+@dataclass(slots=True)
+class BenchResult:
+    """A finished run as data."""
+
+    machine: Machine
+    geometry: Geometry
+    dtype: str
+    dtype_bytes: int
+    kv_cache_dtype: str
+    kv_token_bytes: float
+    block_size: int
+    copy_bytes_per_s: float
+    matmul_flops_per_s: float
+    steps: list[StepTime] = field(default_factory=list)
+    store: StoreTime | None = None
+    left_out: list[StepCase] = field(default_factory=list)
+    """What there was no time or no memory for."""
+    calibration: Calibration | None = None
+    no_calibration: str = ""
+    """Why there is none."""
+    ceilings_alone: Residuals | None = None
+    """How far the latency model is off with nothing fitted: the ceilings, and the efficiencies that it assumes."""
+    notes: list[str] = field(default_factory=list)
+    budget: float = 0.0
+    seconds: float = 0.0
+    partial: bool = False
+    load: float = 0.0
+    """What else ran before, as a part of the processors."""
+
+    @property
+    def disturbance(self) -> float:
+        """How much longer than its lower quartile a step usually took; 1 on an idle machine."""
+        return statistics.median(step.median / step.seconds for step in self.steps) if self.steps else 1.0
+
+    def of_kind(self, kind: str) -> list[StepTime]:
+        """The steps of a kind, in the order of their cases."""
+        return [step for step in self.steps if step.case.kind == kind]
+
+    def flops(self, case: StepCase) -> float:
+        """FLOPs of a step."""
+        return self._work(_ONLY_FLOPS, case)
+
+    def memory_floor(self, case: StepCase) -> float:
+        """Seconds that a step takes at least, as it reads each weight once, and the keys and values of each block once."""
+        repeated = (len(case.work) - 1) * case.shared * self.kv_token_bytes
+        return (self._work(_ONLY_BYTES, case) - repeated) / self.copy_bytes_per_s
+
+    def _work(self, constants: Constants, case: StepCase) -> float:
+        model = constants.latency_model(self.geometry, dtype_bytes=self.dtype_bytes, kv_token_bytes=self.kv_token_bytes)
+        return model.step_seconds(case.work)
+
+    def points(self) -> list[Point]:
+        """The steps that the latency model is about."""
+        return [
+            Point(step.case.work, self.geometry.num_layers, step.seconds, step.case.held_out)
+            for step in self.steps
+            if step.case.fits_the_model
+        ]

@@ -1,0 +1,303 @@
+"""The file in which `kvtool bench` leaves what it fitted, for `--calibration` to read: JSON, checked value by value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.prediction.latency import LatencyModel
+from kvtool.errors import KvtoolError, Place
+from kvtool.measure.bench.calibration import Constants, Fitted, Point, Residuals, residuals
+from kvtool.text.files.json_position import line_and_column, nearest_start
+from kvtool.text.files.text_files import read_text
+
+KIND, VERSION = "kvtool-calibration", 1
+DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_MOST_BYTES = 16 << 20
+_MOST_POINTS, _MOST_REQUESTS, _MOST_TOKENS = 10_000, 1 << 16, 1 << 31
+_MOST_LAYERS, _MOST_WIDTH = 10_000, 1 << 30
+_LEAST_RATE, _MOST_RATE, _MOST_SECONDS = 1.0, 1e24, 1e3
+_EXCERPT = 200
+_SIZES = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "head_dim", "intermediate_size", "vocab_size")
+_AGAIN = "kvtool bench -o FILE writes a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What was measured. Versions that have no part in it are None: Triton's and the driver's where a CPU computes."""
+
+    device: str
+    type: str
+    memory: int
+    threads: int
+    kernels: str
+    python: str
+    torch: str
+    triton: str | None = None
+    driver: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Constants of the latency model for a machine, and everything that they were fitted to."""
+
+    machine: Machine
+    date: str
+    """UTC, ISO 8601."""
+    geometry: Geometry
+    dtype: str
+    kv_cache_dtype: str
+    block_size: int
+    kv_token_bytes: float
+    copy_bytes_per_s: float
+    matmul_flops_per_s: float
+    constants: Constants
+    points: tuple[Point, ...]
+
+    @property
+    def of(self) -> Fitted:
+        """The model that the steps were timed on."""
+        return Fitted(self.geometry, DTYPE_BYTES[self.dtype], self.kv_token_bytes)
+
+    def residuals(self, *, held_out: bool) -> Residuals:
+        """How far the predictions are off, of the points in the fit or of those held out."""
+        return residuals(self.of, self.constants, [point for point in self.points if point.held_out == held_out])
+
+    def latency_model(self, geometry: Geometry, *, dtype_bytes: int = 2, kv_token_bytes: float) -> LatencyModel:
+        """What a model of any geometry would take on that machine."""
+        machine = self.machine
+        return self.constants.latency_model(
+            geometry,
+            device=machine.device,
+            memory=machine.memory,
+            dtype_bytes=dtype_bytes,
+            kv_token_bytes=kv_token_bytes,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """As it is written; times in seconds."""
+        machine, constants, of = self.machine, self.constants, self.of
+        return {
+            "kind": KIND,
+            "version": VERSION,
+            "date": self.date,
+            "machine": {
+                "device": machine.device,
+                "type": machine.type,
+                "memory_bytes": machine.memory,
+                "threads": machine.threads,
+                "kernels": machine.kernels,
+                "python": machine.python,
+                "torch": machine.torch,
+                "triton": machine.triton,
+                "driver": machine.driver,
+                "copy_bytes_per_s": self.copy_bytes_per_s,
+                "matmul_flops_per_s": self.matmul_flops_per_s,
+            },
+            "model": {
+                "name": self.geometry.name,
+                **{name: getattr(self.geometry, name) for name in _SIZES},
+                "dtype": self.dtype,
+                "kv_cache_dtype": self.kv_cache_dtype,
+                "kv_bytes_per_token": self.kv_token_bytes,
+                "block_size": self.block_size,
+            },
+            "constants": {
+                "flops_per_s": constants.flops,
+                "bytes_per_s": constants.bandwidth,
+                "layer_overhead_s": constants.layer_overhead,
+                "request_overhead_s": constants.request_overhead,
+                "step_overhead_s": constants.step_overhead,
+            },
+            "residuals": {
+                name: {"points": found.points, "median": found.median, "worst": found.worst}
+                for name, held_out in (("fit", False), ("held_out", True))
+                for found in (self.residuals(held_out=held_out),)
+            },
+            "points": [
+                {
+                    "work": [list(request) for request in point.work],
+                    "layers": point.layers,
+                    "held_out": point.held_out,
+                    "seconds": point.seconds,
+                    "predicted_s": of.predict(constants, point),
+                }
+                for point in self.points
+            ],
+        }
+
+    def dump(self) -> bytes:
+        """The file."""
+        return (json.dumps(self.document(), indent=1, allow_nan=False) + "\n").encode()
+
+
+def load_calibration(path: str) -> Calibration:
+    """Read and check a file; KvtoolError with the place of what cannot be."""
+    read = _Reader(path)
+    if read.value.get("kind") != KIND:
+        raise read.error(f"`{path}` is no calibration: its `kind` is not `{KIND}`", ("kind",))
+    if (version := read.integer("version", most=1 << 31)) != VERSION:
+        message = f"the calibration has version {version}; this kvtool reads version {VERSION}"
+        raise read.error(
+            message, ("version",), hint=f"a newer kvtool wrote it; {_AGAIN}" if version > VERSION else None
+        )
+    name = read.text("model", "name")
+    sizes = {
+        key: read.integer("model", key, most=_MOST_LAYERS if key == "num_layers" else _MOST_WIDTH) for key in _SIZES
+    }
+    geometry = Geometry(name=name, **sizes, tied_embeddings=False, source=path)
+    if geometry.num_heads % geometry.num_kv_heads:
+        raise read.error("`model.num_heads` is no multiple of `model.num_kv_heads`", ("model", "num_heads"))
+    dtype = read.text("model", "dtype")
+    if dtype not in DTYPE_BYTES:
+        raise read.error(f"`model.dtype` must be one of {', '.join(DTYPE_BYTES)}", ("model", "dtype"))
+    return Calibration(
+        machine=_machine(read),
+        date=read.text("date"),
+        geometry=geometry,
+        dtype=dtype,
+        kv_cache_dtype=read.text("model", "kv_cache_dtype"),
+        block_size=read.integer("model", "block_size", most=_MOST_TOKENS),
+        kv_token_bytes=read.rate("model", "kv_bytes_per_token"),
+        copy_bytes_per_s=read.rate("machine", "copy_bytes_per_s"),
+        matmul_flops_per_s=read.rate("machine", "matmul_flops_per_s"),
+        constants=Constants(
+            flops=read.rate("constants", "flops_per_s"),
+            bandwidth=read.rate("constants", "bytes_per_s"),
+            layer_overhead=read.seconds("constants", "layer_overhead_s"),
+            request_overhead=read.seconds("constants", "request_overhead_s"),
+            step_overhead=read.seconds("constants", "step_overhead_s"),
+        ),
+        points=_points(read, geometry.num_layers),
+    )
+
+
+def _machine(read: _Reader) -> Machine:
+    return Machine(
+        device=read.text("machine", "device"),
+        type=read.text("machine", "type"),
+        memory=read.integer("machine", "memory_bytes", least=0, most=1 << 62),
+        threads=read.integer("machine", "threads", most=1 << 20),
+        kernels=read.text("machine", "kernels"),
+        python=read.text("machine", "python"),
+        torch=read.text("machine", "torch"),
+        triton=read.text_or_none("machine", "triton"),
+        driver=read.text_or_none("machine", "driver"),
+    )
+
+
+def _points(read: _Reader, most_layers: int) -> tuple[Point, ...]:
+    points = []
+    for index in range(read.length("points", most=_MOST_POINTS)):
+        at = ("points", index)
+        work = []
+        for request in range(read.length(*at, "work", most=_MOST_REQUESTS)):
+            where = (*at, "work", request)
+            if read.length(*where, most=2) != 2:
+                raise read.error(f"{_named(where)} must be two numbers: tokens before, and tokens now", where)
+            before = read.integer(*where, 0, least=0, most=_MOST_TOKENS)
+            work.append((before, read.integer(*where, 1, most=_MOST_TOKENS)))
+        seconds = read.number(*at, "seconds", most=_MOST_SECONDS)
+        if seconds <= 0:
+            raise read.error(f"{_named((*at, 'seconds'))} must be above 0", (*at, "seconds"))
+        layers = read.integer(*at, "layers", most=most_layers)
+        points.append(Point(tuple(work), layers, seconds, read.flag(*at, "held_out")))
+    return tuple(points)
+
+
+def _named(pointer: tuple[str | int, ...]) -> str:
+    """`points[3].seconds`."""
+    parts = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in pointer)
+    return f"`{parts.removeprefix('.')}`"
+
+
+class _Reader:
+    """A JSON file whose values are asked for one by one; what is wrong is said with line and column."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._text = read_text(Path(path), shown=path, limit=_MOST_BYTES)
+        try:
+            value = json.loads(self._text)
+        except json.JSONDecodeError as error:
+            raise KvtoolError(
+                f"`{path}` is not JSON: {error.msg}", hint=_AGAIN, place=self._place(error.lineno, error.colno)
+            ) from error
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits, or nested without end
+            raise KvtoolError(f"`{path}` is no calibration: {error}", hint=_AGAIN, place=Place(path)) from error
+        if not isinstance(value, dict):
+            raise KvtoolError(f"`{path}` is no calibration: not a JSON object", hint=_AGAIN, place=Place(path))
+        self.value: dict[str, object] = value
+
+    def _place(self, line: int, column: int) -> Place:
+        lines = self._text.splitlines()
+        excerpt = lines[line - 1] if line <= len(lines) else ""
+        return Place(self._path, line, column, excerpt if len(excerpt) <= _EXCERPT else None)
+
+    def error(self, message: str, pointer: tuple[str | int, ...], *, hint: str | None = _AGAIN) -> KvtoolError:
+        """A mistake at a value, or at what is around it where it is missing."""
+        index = nearest_start(self._text, pointer)
+        return KvtoolError(message, hint=hint, place=self._place(*line_and_column(self._text, index, 1, 1)))
+
+    def _at(self, pointer: tuple[str | int, ...]) -> object:
+        found: object = self.value
+        for key in pointer:
+            try:
+                found = found[key]  # type: ignore[index]  # of anything else, it is a TypeError
+            except (LookupError, TypeError):
+                raise self.error(f"{_named(pointer)} is missing", pointer) from None
+        return found
+
+    def _wrong(self, pointer: tuple[str | int, ...], kind: str) -> KvtoolError:
+        shown = json.dumps(self._at(pointer))  # escapes what a terminal would obey
+        return self.error(
+            f"{_named(pointer)} must be {kind}, not {shown if len(shown) <= 60 else shown[:57] + '...'}", pointer
+        )
+
+    def text(self, *pointer: str | int) -> str:
+        value = self._at(pointer)
+        if not isinstance(value, str) or not 0 < len(value) <= _EXCERPT:
+            raise self._wrong(pointer, f"a text of 1 to {_EXCERPT} characters")
+        return value
+
+    def text_or_none(self, *pointer: str | int) -> str | None:
+        return None if self._at(pointer) is None else self.text(*pointer)
+
+    def flag(self, *pointer: str | int) -> bool:
+        value = self._at(pointer)
+        if not isinstance(value, bool):
+            raise self._wrong(pointer, "true or false")
+        return value
+
+    def integer(self, *pointer: str | int, least: int = 1, most: int) -> int:
+        value = self._at(pointer)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self._wrong(pointer, f"a whole number from {least:,} to {most:,}")
+        return value
+
+    def number(self, *pointer: str | int, most: float) -> float:
+        value = self._at(pointer)
+        if (
+            isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most
+        ):  # NaN is not, either
+            raise self._wrong(pointer, f"a number from 0 to {most:g}")
+        return float(value)
+
+    def rate(self, *pointer: str | int) -> float:
+        """What one divides by."""
+        value = self.number(*pointer, most=_MOST_RATE)
+        if value < _LEAST_RATE:
+            raise self._wrong(pointer, f"a number of at least {_LEAST_RATE:g}")
+        return value
+
+    def seconds(self, *pointer: str | int) -> float:
+        return self.number(*pointer, most=_MOST_SECONDS)
+
+    def length(self, *pointer: str | int, most: int) -> int:
+        value = self._at(pointer)
+        if not isinstance(value, list) or not 0 < len(value) <= most:
+            raise self._wrong(pointer, f"a list of 1 to {most:,} values")
+        return len(value)

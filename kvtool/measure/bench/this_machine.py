@@ -1,0 +1,80 @@
+"""What this machine is, and what it can do at best where the engine computes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from pathlib import Path
+
+import torch
+
+from kvtool.engine.model.device import choose_kernels, device_name
+from kvtool.measure.bench.calibration_file import Machine
+from kvtool.measure.bench.ceilings import Ceilings, measure_ceilings
+from kvtool.measure.bench.timing import measure
+
+_CPU_COPIED = 64 << 20  # larger than what a core's caches hold
+_SIDES = {"cpu": 1024, "cuda": 8192}
+
+
+def describe_machine(device: torch.device) -> Machine:
+    """Names and versions, as a calibration keeps them."""
+    choice = choose_kernels(device)
+    on_gpu = device.type == "cuda"
+    threads = torch.get_num_threads()
+    name = device_name(device) if on_gpu else f"{_cpu_name()}, {threads} {'thread' if threads == 1 else 'threads'}"
+    return Machine(
+        device=name,
+        type=device.type,
+        memory=_memory(device),
+        threads=threads,
+        kernels="triton" if choice.triton else "torch",
+        python=platform.python_version(),
+        torch=torch.__version__,
+        triton=importlib.metadata.version("triton") if choice.triton else None,
+        driver=_driver() if on_gpu else None,
+    )
+
+
+def _cpu_name() -> str:
+    try:
+        info = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # no Linux
+        info = ""
+    found = re.search(r"^model name\s*:\s*(\S.*)$", info, re.MULTILINE)
+    return found[1].strip() if found else platform.processor() or platform.machine() or "CPU"
+
+
+def _memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _driver() -> str | None:
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", text)
+    return found[0] if found else None
+
+
+def ceilings(device: torch.device, dtype: torch.dtype, *, seconds: float) -> Ceilings:
+    """Bytes copied, and FLOPs of a matrix product in `dtype`, per second; each is measured for about `seconds`."""
+    if device.type == "cuda":
+        found = measure_ceilings(device, seconds=seconds)
+        return found if dtype == torch.bfloat16 else Ceilings(found.copy_bytes_per_s, _product(device, dtype, seconds))
+    source = torch.zeros(_CPU_COPIED, dtype=torch.uint8)
+    target = torch.ones_like(source)
+    copied = measure([lambda: target.copy_(source)], device, seconds=seconds)
+    return Ceilings(2 * _CPU_COPIED / copied.seconds, _product(device, dtype, seconds))
+
+
+def _product(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
+    side = _SIDES[device.type]
+    a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    out = torch.empty_like(a)
+    return 2 * side**3 / measure([lambda: torch.mm(a, b, out=out)], device, seconds=seconds).seconds

@@ -1,0 +1,312 @@
+"""Advice that was tried: rewrite what is in the way, run the engine again, keep what wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.causes import Cause, Slot
+from kvtool.diagnose.findings import is_candidate
+from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.proofs import check_proof
+from kvtool.profiler.advice.trials import Again, Chain, Trials, computed, steady_first
+from kvtool.profiler.passes import PassResult
+from kvtool.workload.turn import Turn
+
+Propose = Callable[[Cause, Sequence[Turn]], list[Fix]]
+
+ALL_TIERS: frozenset[Tier] = frozenset(("P0", "P1", "P2", "P3"))
+_MOST_ROUNDS = 6
+_MOST_FIXES = 4
+_NEXT_FIX = 0.01
+"""Share of a group's prompt tokens that the next cause must block to be worth another pass."""
+_MORE = 0.005
+"""By how much a hit rate must rise for one more fix to be asked of anybody, and may fall elsewhere for it."""
+_FAILED = 0.1
+"""Share of what a cause blocked that it must still block, its fix applied, for the fix to count as failed."""
+_PROOFS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A fix that is kept. The rates are the group's: before it, with it and all steps before it, and with nothing but it.
+
+    `predicted` is the rate that the alignment of the prompts promised for the steps up to here, before anything was run.
+    """
+
+    fix: Fix
+    cause: Cause
+    before: float
+    after: float
+    alone: float
+    predicted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A cause that no fix removed: `tried` won nothing (None: there was none to try), and `advice` is for people only."""
+
+    cause: Cause
+    tried: Fix | None = None
+    advice: str = ""
+
+
+@dataclass(slots=True)
+class Advice:
+    """What is worth doing, by group in the order of marginal value, and the run that proves all of it together."""
+
+    steps: dict[str, list[Step]] = field(default_factory=dict)
+    stuck: list[Stuck] = field(default_factory=list)
+    """The first cause of each group in which no fix won anything."""
+    proof: PassResult | None = None
+
+    @property
+    def fixes(self) -> list[Fix]:
+        """All that is kept, in the order in which it was made."""
+        return [fix for steps in self.steps.values() for fix in steady_first(step.fix for step in steps)]
+
+
+class Advisor:
+    """Finds the fixes that win hits in a workload that was accounted for once.
+
+    One fix alone often gives nothing, as the next volatile line stands right behind it. So fixes pile up first, each for the
+    costliest cause that is left; then what adds nothing is dropped again, and the rest is put in order of marginal value.
+    """
+
+    def __init__(
+        self,
+        result: PassResult,
+        again: Again,
+        propose: Propose,
+        *,
+        tiers: Collection[Tier] = ALL_TIERS,
+        most_fixes: int = _MOST_FIXES,
+        capacity: int | None = None,
+    ) -> None:
+        """`capacity` is how many tokens the cache holds; None is without limit."""
+        self._result = result
+        self._groups = {group.name: group for group in result.ledger.totals()}
+        self._trials = Trials(result, again)
+        self._propose = propose
+        self._tiers = frozenset(tiers)
+        self._most = most_fixes
+        self._capacity = capacity
+        self._left: dict[tuple[str, Slot], list[Fix]] = {}
+        """Fixes of a cause that were not tried yet, of `_known` ones."""
+        self._known: dict[tuple[str, Slot], list[Fix]] = {}
+        self._blocked: dict[tuple[str, Slot], int] = {}
+        """What a cause blocked when it was first met."""
+
+    def advise(self) -> Advice:
+        """Raises TrialInterruptedError where Ctrl-C came in between."""
+        piled = self._piled()
+        kept = {name: self._worth_keeping(name, chain) for name, chain in piled.items()}
+        kept = self._without_idle({name: chain for name, chain in kept.items() if chain})
+        kept = self._with_better(kept)
+        proof = self._harmless(kept)
+        steps = self._steps(kept)
+        first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
+        stuck = [Stuck(fix.cause, fix) for fix in first if fix.cause is not None]
+        return Advice(steps, [*stuck, *self._never_tried(piled)], proof)
+
+    def _piled(self) -> dict[str, Chain]:
+        """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
+        chains: dict[str, Chain] = {}
+        last = self._result
+        for rounds_left in reversed(range(_MOST_ROUNDS)):
+            longer = {
+                name: chain
+                for name, group in self._groups.items()
+                if (chain := self._extended(last, group, chains.get(name, ()))) is not None
+            }
+            if not longer:
+                break
+            chains |= longer
+            last = self._trials.run(chains, explain=rounds_left > 0 and any(map(self._may_change, chains.values())))
+        return chains
+
+    def _may_change(self, chain: Chain) -> bool:
+        """Whether a chain may still get longer, or another last fix."""
+        cause = chain[-1].cause
+        return len(chain) < self._most or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
+
+    def _extended(self, result: PassResult, group: GroupTotals, chain: Chain) -> Chain | None:
+        """The chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to add."""
+        handled = {fix.cause.slot for fix in chain if fix.cause is not None}
+        least = _NEXT_FIX * group.prompt_tokens if chain else 0.0
+        for cause in result.causes.of_group(group.name):
+            if not is_candidate(cause, group) or cause.blocked < least:
+                continue
+            key = group.name, cause.slot
+            if cause.slot in handled:
+                last = chain[-1]
+                failed = cause.blocked >= _FAILED * self._blocked.get(key, 0)
+                if last.cause is not None and last.cause.slot == cause.slot and failed and self._left.get(key):
+                    return (*chain[:-1], self._left[key].pop(0))
+                continue
+            if len(chain) >= self._most:
+                return None
+            if key not in self._left:
+                self._known[key] = self._proven(cause)
+                self._left[key] = list(self._known[key])
+                self._blocked[key] = cause.blocked
+            if self._left[key]:
+                return (*chain, self._left[key].pop(0))
+        return None
+
+    def _proven(self, cause: Cause) -> list[Fix]:
+        """The fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
+        samples = self._result.samples.of_group(cause.group)
+        return [
+            fix
+            for fix in self._propose(cause, samples)
+            if fix.can_be_tried and fix.tier in self._tiers and keeps_promise(fix, samples)
+        ]
+
+    def _worth_keeping(self, name: str, chain: Chain) -> Chain:
+        """The fewest fixes from the front that come close to the best that any number of them gave."""
+        known = [(length, self._trials.rate(name, chain[:length])) for length in range(len(chain) + 1)]
+        rates = [(length, rate) for length, rate in known if rate is not None]
+        best = max(rate for _, rate in rates)
+        if best <= rates[0][1]:
+            return ()
+        return chain[: next(length for length, rate in rates if rate > rates[0][1] and rate >= best - _MORE)]
+
+    def _without_idle(self, chains: dict[str, Chain]) -> dict[str, Chain]:
+        """The chains without fixes that the others do not need."""
+        for index in range(max(map(len, chains.values()), default=0)):
+            place = {name: len(chain) - 1 - index for name, chain in chains.items()}
+            shorter = {
+                name: chain[: place[name]] + chain[place[name] + 1 :]
+                for name, chain in chains.items()
+                if len(chain) > 1 and place[name] >= 0
+            }
+            if not shorter:
+                continue
+            full = self._trials.measure({name: chains[name] for name in shorter})
+            rates = self._trials.measure(shorter)
+            chains |= {
+                name: chain
+                for name, chain in shorter.items()
+                if rates[name] >= full[name] - _MORE and rates[name] > self._groups[name].hit_rate
+            }
+        return chains
+
+    def _with_better(self, chains: dict[str, Chain]) -> dict[str, Chain]:
+        """The chains with other fixes of the same causes and tiers where those win more, fix by fix from the front."""
+        for index in range(max(map(len, chains.values()), default=0)):
+            choices = {name: self._instead(name, chain, index) for name, chain in chains.items()}
+            for number in range(max(map(len, choices.values()))):
+                tried = {name: found[number] for name, found in choices.items() if number < len(found)}
+                rates = self._trials.measure(tried)
+                best = self._trials.measure({name: chains[name] for name in tried})
+                chains |= {name: chain for name, chain in tried.items() if rates[name] > best[name] + _MORE}
+        return chains
+
+    def _instead(self, name: str, chain: Chain, index: int) -> list[Chain]:
+        """The chain with each other fix of the same cause and tier in place of the one at `index`."""
+        if index >= len(chain):
+            return []
+        fix = chain[index]
+        assert fix.cause is not None
+        others = self._known.get((name, fix.cause.slot), [])
+        return [
+            (*chain[:index], other, *chain[index + 1 :])
+            for other in others
+            if other.tier == fix.tier and other is not fix
+        ]
+
+    def _harmless(self, chains: dict[str, Chain]) -> PassResult | None:
+        """The run with all that is kept; fixes that cost others hits, or more than they win, are dropped from `chains` first."""
+        while chains:
+            proof = self._trials.run(chains, explain=True)
+            after = {group.name: group.hit_rate for group in proof.ledger.totals()}
+            gains = {name: after[name] - group.hit_rate for name, group in self._groups.items() if name in after}
+            harmless = min(gains.values(), default=0.0) >= -_MORE and min(gains[name] for name in chains) > 0
+            if harmless and computed(proof) < computed(self._result):
+                return proof
+            least = min(chains, key=lambda name: (gains.get(name, 0.0), name))
+            del chains[least]
+        return None
+
+    def _steps(self, chains: Mapping[str, Chain]) -> dict[str, list[Step]]:
+        """The fixes of each group, the one that adds most first, measured alone and one after the other."""
+        alone = self._each_alone(chains)
+        ordered = self._ordered(chains, alone)
+        steps: dict[str, list[Step]] = {}
+        for name, chain in ordered.items():
+            group = self._groups[name]
+            before = group.hit_rate
+            for number, fix in enumerate(chain, 1):
+                after = self._trials.rate(name, chain[:number])
+                assert after is not None, "the order was found by running each beginning of it"
+                assert fix.cause is not None
+                predicted = self._predicted(group, chain[:number])
+                steps.setdefault(name, []).append(Step(fix, fix.cause, before, after, alone[name, fix.key], predicted))
+                before = after
+        return steps
+
+    def _each_alone(self, chains: Mapping[str, Chain]) -> dict[tuple[str, str], float]:
+        rates: dict[tuple[str, str], float] = {}
+        for index in range(max(map(len, chains.values()), default=0)):
+            single = {name: (chain[index],) for name, chain in chains.items() if index < len(chain)}
+            for name, rate in self._trials.measure(single).items():
+                rates[name, single[name][0].key] = rate
+        return rates
+
+    def _ordered(self, chains: Mapping[str, Chain], alone: Mapping[tuple[str, str], float]) -> dict[str, Chain]:
+        """Greedily, the fix that wins most on top of those before it; of equals the one that was found first."""
+        ordered: dict[str, Chain] = {
+            name: (max(chain, key=lambda fix, name=name: alone[name, fix.key]),)  # type: ignore[misc]  # mypy cannot type a default
+            for name, chain in chains.items()
+        }
+        while any(len(ordered[name]) < len(chain) for name, chain in chains.items()):
+            left = {name: [fix for fix in chain if fix not in ordered[name]] for name, chain in chains.items()}
+            best: dict[str, tuple[float, Chain]] = {}
+            for index in range(max(map(len, left.values()))):
+                tried = {name: (*ordered[name], left[name][index]) for name in chains if index < len(left[name])}
+                for name, rate in self._trials.measure(tried).items():
+                    if name not in best or rate > best[name][0]:
+                        best[name] = rate, tried[name]
+            ordered |= {name: chain for name, (_, chain) in best.items()}
+        return ordered
+
+    def _predicted(self, group: GroupTotals, chain: Chain) -> float:
+        """The group's hit rate with these fixes, as the alignment of its prompts promises it.
+
+        What a limited cache loses now, it goes on losing in proportion, unless all that is computed fits into it then.
+        """
+        if not group.prompt_tokens:
+            return 0.0
+        slots = [fix.cause.slot for fix in chain if fix.cause is not None]
+        reached = max(group.reachable_tokens + self._result.causes.predicted(group.name, slots), 0)
+        kept = group.hit_tokens / group.reachable_tokens if group.reachable_tokens else 1.0
+        if self._capacity is None or group.prompt_tokens - reached <= self._capacity:
+            kept = 1.0
+        return min(reached * kept / group.prompt_tokens, 1.0)
+
+    def _never_tried(self, piled: Mapping[str, Chain]) -> list[Stuck]:
+        """The costliest cause of each group for which there was no fix that could be tried, with the advice for it."""
+        found: list[Stuck] = []
+        for name, group in self._groups.items():
+            causes = self._result.causes.of_group(name) if name not in piled else []
+            for cause in [cause for cause in causes if is_candidate(cause, group)][:1]:
+                fixes = self._propose(cause, self._result.samples.of_group(name))
+                found.append(Stuck(cause, advice=next((fix.what for fix in fixes if not fix.can_be_tried), "")))
+        return found
+
+
+def keeps_promise(fix: Fix, samples: Sequence[Turn]) -> bool:
+    """Whether a fix of turns changes any of the samples, and only in the way that its tier allows."""
+    if fix.make is None:
+        return True
+    transform = fix.make()
+    changed = 0
+    for turn in samples[:_PROOFS]:
+        after = transform(turn)
+        if after is not turn:
+            changed += 1
+            if check_proof(fix, turn, after) is not None:
+                return False
+    return changed > 0 or len(samples) == 0

@@ -1,0 +1,155 @@
+"""What was tried, told as findings: where, what it costs, and what the fix gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.accounting.plan import Plan
+from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.findings import (
+    WORTH_TELLING,
+    Finding,
+    Locate,
+    Rerun,
+    fixed_finding,
+    no_gain_finding,
+    place_of,
+)
+from kvtool.profiler.advice.advisor import Advice, Step, Stuck
+from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.passes import PassResult
+
+_VALUE_CODES = ("KV101", "KV102", "KV104", "KV105", "KV106")
+_GOES_ALONG = "it goes with the text that the fix above moves"
+
+_PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
+_MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
+_WINS_NOTHING = "wins nothing in this run (measured by running again)"
+_NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
+
+
+class Teller:
+    """Turns the advice on a run into findings."""
+
+    def __init__(self, result: PassResult, plan: Plan, *, locate: Locate, path: str) -> None:
+        self._groups = {group.name: group for group in result.ledger.totals()}
+        self._result = result
+        self._plan = plan
+        self._locate = locate
+        self._path = path
+
+    def findings(self, advice: Advice) -> list[Finding]:
+        """One for each step that is kept, and one for each big loss that no fix wins back."""
+        found: list[Finding | None] = []
+        for name, steps in advice.steps.items():
+            assert advice.proof is not None
+            found += self._of_steps(self._groups[name], steps, advice.proof)
+        for stuck in advice.stuck:
+            cause, group = stuck.cause, self._groups[stuck.cause.group]
+            block_size = self._plan.engine.block_size
+            finding = no_gain_finding(
+                cause,
+                group,
+                place=place_of(cause, self._locate, self._path),
+                block_size=block_size,
+                fix=_left_to_do(stuck),
+            )
+            found.append(None if finding is None else self._priced(finding, cause, group))
+        return [finding for finding in found if finding is not None]
+
+    def _of_steps(self, group: GroupTotals, steps: list[Step], proof: PassResult) -> list[Finding | None]:
+        after = next(each for each in proof.ledger.totals() if each.name == group.name)
+        rates = group.hit_rate, after.hit_rate, total_rate(self._result), total_rate(proof)
+        # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
+        known = {cause.slot: cause for cause in self._result.causes.of_group(group.name)}
+        found: list[Finding | None] = []
+        for number, step in enumerate(steps):
+            lost = min(each.cause.blocked for each in steps[: number + 1])  # they stand in the way of the same tokens
+            finding = fixed_finding(
+                step.cause,
+                Rerun(*rates, alone=step.alone, predicted=step.predicted),
+                place=place_of(step.cause, self._locate, self._path),
+                block_size=self._plan.engine.block_size,
+                tokens_lost=lost,
+                fix=step.fix.what,
+                number=number,
+                together=len(steps),
+            )
+            if finding is not None:
+                finding = replace(finding, tier=step.fix.tier, fix_key=step.fix.key, warnings=step.fix.warnings)
+                found.append(self._priced(finding, known.get(step.cause.slot, step.cause), group))
+        return [*found, *self._closed_too(group, steps, proof, Rerun(*rates))]
+
+    def _closed_too(
+        self, group: GroupTotals, steps: list[Step], proof: PassResult, rerun: Rerun
+    ) -> Iterator[Finding | None]:
+        """Values that vary and went where the text around them went: no fix of their own was needed."""
+        handled = {step.cause.slot for step in steps}
+        left = {cause.slot: cause.share for cause in proof.causes.of_group(group.name)}
+        for cause in self._result.causes.of_group(group.name):
+            costs = cause.share >= WORTH_TELLING * group.prompt_tokens
+            closed = left.get(cause.slot, 0.0) < cause.share / 2
+            if cause.slot in handled or cause.kind.code not in _VALUE_CODES or not (costs and closed):
+                continue
+            finding = fixed_finding(
+                cause,
+                rerun,
+                place=place_of(cause, self._locate, self._path),
+                block_size=self._plan.engine.block_size,
+                tokens_lost=round(cause.share),
+                fix=_GOES_ALONG,
+            )
+            yield None if finding is None else replace(self._priced(finding, cause, group), tier=steps[0].fix.tier)
+
+    def _priced(self, finding: Finding, cause: Cause, group: GroupTotals) -> Finding:
+        """With its cost: part of the group's tokens, fair share, and seconds of the predicted TTFT of a mean request."""
+        tokens = max(group.prompt_tokens, 1)
+        return replace(
+            finding,
+            points=finding.tokens_lost / tokens,
+            share=cause.share,
+            confidence=cause.confidence,
+            ttft_seconds=ttft_cost(self._plan, group, finding.tokens_lost),
+        )
+
+
+def _left_to_do(stuck: Stuck) -> str:
+    """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
+    if stuck.tried is None:
+        return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
+    if stuck.tried.key.startswith("move"):
+        return _MOVED
+    return f"{stuck.tried.what}: {_WINS_NOTHING}"
+
+
+def one_of_each(advice: list[Finding], found: list[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Both without what is told twice: where the run shows a cause with a fix that wins, it is not told as one without a fix.
+
+    The one that stays has the cost of either, whichever is larger.
+    """
+    tried = {(finding.code, finding.group) for finding in found if finding.tried is not None}
+    twice = [each for each in advice if each.rerun is None and (each.code, each.group) in tried]
+    costs = {(each.code, each.group): each for each in twice}
+    kept = [each for each in advice if each not in twice]
+    return kept, [_at_least(each, costs.get((each.code, each.group))) for each in found]
+
+
+def _at_least(finding: Finding, other: Finding | None) -> Finding:
+    if other is None or other.tokens_lost <= finding.tokens_lost:
+        return finding
+    return replace(finding, tokens_lost=other.tokens_lost, points=other.points, ttft_seconds=other.ttft_seconds)
+
+
+def ttft_cost(plan: Plan, group: GroupTotals, tokens_lost: int) -> float:
+    """What a loss adds to the predicted seconds of prefill of the group's mean request: with its mean hits, and with them and
+    its part of what was lost."""
+    requests = max(group.requests, 1)
+    length = round(group.prompt_tokens / requests)
+    if length < 1:
+        return 0.0
+    hit = min(round(group.hit_tokens / requests), length - 1)
+    better = min(hit + round(tokens_lost / requests), length - 1)
+    budget = plan.engine.max_num_batched_tokens
+    return plan.latency.prefill_seconds(length, hit, budget) - plan.latency.prefill_seconds(length, better, budget)

@@ -1,0 +1,125 @@
+"""From what stands on the command line to a workload that can be run: its source, the plan and the renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kvtool.accounting.event_writer import EventWriter
+from kvtool.config.arguments import ProfileArguments
+from kvtool.config.layers import EXCLUDES, merged
+from kvtool.errors import KvtoolError
+from kvtool.profiler.profile import Demands, Profile
+from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.setup import Setup
+from kvtool.text.files.text_files import Overlay
+from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
+from kvtool.workload.inputs import open_inputs
+from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.render import Renderer
+from kvtool.workload.yaml.schema import EngineOptions
+from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A workload and how it is to be run. `name` is what reports call it."""
+
+    arguments: ProfileArguments
+    source: YamlSource | LogSource
+    setup: Setup
+    renderer: Renderer
+    name: str
+
+    @property
+    def group_names(self) -> list[str] | None:
+        """Its groups; None where only the run shows them, as logs name their own."""
+        return [group.name for group in self.source.groups] if isinstance(self.source, YamlSource) else None
+
+    def profiler(
+        self,
+        demands: Demands,
+        progress: Progress,
+        *,
+        source: YamlSource | LogSource | None = None,
+        measure: bool = False,
+        events: EventWriter | None = None,
+    ) -> Profiler:
+        """For accounting and, where `measure` says so, the real runs that were asked for.
+
+        `source` stands in for the workload's own, an edited one for example; `events` gets what happens to the cache.
+        """
+        return Profiler(
+            source or self.source,
+            self.renderer,
+            self.setup.plan,
+            demands,
+            progress=progress,
+            locate=locate,
+            path=self.name,
+            count_skipped=lambda: (source or self.source).skipped,
+            measure=self.setup.measure_options() if measure else None,
+            native_engine=self.setup.native_engine() if measure else None,
+            events=events,
+        )
+
+    def run(self, profiler: Profiler) -> Profile:
+        """The profile, with all that it depends on."""
+        profile = profiler.run()
+        device = profile.measured.device if profile.measured is not None else None
+        profile.config = self.setup.describe(self.name, self.renderer, device=device)
+        profile.notes = self.setup.notes()
+        return profile
+
+    def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
+        """The workload file read again, with the text of some files (by their real paths) replaced."""
+        assert isinstance(self.source, YamlSource)
+        arguments = self.arguments
+        source = load_yaml_workload(
+            self.source.path, seed=self.source.seed, on_bad_line=arguments.on_bad_line, overlay=overlay
+        )
+        return source.select(arguments.groups) if arguments.groups else source
+
+
+def open_workload(
+    arguments: ProfileArguments,
+    *,
+    overlay: Overlay | None = None,
+    source: YamlSource | LogSource | None = None,
+    load: Callable[[str | None], Tokenizer] | None = None,
+) -> Opened:
+    """Read the inputs and settle how they are run; KvtoolError for what cannot be.
+
+    `overlay` has texts to read in place of files of a workload, `source` stands in for what the inputs name.
+    `load` gives the tokenizer of a name, so that several workloads can share one.
+    """
+    options = LogOptions(
+        on_bad_line=arguments.on_bad_line,
+        trace_block_size=arguments.trace_block_size,
+        limit=arguments.requests,
+        format=arguments.log_format,
+    )
+    if source is None:
+        source = open_inputs(
+            arguments.inputs, options, seed=arguments.seed, default_seed=arguments.default_seed, overlay=overlay
+        )
+    if isinstance(source, YamlSource) and arguments.groups:
+        source = source.select(arguments.groups)
+    elif arguments.groups:
+        raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
+    asked = source.engine if isinstance(source, YamlSource) else EngineOptions()
+    names = {*EngineOptions.model_fields, *EXCLUDES}
+    flags = [name for name in names if getattr(arguments, name, None) is not None]
+    asked = merged(asked, arguments.defaults, flags)
+    setup = Setup(arguments, asked, source)
+    tokenizer = arguments.tokenizer or asked.tokenizer
+    renderer = Renderer(
+        lambda: load(tokenizer) if load is not None else load_tokenizer(tokenizer, offline=arguments.offline),
+        lambda loaded: ChatTemplate.load(arguments.chat_template or asked.chat_template, loaded),
+    )
+    if arguments.chat_template is not None:
+        _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
+    name = arguments.inputs[0] if len(arguments.inputs) == 1 else f"{len(arguments.inputs)} files"
+    return Opened(arguments, source, setup, renderer, name)

@@ -1,0 +1,122 @@
+"""A log of independent requests in the order in which a small cache reuses most: measured, and written line by line."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from kvtool.errors import KvtoolError
+from kvtool.fixes.fix import Fix
+from kvtool.fixes.request_order import ReorderedSource, request_order_fix
+from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.passes import PassResult
+from kvtool.profiler.profile import Demands
+from kvtool.profiler.profiler import Profiler
+from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.terminal.streams import STDIN
+from kvtool.workload.logs.logs import LogSource, locate
+
+_BOM = b"\xef\xbb\xbf"
+_COMPRESSED = (".gz", ".zst")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOrder:
+    """The order that wins: hit rates of all requests in the log's own order and in this one, which names places in the log."""
+
+    fix: Fix
+    before: float
+    after: float
+    order: Sequence[int]
+
+
+def request_order(opened: Opened, progress: Progress, result: PassResult) -> RequestOrder | None:
+    """The order of a log's requests, run again; None where nobody may change it, or where it wins nothing.
+
+    That is so for sessions, for arrival times, for more than one log, and for a cache without limit, which forgets nothing.
+    Raises TrialInterruptedError.
+    """
+    plan, source = opened.setup.plan, opened.source
+    names = [group.name for group in result.ledger.totals()]
+    if not isinstance(source, LogSource) or len(names) != 1 or plan.engine.num_blocks is None or plan.use_arrivals:
+        return None
+    fix = request_order_fix(result.samples.of_group(names[0]))
+    if fix is None or fix.source is None:
+        return None
+    other = fix.source(source)
+    if not isinstance(other, ReorderedSource):
+        return None
+    profiler = Profiler(other, opened.renderer, plan, Demands(), progress=progress, locate=locate, path=opened.name)
+    rates = total_rate(result), total_rate(profiler.explained())
+    return RequestOrder(fix, *rates, other.order) if rates[1] > rates[0] else None
+
+
+def check_log(inputs: Sequence[str], output: str) -> None:
+    """KvtoolError where what is on the command line cannot be written in another order."""
+    if len(inputs) != 1:
+        raise KvtoolError("-o writes one log in another order", hint="give one INPUT")
+    path = inputs[0]
+    if path == STDIN:
+        raise KvtoolError("-o needs a log that is a file, not standard input")
+    if output == STDIN:
+        raise KvtoolError("-o needs a file: standard output has the report")
+    if path.lower().endswith(_COMPRESSED):
+        raise KvtoolError(f"-o does not read compressed logs: {path}", hint="decompress it first")
+    if os.path.realpath(path) == os.path.realpath(output) or _same_file(path, output):
+        raise KvtoolError(f"-o {output} is the log itself", hint="give a file of its own")
+
+
+def _same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)  # noqa: PTH121 - two names from the command line
+    except OSError:
+        return False
+
+
+def write_in_order(path: str, order: Sequence[int], output: str) -> None:
+    """Write the lines of a JSON lines log, each as it is to the byte, in another order; blank lines are left out.
+
+    KvtoolError where lines and requests are not one to one.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            starts = _starts(file)
+            if len(starts) != len(order):
+                raise KvtoolError(
+                    f"{path}: -o needs one request on each line; it has {len(starts):,} lines and {len(order):,} requests",
+                    hint="leave -n and --on-bad-line skip out; a JSON array has to be made JSON lines first",
+                )
+            with AtomicFile(output) as target:
+                _copy(file, starts, order, target)
+    except OSError as error:
+        raise KvtoolError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _starts(file: IO[bytes]) -> array[int]:
+    """Where each line that is not blank begins."""
+    starts: array[int] = array("q")
+    at = 0
+    for line in file:
+        if line.removeprefix(_BOM if not at else b"").strip():
+            starts.append(at)
+        at += len(line)
+    return starts
+
+
+def _copy(file: IO[bytes], starts: Sequence[int], order: Sequence[int], target: AtomicFile) -> None:
+    file.seek(0)
+    marked = file.read(len(_BOM)) == _BOM
+    if marked:
+        target.write(_BOM)
+    for place in order:
+        file.seek(starts[place])
+        line = file.readline()
+        if marked and not starts[place]:
+            line = line.removeprefix(_BOM)
+        target.write(line if line.endswith(b"\n") else line + b"\n")

@@ -1,0 +1,86 @@
+"""Write edited files with a patch that undoes it: all of that or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvtool.errors import KvtoolError
+from kvtool.fixes.edits.apply import FileChange, write_files
+from kvtool.fixes.edits.patch import undo_patch
+from kvtool.text.files.atomic_file import AtomicFile
+
+_HINT = "give a file of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    path: str
+    before: str
+    after: str
+
+
+def check_undo(undo: str, inputs: Iterable[str]) -> None:
+    """KvtoolError where the patch cannot get this name: what is there already is never overwritten."""
+    if undo == "-":
+        raise KvtoolError("--undo needs a file: standard output has the report", hint=_HINT)
+    path = Path(undo)
+    try:
+        if path.is_dir():
+            raise KvtoolError(f"--undo {undo} is a directory", hint="give a file in it")
+        if any(os.path.realpath(undo) == os.path.realpath(name) for name in inputs):
+            raise KvtoolError(f"--undo {undo} is an input", hint=_HINT)
+        if path.exists() or path.is_symlink():
+            raise KvtoolError(f"--undo {undo} exists already", hint="it may undo an earlier run: give another name")
+        if not path.parent.is_dir():
+            raise KvtoolError(f"--undo {undo}: there is no folder `{path.parent}`")
+    except (OSError, ValueError) as error:
+        raise KvtoolError(f"--undo {undo}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def free_undo(path: str) -> str:
+    """The name for the patch of an input of which none was given: one that no earlier patch has."""
+    name, number = f"{path}.undo.patch", 1
+    while os.path.lexists(name):
+        number += 1
+        name = f"{path}.undo.{number}.patch"
+    return name
+
+
+def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
+    """Write the patch, then the files. KvtoolError, with no patch and every file as it was, where that cannot be."""
+    if undo is None:
+        write_files(files)
+        return
+    if any(os.path.realpath(undo) == os.path.realpath(file.path) for file in files):
+        raise KvtoolError(f"--undo {undo} is one of the files that are edited", hint=_HINT)
+    check_undo(undo, ())
+    base = _base(files)
+    named = [_Renamed(os.path.relpath(os.path.realpath(file.path), base), file.before, file.after) for file in files]
+    with AtomicFile(undo) as patch:
+        patch.write(undo_patch(named).encode())
+    try:
+        write_files(files)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(undo).unlink()
+        raise
+
+
+def undo_command(files: Sequence[FileChange], undo: str) -> str:
+    """The shell command that takes the edits back."""
+    base = _base(files)
+    folder = "" if base == os.path.realpath(os.curdir) else f"-d {shlex.quote(os.path.relpath(base))} "
+    return f"patch -p0 {folder}< {shlex.quote(undo)}"
+
+
+def _base(files: Iterable[FileChange]) -> str:
+    """The folder that the names in a patch count from: `patch` follows no links, and takes no name that leads out of it."""
+    here = os.path.realpath(os.curdir)
+    folders = [os.path.dirname(os.path.realpath(file.path)) for file in files]  # noqa: PTH120 - names, as patches have them
+    inside = all(folder == here or folder.startswith(here.rstrip(os.sep) + os.sep) for folder in folders)
+    return here if inside else os.path.commonpath(folders)

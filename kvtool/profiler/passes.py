@@ -1,0 +1,331 @@
+"""One pass over a workload: every request through the engine as configured, every token into the ledger."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.caches.arrival_order import in_order_of_arrival
+from kvtool.accounting.caches.block_lru import BlockLru
+from kvtool.accounting.caches.rule_cache import RuleRun
+from kvtool.accounting.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
+from kvtool.accounting.event_writer import EventWriter
+from kvtool.accounting.ledger.ledger import Entry, Ledger
+from kvtool.accounting.ledger.sums import By
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.views.collector import ViewBook
+from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.shared_secrets import SensitiveBook
+from kvtool.engine.clock import VirtualClock
+from kvtool.engine.engine import Engine
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.hashing import extend_hashes
+from kvtool.engine.runner import DryRunner
+from kvtool.engine.sequential import account
+from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.profiler.looks import Looks
+from kvtool.profiler.samples import SampleBook
+from kvtool.text.terminal.interrupts import Shield, uninterrupted
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
+from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.turn import Conversation, Source, Turn
+
+Hits = dict[tuple[str, str, int], list[int]]
+"""Hit tokens by group, request id and turn; a log may use an id again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """One line of `--per-request`."""
+
+    id: str
+    group: str
+    prompt_tokens: int
+    hit_tokens: int
+
+
+@dataclass(slots=True)
+class PassResult:
+    """What one pass over the workload found."""
+
+    ledger: Ledger
+    causes: CauseBook
+    boundaries: BoundaryBook
+    sensitive: SensitiveBook = field(default_factory=SensitiveBook)
+    ttft: dict[str, array[float]] = field(default_factory=dict)
+    """Predicted seconds to the first token of each request, cache on, by group."""
+    ttft_off: array[float] = field(default_factory=lambda: array("d"))
+    rows: list[RequestRow] = field(default_factory=list)
+    refused: int = 0
+    first_refusal: str = ""
+    evictions: int = 0
+    preemptions: int = 0
+    queries: int = 0
+    """Tokens that the scheduler looked up, and `hit_queries` those it found, each request once."""
+    hit_queries: int = 0
+    generation_tokens: int = 0
+    filled_blocks: int = 0
+    peak_used_blocks: int = 0
+    partial: bool = False
+    hits: Hits = field(default_factory=dict)
+    decode: DecodeTraffic | None = None
+    samples: SampleBook = field(default_factory=SampleBook)
+    """Turns of each group, where causes were looked for."""
+    views: ViewBook | None = None
+    """What reports draw, where it was asked for."""
+
+    @property
+    def ttft_on(self) -> array[float]:
+        """Those of all groups."""
+        together = array("d")
+        for times in self.ttft.values():
+            together.extend(times)
+        return together
+
+    def add_ttft(self, group: str, seconds: float) -> None:
+        """What a request would wait, or did wait on the virtual clock."""
+        self.ttft.setdefault(group, array("d")).append(seconds)
+
+
+class Accountant:
+    """Takes jobs through the engine as configured and writes every token into the ledger."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        maker: JobMaker,
+        *,
+        progress: Progress,
+        explain: bool = True,
+        per_request: bool = False,
+        unlimited_hits: Hits | None = None,
+        keep_hits: bool = False,
+        rewrite: Rewrite | None = None,
+        events: EventWriter | None = None,
+        look_at_decode: bool = False,
+        by: By | None = None,
+        one_in: Mapping[str, int] | None = None,
+        views: ViewBook | None = None,
+    ) -> None:
+        """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
+
+        `rewrite` changes every turn before it is used; `events` gets what happens to the cache. `look_at_decode` finds out what
+        decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
+        of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
+        `views` collects what reports draw.
+        """
+        self.events = events
+        self.rewrite = rewrite
+        self.plan = plan
+        self.maker = maker
+        self.progress = progress
+        self.per_request = per_request
+        self.unlimited_hits = unlimited_hits
+        self.keep_hits = keep_hits
+        self.first_look = explain and rewrite is None
+        """Whether all is collected that only the run of the prompts as they are has to tell."""
+        self._looks = Looks(one_in or {})
+        ledger = Ledger(
+            plan.engine.block_size,
+            newline=lambda: maker.renderer.tokenizer.newline_mask,
+            caching=plan.engine.enable_prefix_caching,
+            whole_prompt_may_hit=plan.rules == "block-lru",
+            find_gaps=explain,
+            by=by,
+            watcher=views,
+        )
+        boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
+        causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
+        self.result = PassResult(ledger, causes, boundaries, views=views)
+        self._entries: dict[int, Entry] = {}
+        self._shield = Shield()
+        dry = DryRunner()
+        self._windows = ConversationWindows(plan) if look_at_decode else None
+        self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
+        clock = VirtualClock(plan.latency)
+        self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None)
+        unlimited = plan.engine.num_blocks is None
+        self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
+        self._by_rules: RuleRun | None = None
+        if plan.cache is not None:
+            trace_rules = plan.rules == "block-lru"
+            self._by_rules = RuleRun(plan.cache, plan.engine, seed=plan.seed, whole_prompt_may_hit=trace_rules)
+
+    def run(self, source: Source) -> PassResult:
+        """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
+        plan = self.plan
+        try:
+            with self._shield.installed():
+                self._take_all(rewritten(source.conversations(), self.rewrite))
+        except KeyboardInterrupt:
+            self.result.partial = True
+            for entry in self._entries.values():
+                self.result.ledger.drop(entry)
+        self._drain()
+        result = self.result
+        result.ledger.close()
+        for group, weight in self._looks.weights():
+            result.causes.scale(group, weight)
+        stats = self.engine.scheduler.stats
+        result.queries, result.hit_queries = stats.queries, stats.hits
+        cache = self.engine.cache
+        result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
+        result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
+        result.peak_used_blocks = cache.peak_used
+        if self._by_rules is not None:
+            result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
+        result.preemptions = self.engine.scheduler.num_preemptions
+        with uninterrupted():
+            result.decode = self._decode_traffic()
+        return result
+
+    def _decode_traffic(self) -> DecodeTraffic | None:
+        """Of requests that did decode together, or else of conversations that would."""
+        traffic = self._steps.traffic() if self._steps is not None else None
+        return self._windows.traffic() if traffic is None and self._windows is not None else traffic
+
+    def _take_all(self, conversations: Iterator[Conversation]) -> None:
+        plan = self.plan
+        if self._by_rules is not None and plan.use_arrivals:
+            in_order_of_arrival(
+                first_turns(side_by_side(conversations), plan.limit),
+                self._begin,
+                self._execute_by_rules,
+                self._end,
+                seconds=self._seconds,
+                required=self._by_rules.rules.ttl is not None,
+            )
+        elif self._by_rules is not None:
+            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_by_rules, self._end)
+        elif plan.rules == "block-lru":
+            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end)
+        elif plan.one_at_a_time:
+            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute, self._end)
+        else:
+            arrivals = Arrivals(
+                first_turns(side_by_side(conversations), plan.limit),
+                self._begin,
+                self._end_timed,
+                concurrency=plan.concurrency,
+                use_arrivals=plan.use_arrivals,
+                one_first=plan.one_first,
+            )
+            arrivals.run(self.engine)
+
+    def _begin(self, turn: Turn) -> Job | None:
+        try:
+            job = self.maker.make(turn)
+        except MessageRefusedError as error:
+            if not self.plan.skip_refused:
+                raise
+            self._refuse(f"{error.place}: {error.message}" if error.place else error.message)
+            return None
+        if job.unit not in (1, self.plan.engine.block_size):
+            raise KvtoolError(
+                f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
+                hint=f"--block-size {job.unit}",
+            )
+        if self.plan.rules == "vllm":
+            try:
+                self.engine.scheduler.check_fits(job.request)
+            except EngineError as error:
+                self._refuse(error.message)
+                return None
+        if self.first_look:
+            self.result.samples.add(turn)
+        with self._shield:
+            ledger = self.result.ledger
+            entry = ledger.submit(
+                turn,
+                job.ids,
+                job.ids[:0] if self.plan.rules == "block-lru" else job.computed_output(),  # that one keeps prompts only
+                prompt=job.prompt,
+                unit=job.unit,
+                num_tokens=job.request.num_prompt_tokens,
+                compare=self._looks.take(turn.group, job.request.num_prompt_tokens),
+            )
+            if entry.alignment is not None and job.prompt is not None:
+                ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
+            if self.first_look:
+                self.result.sensitive.add(job, entry.own)
+                self.result.boundaries.add(turn.group, entry.num_tokens, entry.own, unit=job.unit)
+            if self.result.views is not None:
+                self.result.views.submitted(job, entry)
+            self._entries[id(job)] = entry
+        return job
+
+    def _refuse(self, reason: str) -> None:
+        self.result.refused += 1
+        self.result.first_refusal = self.result.first_refusal or reason
+
+    def _execute(self, job: Job) -> None:
+        account(self.engine.scheduler, job.request)
+        self._drain()
+
+    def _drain(self) -> None:
+        if self.events is not None:
+            with self._shield:  # what is taken is written
+                self.events.write(self.engine.cache.take_events())
+
+    def _end(self, job: Job) -> None:
+        """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
+        count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
+        self._settle(job, cached)
+        latency, budget = self.plan.latency, self.plan.engine.max_num_batched_tokens
+        off = latency.prefill_seconds(count, 0, budget)
+        hit = min(cached, count - 1)
+        self.result.add_ttft(job.turn.group, latency.prefill_seconds(count, hit, budget) if hit else off)
+        self.result.ttft_off.append(off)
+
+    def _end_timed(self, job: Job) -> None:
+        self._drain()
+        self._settle(job, max(job.request.num_cached_tokens, 0))
+        if job.request.first_token_at is not None:
+            self.result.add_ttft(job.turn.group, job.request.first_token_at - job.request.arrival)
+
+    def _execute_lru(self, job: Job) -> None:
+        request = job.request
+        if job.unit != 1:
+            hits = self._lru.request(request.prompt_hashes or [])
+            request.num_cached_tokens = min(hits * job.unit, request.num_prompt_tokens)
+        else:
+            extend_hashes(request, self.plan.engine.block_size)
+            hits = self._lru.request(request.block_hashes)
+            request.num_cached_tokens = hits * self.plan.engine.block_size
+        request.outputs = list(request.output_ids or [])
+
+    def _execute_by_rules(self, job: Job) -> None:
+        assert self._by_rules is not None
+        self._by_rules.execute(job, self._entries[id(job)].reachable)
+
+    def _seconds(self, job: Job) -> float:
+        """What a request that ran alone takes, by the latency model: the next turn of its conversation comes no sooner."""
+        request, latency = job.request, self.plan.latency
+        count = request.num_prompt_tokens
+        cached = min(request.num_cached_tokens, count - 1)
+        prefill = latency.prefill_seconds(count, cached, self.plan.engine.max_num_batched_tokens)
+        return prefill + max(request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
+
+    def _settle(self, job: Job, hit: int) -> None:
+        key = (job.turn.group, job.request.id, job.turn.index)
+        if self._windows is not None:
+            self._windows.add(job.turn, job.request)
+        others = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
+        unlimited = others.pop(0) if others else None
+        if self.plan.engine.num_blocks is None:
+            unlimited = hit
+        kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
+        if self._by_rules is not None:
+            kinder = self._by_rules.kinder(job)
+        with self._shield:
+            self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
+            self.result.generation_tokens += len(job.request.outputs)
+            if self.keep_hits:
+                self.result.hits.setdefault(key, []).append(hit)
+            if self.per_request:
+                row = RequestRow(job.request.id, job.turn.group, job.request.num_prompt_tokens, hit)
+                self.result.rows.append(row)
+        self.progress.advance(1)

@@ -1,0 +1,346 @@
+"""Profile a workload: the passes that it takes, and their results put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.decode_traffic import DecodeTraffic
+from kvtool.accounting.event_writer import EventWriter
+from kvtool.accounting.ledger.totals import GroupTotals, Totals
+from kvtool.accounting.metrics import Metrics
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.quantiles import Quantiles
+from kvtool.accounting.views.collector import ViewBook
+from kvtool.diagnose.cost import by_cost
+from kvtool.diagnose.findings import Finding, Locate
+from kvtool.diagnose.run_findings import run_findings, sensitive_findings
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.errors import KvtoolError
+from kvtool.fixes.chat.chat_probe import sample_turns
+from kvtool.fixes.chat.chat_templates import check_chat_template
+from kvtool.fixes.edits.edit import Edit
+from kvtool.fixes.edits.edits import edits_for
+from kvtool.fixes.fix import Fix, Tier, combined
+from kvtool.fixes.propose import propose
+from kvtool.fixes.run_fixes import run_fixes
+from kvtool.measure.measure_options import MeasureOptions
+from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
+from kvtool.profiler.advice.run_trials import RunTrials
+from kvtool.profiler.advice.tell import Teller, one_of_each
+from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.looks import one_in
+from kvtool.profiler.passes import Accountant, Hits, PassResult
+from kvtool.profiler.profile import Demands, DtypeGain, Profile
+from kvtool.profiler.unlock import group_causes
+from kvtool.text.terminal.interrupts import uninterrupted
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.render import Renderer
+from kvtool.workload.turn import Source
+from kvtool.workload.yaml.yaml_source import YamlSource
+
+if TYPE_CHECKING:
+    from kvtool.measure.local import Measured
+
+
+_TRIED_EDITS = 4
+"""Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
+
+
+class Profiler:
+    """Runs the passes over one source and puts their results together."""
+
+    def __init__(
+        self,
+        source: Source,
+        renderer: Renderer,
+        plan: Plan,
+        demands: Demands,
+        *,
+        progress: Progress,
+        locate: Locate,
+        path: str,
+        count_skipped: Callable[[], int] = lambda: 0,
+        measure: MeasureOptions | None = None,
+        native_engine: EngineConfig | None = None,
+        events: EventWriter | None = None,
+    ) -> None:
+        """`count_skipped` tells how many bad lines the last pass over the source left out.
+
+        `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
+        what happens to the cache in the main pass.
+        """
+        self.measure = measure
+        self.native_engine = native_engine
+        self.events = events
+        self.metrics: Metrics | None = None
+        self.advice: Advice | None = None
+        """What was tried in the last run and kept."""
+        self._edits: dict[str, list[Edit] | str] = {}
+        self.source = source
+        self.renderer = renderer
+        self.plan = plan
+        self.demands = demands
+        self.progress = progress
+        self.locate = locate
+        self.path = path
+        self.count_skipped = count_skipped
+        self._requests: int | None = None
+        """How many a whole pass takes, once there has been one."""
+
+    def _account(
+        self,
+        stage: str,
+        plan: Plan,
+        *,
+        explain: bool = False,
+        reported: bool = False,
+        fixes: Sequence[Fix] = (),
+        unlimited_hits: Hits | None = None,
+        keep_hits: bool = False,
+        events: EventWriter | None = None,
+        one_in: Mapping[str, int] | None = None,
+    ) -> PassResult:
+        """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows."""
+        self._begin(stage)
+        source, renderer = self.source, self.renderer
+        for fix in fixes:
+            plan = plan if fix.plan is None else fix.plan(plan)
+            source = source if fix.source is None else fix.source(source)
+            renderer = renderer if fix.renderer is None else fix.renderer(renderer)
+        maker = JobMaker(renderer, seed=plan.seed)
+        accountant = Accountant(
+            plan,
+            maker,
+            progress=self.progress,
+            explain=explain,
+            per_request=reported and self.demands.per_request,
+            unlimited_hits=unlimited_hits,
+            keep_hits=keep_hits,
+            rewrite=combined(fixes) if fixes else None,
+            events=events,
+            look_at_decode=reported,
+            by=self.demands.by if reported else None,
+            one_in=one_in,
+            views=self._view_book(plan) if reported else None,
+        )
+        result = accountant.run(source)
+        if not result.partial:
+            self._requests = self.progress.done
+        return result
+
+    def _view_book(self, plan: Plan) -> ViewBook:
+        whole = plan.rules == "block-lru"
+        return ViewBook(plan.engine.block_size, whole_prompt_may_hit=whole, details=self.demands.views)
+
+    def _begin(self, stage: str) -> None:
+        """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
+        source, limit = self.source, self.plan.limit
+        total = self._requests
+        if total is None and isinstance(source, YamlSource) and source.requests is not None:
+            total = source.requests if limit is None else min(source.requests, limit)
+        self.progress.stage(stage, total, self._share_read if isinstance(source, LogSource) else None)
+
+    def _share_read(self) -> float | None:
+        """Of a log that is read for the first time: by its bytes, or by the requests that are wanted of it."""
+        assert isinstance(self.source, LogSource)
+        share, limit = self.source.share_read(), self.plan.limit
+        return share if limit is None else max(share or 0.0, self.progress.done / limit)
+
+    def run(self) -> Profile:
+        """Account, advise, measure; KvtoolError where there is nothing to profile."""
+        plan = self.plan
+        if self.measure is not None:
+            self._check_measure(self.measure)
+        together = not plan.one_at_a_time and plan.rules == "vllm"
+        unlimited = None
+        if together and plan.engine.num_blocks is not None:
+            endless = replace(plan, engine=replace(plan.engine, num_blocks=None))
+            first = self._account("unlimited cache", endless, keep_hits=True)
+            if first.partial:
+                raise KeyboardInterrupt  # there is nothing to show yet
+            unlimited = first.hits
+        result = self._account(
+            "accounting", plan, explain=True, reported=True, unlimited_hits=unlimited, events=self.events
+        )
+        skipped = self.count_skipped()
+        if not any(group.requests for group in result.ledger.totals()):
+            if result.partial:
+                raise KeyboardInterrupt  # there is nothing to show yet
+            reason = f"; {result.first_refusal}" if result.refused else ""
+            raise KvtoolError(
+                f"{self.path}: no request could be profiled{reason}",
+                hint="check the input and the limits of the engine",
+            )
+        off = result.ttft_off
+        if together and not result.partial:
+            uncached = replace(plan, engine=replace(plan.engine, enable_prefix_caching=False))
+            without = self._account("without the cache", uncached)
+            off = without.ttft_on
+            result.partial = without.partial
+        assert result.views is not None, "the pass that the report is about"
+        groups = list(result.ledger.totals())
+        findings = self._run_findings(result, groups)
+        if self.demands.advice and not result.partial:
+            advice = self._advise(result)
+            advice, findings = one_of_each(advice, findings)
+            explained = {finding.group for finding in advice}
+            findings = advice + [item for item in findings if item.code != "KV203" or item.group not in explained]
+        gain = self._dtype_gain(result) if not result.partial else None
+        measured = None
+        if self.measure is not None and not result.partial:
+            try:
+                measured = self._measure(self.measure, result.decode)
+                result.partial = measured.interrupted
+            except KeyboardInterrupt:  # while the model was made
+                result.partial = True
+        profile = Profile(
+            config={},
+            groups=groups,
+            fates=result.ledger.fates(),
+            evictions=result.evictions,
+            preemptions=result.preemptions,
+            filled_blocks=result.filled_blocks,
+            peak_used_blocks=result.peak_used_blocks,
+            bytes_per_block=plan.bytes_per_block,
+            block_size=plan.engine.block_size,
+            predicted_on=Quantiles.of(result.ttft_on),
+            group_ttft={name: times for name, of in result.ttft.items() if (times := Quantiles.of(of)) is not None},
+            predicted_off=Quantiles.of(off),
+            measured=None if measured is None else measured.times(),
+            findings=by_cost(findings),
+            rows=result.rows if self.demands.per_request else None,
+            refused=result.refused,
+            first_refusal=result.first_refusal,
+            dtype_gain=gain,
+            skipped_lines=skipped,
+            partial=result.partial,
+            decode=result.decode,
+            boundaries=list(result.boundaries),
+            causes=list(group_causes(result, groups, self.advice, locate=self.locate, path=self.path)),
+            absent=result.ledger.absent(),
+            by=self.demands.by,
+            sums=result.ledger.sums(),
+            timelines=result.views.timelines(),
+            views=result.views.views(result.ledger),
+            editable=self._editable(),
+        )
+        self.metrics = self._metrics(result, profile)
+        return profile
+
+    def _dtype_gain(self, result: PassResult) -> DtypeGain | None:
+        """How the workload fares with the model's own dtype in the memory that the chosen one has."""
+        native, blocks = self.native_engine, self.plan.engine.num_blocks
+        if native is None or native.num_blocks is None or blocks is None:
+            return None
+        other = self._account("native KV dtype", replace(self.plan, engine=native))
+        result.partial = other.partial
+        rate = None if other.partial else Totals.of(other.ledger.totals()).hit_rate
+        return DtypeGain(self.plan.kv_cache_dtype, find_kv_dtype(AUTO).name, blocks - 1, native.num_blocks - 1, rate)
+
+    def _metrics(self, result: PassResult, profile: Profile) -> Metrics:
+        total, blocks = profile.total, self.plan.engine.num_blocks
+        engine_ran = self.plan.rules == "vllm"
+        return Metrics(
+            model_name=self.plan.latency.geometry.name,
+            queries=result.queries if engine_ran else total.prompt_tokens,
+            hits=result.hit_queries if engine_ran else total.hit_tokens,
+            prompt_tokens=total.prompt_tokens,
+            cached_tokens=total.hit_tokens,
+            generation_tokens=result.generation_tokens,
+            preemptions=result.preemptions,
+            ttft=result.ttft_on,
+            kv_cache_usage=result.peak_used_blocks / (blocks - 1) if blocks is not None and engine_ran else None,
+        )
+
+    def explained(self) -> PassResult:
+        """One pass with causes. Raises TrialInterruptedError where it was interrupted."""
+        result = self._account("accounting", self.plan, explain=True)
+        if result.partial:
+            raise TrialInterruptedError
+        return result
+
+    def advised(self, result: PassResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
+        """The fixes of these tiers that win. Raises TrialInterruptedError."""
+        block_size, blocks = self.plan.engine.block_size, self.plan.engine.num_blocks
+        again = partial(self._tried, one_in=one_in(result.ledger.totals()))
+        proposed = partial(propose, block_size=block_size)
+        capacity = None if blocks is None else (blocks - 1) * block_size
+        return Advisor(result, again, proposed, tiers=tiers, capacity=capacity).advise()
+
+    def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> PassResult:
+        """One pass with fixes; `one_in` has causes looked for in a part of large groups."""
+        return self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=one_in)
+
+    def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
+        """What the run and the chat template explain; with what a fix won, where one was to be tried."""
+        plan, path = self.plan, self.path
+        size = plan.engine.block_size
+        found = run_findings(groups, path=path, block_size=size, rules=plan.cache, boundaries=result.boundaries)
+        shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
+        if not self.demands.advice or result.partial:
+            return found + shared
+
+        trials = RunTrials(result, self._tried)
+        try:
+            found = trials.proven(found, run_fixes(groups, plan))
+            found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
+        except TrialInterruptedError:
+            result.partial = True
+        return found + shared
+
+    def _advise(self, result: PassResult) -> list[Finding]:
+        """The findings of fixes that were tried; an interruption marks the result."""
+        try:
+            self.advice = self.advised(result)
+        except TrialInterruptedError:
+            result.partial = True
+            return []
+        return Teller(result, self.plan, locate=self.locate, path=self.path).findings(self.advice)
+
+    def _editable(self) -> bool:
+        """Whether one of the first fixes that were kept can be written into the workload's own files."""
+        if self.advice is None or not isinstance(self.source, YamlSource):
+            return False
+        return any(not isinstance(self.edits_of(fix), str) for fix in self.advice.fixes[:_TRIED_EDITS])
+
+    def edits_of(self, fix: Fix) -> list[Edit] | str:
+        """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
+        assert isinstance(self.source, YamlSource | LogSource)
+        if fix.key not in self._edits:
+            self._edits[fix.key] = edits_for(fix, self.source)
+        return self._edits[fix.key]
+
+    @staticmethod
+    def _check_measure(how: MeasureOptions) -> None:
+        """EngineError for a device or a model that cannot be had: better now than after all the accounting."""
+        if how.model is None and how.device in ("auto", "cpu"):
+            return
+        with uninterrupted():
+            from kvtool.engine.model.device import find_device  # torch
+            from kvtool.engine.model.weights import check_model
+
+        device = find_device(how.device)
+        if how.model is not None:
+            check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
+
+    def _measure(self, how: MeasureOptions, decode: DecodeTraffic | None) -> Measured:
+        with uninterrupted():
+            from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
+
+        self._begin("measuring")
+        maker = JobMaker(self.renderer, seed=self.plan.seed)
+        measurement = Measurement(
+            self.plan.engine,
+            maker,
+            how,
+            limit=self.plan.limit,
+            progress=self.progress,
+            decode_together=round(decode.requests) if decode is not None else 0,
+        )
+        return measurement.run(self.source)

@@ -1,0 +1,299 @@
+"""What decides a profile: the flags over the workload's own options over the defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from kvtool.accounting.plan import Plan
+from kvtool.config.arguments import ProfileArguments
+from kvtool.config.cache_options import asked_rules, described_rules, rule_note
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.engine.model.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
+from kvtool.engine.model.presets import model_path
+from kvtool.engine.prediction.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
+from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
+from kvtool.errors import KvtoolError
+from kvtool.measure.bench.calibration_file import load_calibration
+from kvtool.measure.measure_options import MeasureOptions
+from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
+from kvtool.text.terminal.numbers import size
+from kvtool.version import __version__
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.render import Renderer
+from kvtool.workload.turn import Turn
+from kvtool.workload.yaml.schema import EngineOptions
+from kvtool.workload.yaml.yaml_source import YamlSource
+
+_DECODE_BATCH = 64
+_MOST_BLOCKS = 10_000_000
+
+
+class Setup:
+    """Flags over the workload's own options over defaults."""
+
+    def __init__(self, arguments: ProfileArguments, asked: EngineOptions, source: YamlSource | LogSource) -> None:
+        self.arguments = arguments
+        self._asked = asked
+        self.cache_rules = asked_rules(arguments, asked, lambda: _first_turn(source))
+        self.model = arguments.model or asked.model
+        if arguments.load_format == "dummy" and self.model is None:
+            raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
+        geometry = find_geometry(self.model or DEFAULT_GEOMETRY)
+        block_size = self._block_size(asked, source)
+        self.calibration = load_calibration(arguments.calibration) if arguments.calibration is not None else None
+        self.kv_dtype = find_kv_dtype(arguments.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
+        self.tensor_parallel = arguments.tensor_parallel or asked.tensor_parallel or 1
+        self.max_num_batched_tokens = arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192
+        self.max_num_seqs = arguments.max_num_seqs or asked.max_num_seqs or 256
+        self.max_model_len = arguments.max_model_len or asked.max_model_len
+        self.concurrency = None if self.cache_rules is not None else arguments.concurrency or asked.concurrency
+        self.use_arrivals = arguments.use_timestamps or (isinstance(source, YamlSource) and source.timed)
+        if self.cache_rules is not None and self.cache_rules.ttl is not None:
+            self.use_arrivals = True
+        self.untimed = source.untimed if isinstance(source, YamlSource) else []
+        caching = arguments.enable_prefix_caching
+        if caching is None:
+            caching = asked.enable_prefix_caching is not False
+        engine = EngineConfig(
+            block_size=block_size,
+            num_blocks=self._num_blocks(asked, geometry, block_size, self.kv_dtype.name),
+            max_num_batched_tokens=self.max_num_batched_tokens,
+            max_num_seqs=self.max_num_seqs,
+            max_model_len=self.max_model_len or 1 << 31,
+            enable_prefix_caching=caching,
+            enable_chunked_prefill=asked.enable_chunked_prefill is not False,
+            async_scheduling=arguments.async_scheduling,
+            hash_algo=arguments.hash_algo or "native",
+            hash_seed=os.environ.get("PYTHONHASHSEED"),
+        )
+        kv_token_bytes = block_bytes(geometry, 1, self.kv_dtype.name)
+        seed = source.seed if isinstance(source, YamlSource) else arguments.seed
+        self.plan = Plan(
+            engine,
+            self._latency(geometry, arguments.accelerator or asked.accelerator, kv_token_bytes),
+            rules=arguments.rules,
+            concurrency=self.concurrency,
+            use_arrivals=self.use_arrivals,
+            seed=(arguments.default_seed or 0) if seed is None else seed,
+            kv_cache_dtype=self.kv_dtype.name,
+            limit=arguments.requests,
+            skip_refused=arguments.on_bad_line == "skip",
+            decode_attention=arguments.decode_attention,
+            decode_batch=self._decode_batch(),
+            cache=self.cache_rules,
+        )
+
+    def _decode_batch(self) -> int:
+        """How many conversations decode together where no run says it."""
+        most = self.max_num_seqs if self.concurrency is None else min(self.max_num_seqs, self.concurrency)
+        given = self.arguments.decode_batch
+        if given is not None and given > most:
+            flag = "--max-num-seqs" if most == self.max_num_seqs else "--concurrency"
+            raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
+        return given or min(_DECODE_BATCH, most)
+
+    def _latency(self, geometry: Geometry, accelerator: str | None, kv_token_bytes: float) -> LatencyModel:
+        """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
+        calibration, ways = self.calibration, self.tensor_parallel
+        if calibration is None:
+            found = find_accelerator(accelerator or DEFAULT_ACCELERATOR)
+            return LatencyModel(geometry, found, tensor_parallel=ways, kv_token_bytes=kv_token_bytes)
+        if ways > 1:
+            raise KvtoolError(
+                f"a calibration is fitted on one device; how {ways} share a model is not in it",
+                hint="predict for one: --tensor-parallel 1",
+            )
+        return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
+
+    def _block_size(self, asked: EngineOptions, source: YamlSource | LogSource) -> int:
+        """A trace of block hashes cannot be cut differently from how it was written."""
+        given = self.arguments.block_size or asked.block_size
+        if self.cache_rules is not None and self.cache_rules.provider is not None:
+            return self.cache_rules.provider.step
+        trace = _trace_block_size(source)
+        if trace is None:
+            return given or 16
+        if given is not None and given != trace:
+            raise KvtoolError(
+                f"the trace has blocks of {trace} tokens; --block-size {given} cannot be had of it",
+                hint="leave --block-size out, or say --trace-block-size if the trace's own is another",
+            )
+        return trace
+
+    def _num_blocks(self, asked: EngineOptions, geometry: Geometry, block_size: int, kv_dtype: str) -> int | None:
+        """Blocks of the pool with vLLM's null block; None is unlimited."""
+        arguments = self.arguments
+        if self.cache_rules is not None and self.cache_rules.provider is not None:
+            return None  # nobody says how large it is
+        try:
+            capacity = parse_capacity(arguments.capacity) if arguments.capacity is not None else None
+            memory = parse_bytes(arguments.gpu_memory) if arguments.gpu_memory is not None else None
+        except ValueError as error:
+            flag = "--capacity" if arguments.capacity is not None else "--gpu-memory"
+            raise KvtoolError(f"{flag}: {error}") from error
+        if capacity is None and memory is None:
+            capacity, memory = asked.capacity, asked.gpu_memory
+        if memory is None and arguments.gpu_memory_utilization is not None:
+            raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
+        if capacity is not None:
+            blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+        elif memory is not None:
+            utilization = arguments.gpu_memory_utilization or asked.gpu_memory_utilization or 0.92
+            blocks = blocks_that_fit(
+                geometry,
+                memory,
+                block_size,
+                utilization=utilization,
+                kv_cache_dtype=kv_dtype,
+                tensor_parallel=self.tensor_parallel,
+                max_model_len=self.max_model_len,
+                max_num_batched_tokens=self.max_num_batched_tokens,
+                max_num_seqs=self.max_num_seqs,
+            )
+        else:
+            return None
+        if blocks > _MOST_BLOCKS:
+            raise KvtoolError(
+                f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
+                hint="leave the capacity out: the cache is then unlimited",
+            )
+        return blocks
+
+    def notes(self) -> list[str]:
+        """How requests meet the cache, for the head of the report."""
+        engine = self.plan.engine
+        if self.cache_rules is not None:
+            how = rule_note(self.cache_rules)
+        elif self.plan.rules == "block-lru":
+            how = "block-lru accounting: whole requests, one at a time, an LRU list of blocks"
+        elif self.use_arrivals:
+            how = "requests as they arrive" + (f", at most {self.concurrency} at once" if self.concurrency else "")
+        elif self.concurrency is not None:
+            how = f"{self.concurrency} requests at once"
+        else:
+            how = "requests one at a time"
+        if engine.num_blocks is None:
+            cache = "unlimited cache"
+        else:
+            held = size((engine.num_blocks - 1) * self.plan.bytes_per_block)
+            cache = f"cache of {engine.num_blocks - 1:,} blocks ({held} for {self.plan.latency.geometry.name})"
+        if self.kv_dtype != find_kv_dtype(AUTO):
+            cache += f" in {self.kv_dtype.name}"
+        if not engine.enable_prefix_caching:
+            cache += ", prefix caching off"
+        if engine.async_scheduling and self.plan.rules == "vllm":
+            how += ", asynchronous scheduling"
+        notes = [f"{how}; {cache}"]
+        if self.untimed and self.use_arrivals and self.plan.rules == "vllm":
+            notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
+        return notes
+
+    def native_engine(self) -> EngineConfig | None:
+        """The engine with a KV cache in the model's own dtype in the same memory; None where that is the same or cannot be."""
+        try:
+            blocks = self._num_blocks(self._asked, self.plan.latency.geometry, self.plan.engine.block_size, AUTO)
+        except (KvtoolError, EngineError):  # only the smaller type fits
+            return None
+        if blocks is None or blocks == self.plan.engine.num_blocks:
+            return None
+        return replace(self.plan.engine, num_blocks=blocks)
+
+    def measure_options(self) -> MeasureOptions | None:
+        """What to measure; None: nothing."""
+        arguments = self.arguments
+        if arguments.measure_budget <= 0 or self.cache_rules is not None:  # one engine measures none of those
+            return None
+        return MeasureOptions(
+            budget=arguments.measure_budget,
+            model=self.model if self.loads_model else None,
+            load_format=arguments.load_format,
+            dtype=arguments.dtype,
+            kv_cache_dtype=arguments.kv_cache_dtype or self._asked.kv_cache_dtype or AUTO,
+            device=arguments.device,
+            decode_attention=self.plan.decode_attention,
+            audit=arguments.audit,
+        )
+
+    @property
+    def measured_model(self) -> str:
+        """What the measured run computes with."""
+        return str(self.model) if self.loads_model else "embedded"
+
+    @property
+    def loads_model(self) -> bool:
+        """Whether the measured run uses the model that was named, not the embedded one."""
+        return self.model is not None and (self.arguments.load_format == "dummy" or model_path(self.model).is_dir())
+
+    def describe(
+        self, name: str, renderer: Renderer, *, device: str | None = None
+    ) -> dict[str, str | int | float | bool | None]:
+        """Everything that the numbers depend on; `device` is what computed the measured ones."""
+        engine, calibration = self.plan.engine, self.calibration
+        tokenizer = renderer.tokenizer if renderer.loaded("tokenizer") else None
+        return {
+            "version": __version__,
+            "input": name,
+            "rules": self.plan.rules,
+            "tokenizer": tokenizer.name if tokenizer is not None else None,
+            "tokenizer_fingerprint": tokenizer.fingerprint if tokenizer is not None else None,
+            "chat_template": renderer.chat_template.name if renderer.loaded("chat_template") else None,
+            "block_size": engine.block_size,
+            "capacity_blocks": None if engine.num_blocks is None else engine.num_blocks - 1,
+            "enable_prefix_caching": engine.enable_prefix_caching,
+            "max_model_len": engine.max_model_len if engine.max_model_len < 1 << 31 else None,
+            "max_num_batched_tokens": engine.max_num_batched_tokens,
+            "max_num_seqs": engine.max_num_seqs,
+            "concurrency": self.concurrency,
+            "use_arrivals": self.use_arrivals,
+            **described_rules(self.cache_rules),
+            "seed": self.plan.seed,
+            "model": self.plan.latency.geometry.name,
+            "accelerator": self.plan.latency.accelerator.name,
+            "calibration": self.arguments.calibration,
+            "calibration_model": None if calibration is None else calibration.geometry.name,
+            "calibration_dtype": None if calibration is None else calibration.dtype,
+            "predicted_dtype": find_kv_dtype(AUTO).torch_name,
+            "kv_cache_dtype": self.kv_dtype.name,
+            "tensor_parallel": self.tensor_parallel,
+            "async_scheduling": engine.async_scheduling,
+            "hash_algo": engine.hash_algo,
+            "hash_seed": engine.hash_seed if engine.hash_algo != "native" else None,
+            "measured_model": self.measured_model,
+            "load_format": self.arguments.load_format,
+            "dtype": self.arguments.dtype,
+            "device": device,
+            "decode_attention": self.plan.decode_attention,
+            "decode_batch": self.plan.decode_batch,
+            "measure_budget": self.arguments.measure_budget,
+        }
+
+
+def _trace_block_size(source: YamlSource | LogSource) -> int | None:
+    """Tokens in a block of a trace of hashes; None where the workload begins with anything else."""
+    turn = _first_turn(source)
+    return turn.hashed.block_size if turn is not None and turn.hashed is not None else None
+
+
+def _first_turn(source: YamlSource | LogSource) -> Turn | None:
+    conversation = next(source.conversations(), None)
+    return conversation.next_turn(None) if conversation is not None else None
+
+
+def _blocks(capacity: Capacity, block_size: int, bytes_per_block: int) -> int:
+    """Usable blocks in a capacity; KvtoolError where it holds none."""
+    match capacity.unit:
+        case "blocks":
+            blocks = capacity.number
+        case "tokens":
+            blocks = capacity.number // block_size
+        case "bytes":
+            blocks = capacity.number // bytes_per_block
+    if blocks < 1:
+        raise KvtoolError(
+            f"a capacity of {capacity.number} {capacity.unit} holds no block of {block_size} tokens",
+            hint=f"a block takes {size(bytes_per_block)}",
+        )
+    return blocks

@@ -1,0 +1,134 @@
+"""How the fates of tokens look and what they mean: a colour for each family, a texture for each fate, a sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kvtool.accounting.ledger.fates import FATES
+from kvtool.report.html.markup import element
+from kvtool.report.html.page_parts import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`family` is a colour of the style sheet, `texture` a key of `_TEXTURES`; none of a family has the texture of another."""
+
+    family: str
+    texture: str
+    meaning: str
+
+
+_LOOKS = {
+    "hit": Look("solid", "bare", "the engine as configured took it from the cache"),
+    "caching_off": Look("run", "wide", "prefix caching is switched off"),
+    "evicted": Look("run", "up", "a larger cache would still have had it"),
+    "expired": Look("run", "flat", "its time to live was over"),
+    "scattered": Look("run", "down", "another replica had it"),
+    "below_minimum": Look("block", "up", "the shared prefix is shorter than what the provider caches"),
+    "unmarked": Look("block", "fine", "the shared prefix ends at no breakpoint that the provider stored"),
+    "in_flight": Look("run", "fine", "it was being computed at that moment"),
+    "isolated": Look("run", "upright", "the salt of another tenant protects it"),
+    "last_token": Look("block", "upright", "the last full block is computed again for the logits of the last token"),
+    "partial_block": Look("block", "flat", "it is shared, but the shared prefix ends before its block does"),
+    "seam": Look("text", "upright", "the same characters were cut into other tokens"),
+    "cosmetic": Look("text", "fine", "the same text follows behind a difference of form only"),
+    "blocked": Look("text", "up", "the same text follows behind text that differs"),
+    "displaced": Look("text", "down", "an earlier prompt has the same line elsewhere"),
+    "first_use": Look("new", "steep", "the first time of a prefix that later prompts reuse"),
+    "unique": Look("new", "bare", "seen once"),
+}
+_TEXTURES = {
+    "bare": (8.0, 0.0, 0.0),
+    "up": (4.2, 4.2, 0.36),
+    "down": (4.2, -4.2, 0.36),
+    "upright": (4.0, 0.0, 0.4),
+    "flat": (0.0, 4.0, 0.4),
+    "steep": (6.5, 2.2, 0.3),
+    "fine": (2.2, 2.2, 0.36),
+    "wide": (9.0, 0.0, 0.5),
+}
+"""Stripes: one period across and down in pixels, and the part of it that is marked.
+
+Gradients, not patterns: in a PDF these would be a bitmap for every shape that is painted with one.
+"""
+_UNKNOWN = Look("new", "wide", "a fate that this version does not know")
+
+
+def fate_name(fate: str) -> str:
+    """In words."""
+    return FATES.get(fate, fate.replace("_", " "))
+
+
+def fate_meaning(fate: str) -> str:
+    """Why tokens have it."""
+    return _LOOKS.get(fate, _UNKNOWN).meaning
+
+
+def fate_fill(fate: str) -> str:
+    """The paint of a fate, for an attribute `fill`."""
+    return f"url(#fate-{fate if fate in _LOOKS else 'unknown'})"
+
+
+def fate_class(fate: str) -> str:
+    """The class that gives a shape of this fate its outline."""
+    return f"fate {_LOOKS.get(fate, _UNKNOWN).family}"
+
+
+def swatch(fill: str | None, class_: str) -> Markup:
+    """A sample of a paint, for a legend."""
+    shape = element("rect", x=0.5, y=0.5, width=17, height=11, class_=class_, fill=fill)
+    return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
+
+
+def legend(fates: Mapping[str, str]) -> list[Key]:
+    """A key for each of these fates with the text that goes with it, in the order of the ledger."""
+    known = {fate: place for place, fate in enumerate(FATES)}
+    ordered = sorted(fates, key=lambda fate: (known.get(fate, len(known)), fate))
+    return [Key(swatch(fate_fill(fate), fate_class(fate)), fate_name(fate), fates[fate]) for fate in ordered]
+
+
+def paints() -> Markup:
+    """The textures, once for a page."""
+    stripes = [_stripes(f"fate-{fate}", look) for fate, look in _LOOKS.items()]
+    stripes += [_stripes("fate-unknown", _UNKNOWN)]
+    stripes += [_stripes(f"paint-{name}", look) for name, look in _PAINTS.items()]
+    return element(
+        "svg", element("defs", *stripes), width=0, height=0, class_="paints", aria_hidden="true", focusable="false"
+    )
+
+
+_PAINTS = {
+    "reach": Look("hit", "up", ""),
+    "across": Look("hit", "fine", ""),
+    "before": Look("block", "up", ""),
+    "beyond": Look("run", "up", ""),
+    "once": Look("pale", "up", ""),
+}
+"""Textures of other drawings than those of fates."""
+
+
+def paint(name: str) -> str:
+    """A texture by its name, for an attribute `fill`."""
+    return f"url(#paint-{name})"
+
+
+def _stripes(identity: str, look: Look) -> Markup:
+    """A gradient that repeats, with steps that are steep but not hard."""
+    across, down, marked = _TEXTURES[look.texture]
+    stops = [(0.0, "marks"), (marked, "marks"), (min(marked + 0.08, 1.0), "ground"), (0.92, "ground"), (1.0, "marks")]
+    if not marked:
+        stops = [(0.0, "ground"), (1.0, "ground")]
+    return element(
+        "linearGradient",
+        *(element("stop", offset=offset, class_=f"{part} {look.family}") for offset, part in stops),
+        id=identity,
+        x1=0,
+        y1=0,
+        x2=across,
+        y2=down,
+        gradientUnits="userSpaceOnUse",
+        spreadMethod="repeat",
+    )

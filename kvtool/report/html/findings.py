@@ -1,0 +1,183 @@
+"""Findings as cards: place, what it is, what it costs, what to do, and what the fix gave when it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kvtool.diagnose.cost import by_cost
+from kvtool.report.html.fixes import before_after, before_after_keys
+from kvtool.report.html.markup import element, joined
+from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.results.catalogue import TIERS, Entry, entry_of
+from kvtool.results.check import CheckResult
+from kvtool.results.report import Finding, Report, Snippet
+from kvtool.results.show_text import ShowText
+from kvtool.text.terminal.numbers import duration, plural
+
+_MOST = 50
+_MOST_LOOSE = 200
+_MOST_PATCH_LINES = 200
+_SEVERITIES = ("error", "warning", "info")
+_KINDS = {"error": "fail", "warning": "warn", "info": "info"}
+_SIGNS = {"+": ("ins", "added"), "-": ("del", "removed")}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One finding as it is shown; `anchor` is the id of its code's explanation, empty where there is none."""
+
+    id: str
+    code: str
+    anchor: str
+    name: str
+    severity: str
+    kind: str
+    place: str
+    group: str
+    message: str
+    costs: tuple[str, ...]
+    fix: str
+    proof: str
+    warnings: tuple[str, ...]
+    drawings: list[Drawing]
+    keys: list[Key]
+    measured: str
+    snippet: Markup | None
+    patch: Markup | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The costliest findings; `more` are left out, `silenced` by comments."""
+
+    cards: list[Card]
+    more: int
+    silenced: int
+    counts: str
+
+
+def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowText) -> Cards:
+    """The findings of one workload, without those that comments silence."""
+    told = {finding.identity for finding in result.findings}
+    kept = [finding for finding in report.findings if not result.ignored or finding.identity in told]
+    return _cards(by_cost(kept), prefix, show_text, most=_MOST, silenced=len(report.findings) - len(kept))
+
+
+def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
+    """Findings of no report, the most severe first."""
+    kept = sorted(
+        result.loose_findings(),
+        key=lambda one: (_SEVERITIES.index(one.severity), -one.tokens_lost, one.path, one.line, one.column, one.code),
+    )
+    return _cards(kept, "files", show_text, most=_MOST_LOOSE, silenced=result.ignored)
+
+
+def explained(cards: Iterable[Cards]) -> list[Entry]:
+    """The catalogue's entries of all codes that are shown, each once."""
+    found = {card.code for group in cards for card in group.cards}
+    entries = {entry.code: entry for code in found if (entry := entry_of(code)) is not None}
+    return [entries[code] for code in sorted(entries)]
+
+
+def tiers_of(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    """What the proofs mean that these entries speak of."""
+    used = {remedy.tier for entry in entries for remedy in entry.remedies if remedy.tier is not None}
+    return [(tier, TIERS[tier]) for tier in sorted(used)]
+
+
+def _cards(findings: Sequence[Finding], prefix: str, show_text: ShowText, *, most: int, silenced: int) -> Cards:
+    cards = [
+        _card(finding, f"{prefix}-finding-{number}", show_text) for number, finding in enumerate(findings[:most], 1)
+    ]
+    return Cards(cards, max(len(findings) - most, 0), silenced, _counts(findings))
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    counts = {severity: sum(one.severity == severity for one in findings) for severity in _SEVERITIES}
+    parts = [plural(counts[severity], severity) for severity in ("error", "warning") if counts[severity]]
+    if counts["info"]:
+        parts.append(f"{counts['info']:,} info")
+    return ", ".join(parts) or "No findings"
+
+
+def _card(finding: Finding, identity: str, show_text: ShowText) -> Card:
+    entry = entry_of(finding.code)
+    rerun = finding.rerun or finding.tried
+    place = finding.path
+    if finding.line:
+        place += f":{finding.line}:{finding.column}"
+    quoted = show_text != "none"
+    return Card(
+        id=identity,
+        code=finding.code,
+        anchor=f"code-{entry.code}" if entry is not None else "",
+        name=entry.name if entry is not None else "",
+        severity=finding.severity,
+        kind=_KINDS[finding.severity],
+        place=place,
+        group=finding.group,
+        message=finding.message,
+        costs=tuple(_costs(finding)),
+        fix=finding.fix,
+        proof=_proof(finding.tier),
+        warnings=tuple(finding.warnings),
+        drawings=[] if rerun is None else before_after(rerun, finding.group or "group", identity),
+        keys=[] if rerun is None else before_after_keys(),
+        measured="" if rerun is None else _measured(finding),
+        snippet=_snippet(finding.snippet) if quoted and finding.snippet is not None else None,
+        patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
+    )
+
+
+def _costs(finding: Finding) -> Iterable[str]:
+    if not finding.group:  # seen in a file, not measured
+        return
+    if finding.tokens_lost:
+        yield f"{plural(finding.tokens_lost, 'token')} lost"
+    if finding.points:
+        yield f"{100 * finding.points:.1f} points of the hit rate"
+    if finding.ttft_seconds:
+        yield f"predicted TTFT +{duration(finding.ttft_seconds)}"
+    if finding.share_tokens is not None and round(finding.share_tokens) != finding.tokens_lost:
+        yield f"fair share {round(finding.share_tokens):,} tokens"
+    if finding.confidence < 1:
+        yield f"confidence {finding.confidence:.2f}"
+
+
+def _proof(tier: str | None) -> str:
+    told = next((text for name, text in TIERS.items() if name == tier), None)
+    return "" if tier is None else f"{tier}: {told}" if told is not None else tier
+
+
+def _measured(finding: Finding) -> str:
+    if finding.rerun is not None:
+        return "Measured by running the changed prompts again, with the fixes that are proven together."
+    return "Tried in a run of its own."
+
+
+def _snippet(snippet: Snippet) -> Markup:
+    """The line with what is meant marked in it."""
+    start, stop = min(snippet.start, len(snippet.text)), min(snippet.stop, len(snippet.text))
+    before, meant, after = (
+        snippet.text[:start],
+        snippet.text[start : max(stop, start)],
+        snippet.text[max(stop, start) :],
+    )
+    return joined((before, element("mark", meant) if meant else "", after))
+
+
+def _patch(patch: str) -> Markup:
+    """Each line of a unified diff with its sign, added and removed ones as such."""
+    lines = patch.removesuffix("\n").split("\n")
+    parts: list[object] = []
+    for written in lines[:_MOST_PATCH_LINES]:
+        head = written.startswith(("+++ ", "--- ", "@@", "\\"))
+        shown = written.rstrip("\t") if head else written.expandtabs()
+        name, class_ = ("span", "head") if head else _SIGNS.get(written[:1], ("span", "same"))
+        parts += [element(name, shown, class_=class_), Markup("\n")]
+    if len(lines) > _MOST_PATCH_LINES:
+        parts.append(f"{len(lines) - _MOST_PATCH_LINES:,} more lines")
+    return joined(parts)

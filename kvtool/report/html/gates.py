@@ -1,0 +1,224 @@
+"""Demands and how they fared, and each group against its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from markupsafe import Markup
+
+from kvtool.report.html.drawing import drawing, label, line, rectangle
+from kvtool.report.html.fates import paint, swatch
+from kvtool.report.html.markup import arrows, element, share
+from kvtool.report.html.page_parts import Column, Drawing, Key, Section, Status, Table
+from kvtool.results.check import CheckResult
+from kvtool.results.gate_words import durations, percents
+from kvtool.results.report import Finding, Group, Report
+from kvtool.results.verdict import Check, Kind
+from kvtool.text.terminal.numbers import duration, percent
+
+_MOST_GROUPS = 40
+_MOST_CHECKS = 200
+_WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "open": "OPEN"}
+_ORDER = ("fail", "warn", "open", "pass")
+_HEIGHT = 22
+
+
+def checks_table(checks: list[Check], *, several: bool) -> Table | None:
+    """Every demand with its limit and what was measured, those that are not met first; None where nothing was demanded."""
+    if not checks:
+        return None
+    ordered = sorted(checks, key=lambda check: _ORDER.index(check.status))
+    compared = any(check.baseline is not None for check in checks)
+    rows: list[tuple[object, ...]] = []
+    for check in ordered[:_MOST_CHECKS]:
+        of = (check.workload,) if several else ()
+        rows.append(
+            (
+                Status(_WORDS[check.status], check.status),
+                *of,
+                check.group if check.group is not None else "all requests",
+                _what(check),
+                *_figures(check),
+                *((percent(check.baseline) if check.baseline is not None else "",) if compared else ()),
+                check.level,
+                f"{check.path}:{check.line}" if check.line else check.path,
+                arrows(check.message),
+            )
+        )
+    columns = (
+        Column("Status", "word"),
+        *((Column("Workload", "code"),) if several else ()),
+        Column("Group"),
+        Column("What is demanded"),
+        Column("Limit", "number"),
+        Column("Actual", "number"),
+        *((Column("Baseline", "number"),) if compared else ()),
+        Column("Level", "word"),
+        Column("Set in", "code"),
+        Column("In words", "prose"),
+    )
+    return Table("Checks", columns, rows, more=max(len(checks) - _MOST_CHECKS, 0))
+
+
+def groups_section(report: Report, result: CheckResult, prefix: str) -> Section:
+    """Hit rates of groups, what they could reach, and the gates that are set for them."""
+    gates: dict[str | None, list[Check]] = {}
+    for check in checks_of(report, result):
+        if check.kind in ("hit_rate", "baseline") and check.limit is not None:
+            gates.setdefault(check.group, []).append(check)
+    drawings = []
+    if len(report.groups) > 1 or None in gates:
+        total = report.totals
+        drawings.append(
+            _drawing(f"{prefix}-all", "all requests", total.hit_rate, total.reachable_hit_rate, gates.get(None, []))
+        )
+    for number, group in enumerate(report.groups[:_MOST_GROUPS]):
+        mine = gates.get(group.name, [])
+        drawings.append(
+            _drawing(f"{prefix}-group-{number}", group.name, group.hit_rate, group.reachable_hit_rate, mine)
+        )
+    keys = [Key(swatch(None, "bar"), "hit rate")]
+    if any(group.reachable_hit_rate > group.hit_rate for group in report.groups):
+        keys.append(Key(swatch(paint("reach"), "outline hit"), "reachable with an unlimited cache"))
+    kinds = {check.kind for checks in gates.values() for check in checks}
+    if "hit_rate" in kinds:
+        keys.append(Key(_swatch("gate"), "gate: the least hit rate that passes"))
+    if "baseline" in kinds:
+        keys.append(Key(_swatch("before"), "baseline: the hit rate that was recorded"))
+    more = len(report.groups) - _MOST_GROUPS
+    return Section(
+        f"{prefix}-groups",
+        "Groups against gates",
+        ("Part of the prompt tokens that came from the cache." + ("" if kinds else " No hit rate is demanded."),),
+        drawings,
+        keys=keys,
+        tables=[_table(report, gates)],
+        notes=(f"{more:,} more groups are not drawn.",) if more > 0 else (),
+    )
+
+
+def checks_of(report: Report, result: CheckResult) -> list[Check]:
+    """The demands on one workload."""
+    found = {check.id: check for check in report.gates}
+    found |= {check.id: check for check in result.verdict.checks if check.workload == report.workload}
+    return list(found.values())
+
+
+def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequence[Check]) -> Drawing:
+    shapes = [rectangle(0, 4, 1, 14, "track")]
+    told = f"hit rate {percent(hit)}, reachable {percent(reach)}"
+    if reach > hit:
+        shapes.append(
+            rectangle(hit, 4, reach - hit, 14, "outline hit", tip=f"reachable {percent(reach)}", fill=paint("reach"))
+        )
+    shapes.append(rectangle(0, 4, hit, 14, "bar least", tip=f"hit rate {percent(hit)}"))
+    figures = [percent(hit)]
+    height = _HEIGHT
+    for check in checks:
+        assert check.limit is not None
+        past = check.baseline if check.kind == "baseline" else None
+        at, class_ = (check.limit, "gate") if past is None else (past, "before")
+        text = f"gate ≥{percent(at)}" if past is None else f"baseline {percent(at)}"
+        told += f", {text.replace('≥', 'at least ')}: {_WORDS[check.status]}"
+        shapes += [
+            line(at, 0, at, 22, f"{class_} halo"),
+            line(at, 0, at, 22, class_),
+            label(at, height + 11, text, "tick", anchor="start" if at < 0.2 else "end"),
+        ]
+        height += 16
+    if reach > hit:
+        figures.append(f"reachable {percent(reach)}")
+    return Drawing(drawing(identity, f"Hit rate of {name}", told, height, shapes), name, tuple(figures), _worst(checks))
+
+
+def _worst(checks: Sequence[Check]) -> Status | None:
+    """Of the one that fared worst; None where there is none."""
+    found = {check.status for check in checks}
+    return next((Status(_WORDS[status], status) for status in _ORDER if status in found), None)
+
+
+def _swatch(class_: str) -> Markup:
+    mark = element("line", x1=share(0.5), x2=share(0.5), y1=0, y2=12, class_=class_)
+    return element("svg", mark, class_="swatch", width=18, height=12, aria_hidden="true")
+
+
+def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table:
+    worst: dict[str, Finding] = {}
+    for finding in report.findings:
+        worst.setdefault(finding.group, finding)
+    timed = any(group.predicted_ttft is not None for group in report.groups)
+    rows = [
+        _row(group, gates.get(group.name, ()), worst.get(group.name), timed) for group in report.groups[:_MOST_GROUPS]
+    ]
+    columns = (
+        Column("Group"),
+        Column("Requests", "number"),
+        Column("Tokens per request", "number"),
+        Column("Hit rate", "number"),
+        Column("Reachable", "number"),
+        Column("Lost per request", "number"),
+        Column("Blocked", "number"),
+        Column("Evicted", "number"),
+        Column("Cold", "number"),
+        *((Column("TTFT p50, predicted", "number"),) if timed else ()),
+        Column("Gate", "word"),
+        Column("Worst finding", "word"),
+    )
+    note = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."
+    return Table("Groups", columns, rows, more=max(len(report.groups) - _MOST_GROUPS, 0), notes=(note,))
+
+
+def _row(group: Group, checks: Sequence[Check], worst: Finding | None, timed: bool) -> tuple[object, ...]:
+    tokens, requests = max(group.prompt_tokens, 1), max(group.requests, 1)
+    cold = group.fates.get("first_use", 0) + group.fates.get("unique", 0)
+    return (
+        group.name,
+        f"{group.requests:,}",
+        f"{group.prompt_tokens / requests:,.0f}",
+        percent(group.hit_rate),
+        percent(group.reachable_hit_rate),
+        f"{(group.prompt_tokens - group.hit_tokens) / requests:,.0f}",
+        percent(group.fates.get("blocked", 0) / tokens),
+        percent(group.fates.get("evicted", 0) / tokens),
+        percent(cold / tokens),
+        *((duration(group.predicted_ttft.p50) if group.predicted_ttft is not None else "",) if timed else ()),
+        _worst(checks) or "none",
+        f"{worst.code} {worst.severity}" if worst is not None else "none",
+    )
+
+
+def _what(check: Check) -> str:
+    words = {
+        "hit_rate": "hit rate",
+        "reachable_gap": "gap to what is reachable",
+        "ttft_p50": "TTFT p50, predicted",
+        "ttft_p90": "TTFT p90, predicted",
+        "ttft_p99": "TTFT p99, predicted",
+        "findings": "",
+        "baseline": "hit rate against the baseline",
+        "audit": "audit of reuse",
+    }
+    return f"findings: {check.id.rsplit('/', 1)[-1]}" if check.kind == "findings" else words[check.kind]
+
+
+def _figures(check: Check) -> tuple[str, str]:
+    """Limit and actual value, with as many digits as it takes to tell them apart."""
+    sign = "≥" if check.kind in ("hit_rate", "baseline") else "≤"
+    limit, actual = check.limit, check.actual
+    write = _writer(check.kind)
+    if limit is None or actual is None:
+        return (f"{sign}{write(limit, limit)[0]}" if limit is not None else "none"), (
+            write(actual, actual)[0] if actual is not None else "none"
+        )
+    shown_limit, shown_actual = write(limit, actual)
+    return f"{sign}{shown_limit}", shown_actual
+
+
+def _writer(kind: Kind) -> Callable[[float, float], tuple[str, str]]:
+    if kind.startswith("ttft"):
+        return durations
+    return _counts if kind in ("findings", "audit") else percents
+
+
+def _counts(one: float, other: float) -> tuple[str, str]:
+    return f"{one:,.0f}", f"{other:,.0f}"

@@ -1,0 +1,108 @@
+"""Block rulers of the prompts that lost most: what became of each stretch of them."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from kvtool.report.html.drawing import axis, drawing, line, rectangle
+from kvtool.report.html.fates import fate_class, fate_fill, fate_name, legend
+from kvtool.report.html.missing import not_recorded
+from kvtool.report.html.page_parts import Column, Drawing, Section, Table
+from kvtool.report.html.ticks import round_step, round_ticks
+from kvtool.results.report import Report
+from kvtool.results.views import Run, WorstPrompt
+from kvtool.text.terminal.numbers import percent, plural
+
+_TITLE = "The worst prompts, block by block"
+_MOST_PROMPTS = 8
+_MOST_ROWS = 60
+_MOST_TICKS = 64
+_BAR = 22
+
+
+def rulers_section(report: Report, prefix: str) -> Section:
+    """All on one scale, so that their lengths can be compared."""
+    identity = f"{prefix}-worst"
+    if report.views is None:
+        return Section(identity, _TITLE, missing=not_recorded(report, "which prompts lost most"))
+    worst = report.views.worst[:_MOST_PROMPTS]
+    if not worst:
+        return Section(identity, _TITLE, notes=("No prompt lost anything.",))
+    block = max(report.kv_cache.block_size, 1)
+    longest = max(max(prompt.prompt_tokens for prompt in worst), 1)
+    fates = {run.fate: "" for prompt in worst for run in prompt.runs}
+    step = round_step(-(-longest // block), _MOST_TICKS)
+    return Section(
+        identity,
+        _TITLE,
+        (f"Each prompt from its first token to its last; a mark below stands for every {_blocks(step, block)}.",),
+        [
+            _drawing(f"{identity}-{number}", prompt, longest, block, step, labels=number == len(worst) - 1)
+            for number, prompt in enumerate(worst)
+        ],
+        keys=legend(fates),
+        tables=[_table(worst, block)],
+    )
+
+
+def _blocks(step: int, block: int) -> str:
+    return f"block of {plural(block, 'token')}" if step == 1 else f"{step} blocks of {plural(block, 'token')}"
+
+
+def _drawing(identity: str, prompt: WorstPrompt, longest: int, block: int, step: int, *, labels: bool) -> Drawing:
+    shapes: list[Markup] = []
+    for run in prompt.runs:
+        tip = f"{fate_name(run.fate)}: tokens {run.start:,} to {run.stop:,}, {_where(run)}"
+        width = max(run.stop - run.start, 0) / longest
+        shapes.append(
+            rectangle(
+                run.start / longest, 1, width, _BAR, f"least {fate_class(run.fate)}", tip=tip, fill=fate_fill(run.fate)
+            )
+        )
+    last = -(-prompt.prompt_tokens // block)
+    for number in range(0, last + 1, step):
+        at = min(number * block, prompt.prompt_tokens) / longest
+        shapes.append(line(at, _BAR + 3, at, _BAR + (10 if not number % (5 * step) else 7), "ruler"))
+    if labels:
+        shapes.append(axis(_BAR + 12, [(at / longest, f"{at:,}") for at in round_ticks(longest, 4)], top=_BAR + 8))
+    told = "; ".join(f"tokens {run.start:,} to {run.stop:,} {fate_name(run.fate)}" for run in prompt.runs[:_MOST_ROWS])
+    rate = prompt.hit_tokens / prompt.prompt_tokens if prompt.prompt_tokens else 0.0
+    figures = [percent(rate), f"{prompt.hit_tokens:,} of {plural(prompt.prompt_tokens, 'token')} hit"]
+    if not prompt.id.startswith(f"{prompt.group}/"):
+        figures.append(prompt.group)
+    if prompt.turn > 1:
+        figures.append(f"turn {prompt.turn:,}")
+    svg = drawing(identity, f"Fates of the tokens of {prompt.id}", f"{told}.", _BAR + (30 if labels else 11), shapes)
+    return Drawing(svg, prompt.id, tuple(figures))
+
+
+def _where(run: Run) -> str:
+    if not run.path:
+        return "place not known"
+    return f"{run.path}:{run.line}" if run.line else run.path
+
+
+def _table(worst: list[WorstPrompt], block: int) -> Table:
+    cells = [(prompt, run) for prompt in worst for run in prompt.runs]
+    rows: list[tuple[object, ...]] = [
+        (
+            prompt.id,
+            f"{run.start:,}",
+            f"{run.stop:,}",
+            f"{run.stop - run.start:,}",
+            f"{run.start // block:,}",
+            fate_name(run.fate),
+            _where(run),
+        )
+        for prompt, run in cells[:_MOST_ROWS]
+    ]
+    columns = (
+        Column("Prompt", "code"),
+        Column("From token", "number"),
+        Column("To token", "number"),
+        Column("Tokens", "number"),
+        Column("First block", "number"),
+        Column("Fate"),
+        Column("Begins in", "code"),
+    )
+    return Table("Stretches of the worst prompts", columns, rows, more=max(len(cells) - _MOST_ROWS, 0), folded=True)

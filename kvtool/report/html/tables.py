@@ -1,0 +1,226 @@
+"""Sections that are tables above all: causes, turns, block sizes, sums, and what the figures depend on."""
+
+from __future__ import annotations
+
+from kvtool.report.html.drawing import drawing, line, rectangle
+from kvtool.report.html.fates import fate_name
+from kvtool.report.html.missing import profile_command
+from kvtool.report.html.page_parts import Column, Drawing, Missing, Section, Table
+from kvtool.report.html.waterfall import fate_shares
+from kvtool.results.report import Boundary, Cause, Report, SumRow
+from kvtool.text.terminal.numbers import percent, plural
+
+_MOST_CAUSES = 100
+_MOST_TURNS = 40
+_BOUNDARIES_TOLD = (
+    "The hit rate that an unlimited cache would have with blocks of so many tokens. The bars: how many requests have how many "
+    "shared tokens left over in a block that is not full, from none on the left to all but one on the right."
+)
+_COLUMNS_TOLD = (
+    "Blame: tokens in whose way it stands first. Share: each token split among all that stand in its way. "
+    "Alone and so far: the group's hit rate, measured again with nothing but this fix, and with it and those before it."
+)
+_MOST_GROUPS = 20
+_MOST_SUMS = 40
+
+
+def causes_section(report: Report, prefix: str) -> Section | None:
+    """What stands in the way of reuse, and what fixing it unlocks; None where nothing does."""
+    if not report.causes:
+        return None
+    ordered = sorted(
+        report.causes, key=lambda cause: (-cause.blame_tokens, cause.group, cause.path, cause.line, cause.column)
+    )
+    shown = ordered[:_MOST_CAUSES]
+    rows: list[tuple[object, ...]] = [_cause(cause) for cause in shown]
+    columns = (
+        Column("Place", "code"),
+        Column("Group"),
+        Column("Code", "word"),
+        Column("What varies"),
+        Column("Values", "number"),
+        Column("Requests", "number"),
+        Column("Blame", "number"),
+        Column("Share", "number"),
+        Column("Alone", "number"),
+        Column("So far", "number"),
+        Column("Proof"),
+    )
+    rest = [group.causes_left_out for group in report.groups if group.causes_left_out.causes]
+    notes = [_COLUMNS_TOLD]
+    if rest:
+        count, blame = sum(one.causes for one in rest), sum(one.blame_tokens for one in rest)
+        share = sum(one.share_tokens for one in rest)
+        notes.append(f"{plural(count, 'smaller cause')} without a row: blame {blame:,}, share {share:,}.")
+    table = Table("Causes", columns, rows, more=len(ordered) - len(shown), notes=tuple(notes))
+    lead = "What stands before text that prompts share, by how much it costs, and what a fix unlocks."
+    return Section(f"{prefix}-causes", "Causes and what fixing them unlocks", (lead,), tables=[table])
+
+
+def _cause(cause: Cause) -> tuple[object, ...]:
+    place = f"{cause.path}:{cause.line}:{cause.column}" if cause.in_source else cause.part or cause.path
+    if not cause.in_source and cause.line_in_text:
+        place += f", line {cause.line_in_text + 1:,}"
+    unlock = cause.unlock
+    return (
+        place,
+        cause.group,
+        cause.code,
+        f"{cause.variable}, {cause.name}" if cause.variable is not None else cause.name,
+        f"{cause.distinct_values:,}",
+        f"{cause.requests:,}",
+        f"{cause.blame_tokens:,}",
+        f"{cause.share_tokens:,}",
+        percent(unlock.alone) if unlock is not None else "",
+        percent(unlock.after) if unlock is not None else "",
+        f"{unlock.order}. {unlock.tier}" if unlock is not None else "not tried or no gain",
+    )
+
+
+def turns_section(report: Report, prefix: str) -> Section | None:
+    """Hit rates by turn; None where no conversation has a second one."""
+    rows: list[tuple[object, ...]] = []
+    for group in report.groups:
+        if len(group.turns) > 1:
+            rows += [
+                (
+                    group.name,
+                    f"{turn.turn:,}",
+                    f"{turn.requests:,}",
+                    f"{turn.prompt_tokens / max(turn.requests, 1):,.0f}",
+                    percent(turn.hit_tokens / turn.prompt_tokens if turn.prompt_tokens else 0.0),
+                )
+                for turn in group.turns
+            ]
+    if not rows:
+        return None
+    columns = (
+        Column("Group"),
+        Column("Turn", "number"),
+        Column("Requests", "number"),
+        Column("Tokens per request", "number"),
+        Column("Hit rate", "number"),
+    )
+    table = Table("Turns", columns, rows[:_MOST_TURNS], more=max(len(rows) - _MOST_TURNS, 0))
+    return Section(
+        f"{prefix}-turns",
+        "Turns of conversations",
+        ("A later turn finds what the earlier ones computed.",),
+        tables=[table],
+    )
+
+
+def boundaries_section(report: Report, prefix: str) -> Section:
+    """What blocks of other sizes would hit with an unlimited cache."""
+    identity, title = f"{prefix}-boundaries", "Hits by block size"
+    if not report.boundaries:
+        missing = Missing(
+            "Nothing is known about other block sizes. A profile of prompts with text tells:", profile_command(report)
+        )
+        return Section(identity, title, missing=missing)
+    shown = report.boundaries[:_MOST_GROUPS]
+    sizes = list(dict.fromkeys(one.block_size for boundary in shown for one in boundary.sizes))
+    rows = [_boundary(boundary, sizes) for boundary in shown]
+    columns = (
+        Column("Group"),
+        *(Column(f"{one:,}{'*' if one == report.kv_cache.block_size else ''}", "number") for one in sizes),
+        Column("Nothing shared", "number"),
+        Column("Smallest edit that gains a block", "prose"),
+    )
+    return Section(
+        identity,
+        title,
+        (_BOUNDARIES_TOLD,),
+        [
+            _left_over(f"{identity}-{number}", boundary)
+            for number, boundary in enumerate(shown[:6])
+            if boundary.block_size > 1
+        ],
+        layout="multiples",
+        tables=[
+            Table(
+                title,
+                columns,
+                rows,
+                more=len(report.boundaries) - len(shown),
+                notes=(
+                    "* the block size in use. Nothing shared: requests that have next to nothing in common with an earlier one.",
+                ),
+            )
+        ],
+    )
+
+
+def _boundary(boundary: Boundary, sizes: list[int]) -> tuple[object, ...]:
+    hits = {one.block_size: one.hit_tokens for one in boundary.sizes}
+    tokens = max(boundary.prompt_tokens, 1)
+    edit = boundary.edit
+    return (
+        boundary.group,
+        *(percent(hits[one] / tokens) if one in hits else "" for one in sizes),
+        f"{boundary.nothing_shared_requests:,}",
+        "none saves more than it costs"
+        if edit is None
+        else f"{plural(edit.add_tokens, 'token')} more at the front: {plural(edit.requests_gained, 'request')} gain a block, "
+        f"{plural(edit.tokens_saved, 'token')} saved",
+    )
+
+
+def _left_over(identity: str, boundary: Boundary) -> Drawing:
+    """How many requests have how many shared tokens left over in a block that is not full."""
+    size = boundary.block_size
+    bins = [0] * min(size, 32)
+    for one in boundary.left_over:
+        bins[min(one.tokens * len(bins) // size, len(bins) - 1)] += one.requests
+    most, height = max(bins) or 1, 56
+    shapes = [line(0, height, 1, height, "grid")]
+    for place, count in enumerate(bins):
+        if count:
+            tall, first = count / most * (height - 4), -(-place * size // len(bins))
+            tip = f"{plural(first, 'token')} or more: {plural(count, 'request')}"
+            shapes.append(
+                rectangle((place + 0.1) / len(bins), height - tall, 0.8 / len(bins), tall, "bar least", tip=tip)
+            )
+    told = ", ".join(
+        f"{plural(one.tokens, 'token')} in {plural(one.requests, 'request')}" for one in boundary.left_over[:20]
+    )
+    svg = drawing(
+        identity, f"Tokens left over in the last shared block of {boundary.group}", told or "none", height + 2, shapes
+    )
+    return Drawing(svg, boundary.group)
+
+
+def sums_section(report: Report, prefix: str) -> Section | None:
+    """Tokens by session, tenant or line, as `--by` asked; None where it did not."""
+    if report.sums is None:
+        return None
+    rows = [_sum(row) for row in sorted(report.sums.rows, key=lambda row: (-row.lost_tokens, row.key))[:_MOST_SUMS]]
+    columns = (
+        Column(report.sums.by.title(), "code"),
+        Column("Requests", "number"),
+        Column("Tokens", "number"),
+        Column("Hit rate", "number"),
+        Column("Lost", "number"),
+        Column("Most of it"),
+    )
+    table = Table(f"Tokens by {report.sums.by}", columns, rows, more=max(len(report.sums.rows) - _MOST_SUMS, 0))
+    return Section(f"{prefix}-sums", f"Tokens by {report.sums.by}", tables=[table])
+
+
+def _sum(row: SumRow) -> tuple[object, ...]:
+    lost = [(fate, count) for fate, count, _ in fate_shares(row.fates) if fate != "hit" and count]
+    told = f"{fate_name(lost[0][0])} {percent(lost[0][1] / max(row.prompt_tokens, 1))}" if lost else "none"
+    return row.key, f"{row.requests:,}", f"{row.prompt_tokens:,}", percent(row.hit_rate), f"{row.lost_tokens:,}", told
+
+
+def config_section(report: Report, prefix: str) -> Section:
+    """Everything that the figures depend on."""
+    lead = "What the figures depend on: the same settings and the same input give the same figures on any machine."
+    settings = [(key, _setting(value)) for key, value in sorted(report.config.items())]
+    return Section(f"{prefix}-config", "Configuration", (lead,), settings=settings)
+
+
+def _setting(value: str | float | bool | None) -> str:
+    if value is None:
+        return "not set"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)

@@ -1,0 +1,14 @@
+"""JSON: of a profile its one report (`kvtool.report/1`), of anything else the whole check (`kvtool.check/1`)."""
+
+from __future__ import annotations
+
+from kvtool.report.write_options import RenderOptions
+from kvtool.results.check import CheckResult
+from kvtool.results.model import dump
+
+
+def render(result: CheckResult, _options: RenderOptions) -> str:
+    """One document with sorted keys; ratios from 0 to 1, times in seconds."""
+    if result.command == "profile" and len(result.reports) == 1:
+        return dump(result.reports[0])
+    return dump(result)

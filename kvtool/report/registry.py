@@ -1,0 +1,43 @@
+"""All formats by name, with the extensions that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from kvtool.report.write_options import RenderOptions
+from kvtool.results.check import CheckResult
+
+Renderer = Callable[[CheckResult, RenderOptions], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`module` has a function `render`; it is imported when it is needed."""
+
+    name: str
+    what: str
+    module: str
+    extensions: tuple[str, ...] = ()
+
+    def render(self, result: CheckResult, options: RenderOptions) -> str:
+        """The whole file as text."""
+        function: Renderer = import_module(self.module).render
+        return function(result, options)
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        Format("json", "everything, for a program", "kvtool.report.json_document", (".json",)),
+        Format("markdown", "a comment on a pull request", "kvtool.report.markdown", (".md", ".markdown")),
+        Format("github", "annotations of GitHub Actions, and its step summary", "kvtool.report.github"),
+        Format("junit", "test results, for any CI", "kvtool.report.junit", (".xml",)),
+        Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.sarif", (".sarif", ".sarif.json")),
+        Format("gitlab", "GitLab's code quality report", "kvtool.report.gitlab"),
+        Format("html", "a report to send around: one file", "kvtool.report.html", (".html", ".htm")),
+        Format("svg", "the terminal report as a picture", "kvtool.report.svg", (".svg",)),
+        Format("text", "the terminal report without colour", "kvtool.report.text_format", (".txt",)),
+    )
+}

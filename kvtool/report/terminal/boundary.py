@@ -1,0 +1,102 @@
+"""The boundary view in the terminal and for machines: hits by block size, and what is left over in the last block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.boundary import MIN_SHARED, GroupBoundary
+from kvtool.report.terminal.sparkline import sparkline
+from kvtool.text.terminal.console import ascii_only, is_plain, put, sanitize, say
+from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.table import Column, put_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MOST_GROUPS = 20
+_LARGER = (528, 784, 1600)
+"""Block sizes that an engine chooses by itself for hybrid models."""
+_MUCH = 0.1
+
+
+def print_boundaries(console: Console, groups: Iterable[GroupBoundary]) -> None:
+    """For each group a table of block sizes, where shared prefixes end in a block, and the smallest edit that gains one."""
+    plain = ascii_only(console)
+    shown = list(groups)
+    for index, group in enumerate(shown[:_MOST_GROUPS]):
+        if index:
+            put(console)
+        _group(console, group, plain)
+    if len(shown) > _MOST_GROUPS:
+        say(console, f"and {len(shown) - _MOST_GROUPS:,} more groups: --json has them all", style="dim")
+
+
+def _group(console: Console, group: GroupBoundary, plain: bool) -> None:
+    name = sanitize(group.name, ascii_only=plain)
+    head = f"Block boundaries of {name}: {plural(group.requests, 'request')}, unlimited cache"
+    say(console, head, style="bold")
+    columns = [
+        Column("block"),
+        Column("hit"),
+        Column("tokens", keep=2),
+        Column("requests hit", keep=1),
+        Column("shared, too short"),
+        Column("nothing shared", keep=0),
+    ]
+    rows = [
+        (
+            f"{size:,}" + ("*" if size == group.block_size else " "),
+            percent(totals.hit_tokens / group.prompt_tokens if group.prompt_tokens else 0.0),
+            f"{totals.hit_tokens:,}",
+            f"{totals.hit_requests:,}",
+            f"{totals.short_requests:,}",
+            f"{group.nothing:,}",
+        )
+        for size, totals in group.sizes.items()
+    ]
+    put_table(console, columns, rows)
+    say(console, f"* the block size in use; nothing shared: fewer than {MIN_SHARED} tokens", style="dim")
+    if group.block_size > 1:
+        say(console, _left_over(group, None if is_plain(console) else plain))
+        say(console, edit_sentence(group))
+
+
+def _left_over(group: GroupBoundary, plain: bool | None) -> str:
+    """How far into a block the shared prefixes reach, as a row of bars in ASCII or not; None: without a drawing."""
+    drawn = ""
+    if plain is not None:
+        bins = group.histogram()
+        most = max((count for _, _, count in bins), default=0)
+        drawn = f"|{sparkline(((count, most + 1 if count else 0) for _, _, count in bins), plain=plain)}| "
+    usual, count = max(group.remainders.items(), key=lambda item: (item[1], -item[0]))
+    return (
+        f"left over in a block, 0 to {group.block_size - 1} tokens: {drawn}"
+        f"most often {plural(usual, 'token')}, in {count:,} of {plural(group.requests, 'request')}"
+    )
+
+
+def edit_sentence(group: GroupBoundary) -> str:
+    """The smallest edit that gains a block, or that there is none."""
+    edit = group.padding()
+    if edit is None:
+        return f"no addition at the front would save more than it costs, with blocks of {group.block_size:,}"
+    return edit.sentence()
+
+
+def boundary_hint(groups: Iterable[GroupBoundary]) -> str | None:
+    """What a larger block size that engines use would cost all groups together; None where that is not much.
+
+    What an addition at the front would win is a finding of its own (KV204).
+    """
+    shown = list(groups)
+    tokens = sum(group.prompt_tokens for group in shown)
+    if not tokens or any(group.block_size not in group.sizes for group in shown):
+        return None
+    now = sum(group.sizes[group.block_size].hit_tokens for group in shown)
+    for size in _LARGER:
+        if all(size > group.block_size and size in group.sizes for group in shown):
+            hit = sum(group.sizes[size].hit_tokens for group in shown)
+            if now - hit >= _MUCH * tokens:
+                return f"blocks of {size:,} tokens would hit {percent(hit / tokens)}, not {percent(now / tokens)}: see --boundaries"
+    return None

@@ -1,0 +1,239 @@
+"""The terminal view of a check: short where all is well, and where it is not what failed, by how much, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kvtool.report.terminal.findings import print_findings
+from kvtool.report.terminal.next_command import allowing, shell_lines, shorten_middle, with_flag
+from kvtool.report.terminal.restore import finding_of
+from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
+from kvtool.results.check import CheckResult
+from kvtool.results.gate_words import change
+from kvtool.results.report import Finding, Group, Report, Totals
+from kvtool.results.show_text import ShowText
+from kvtool.results.verdict import NOT_COMPARABLE, Check
+from kvtool.text.terminal.console import ascii_only, fold, is_plain, pack, put, sanitize, say
+from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.table import Column, put_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MOST_GROUPS = 40
+_MOST_CHECKS = 20
+_MOST_FINDINGS = 5
+_COLUMNS = (
+    Column("Workload", "<"),
+    Column("reqs", keep=1),
+    Column("hit"),
+    Column("limit", keep=3),
+    Column("baseline", keep=2),
+    Column("reach", keep=0),
+    Column("status", "<"),
+)
+_STYLES = {"error": "bold red", "warn": "bold yellow"}
+_SAID = {"error": "error", "warn": "warning"}
+_CARRIED = (
+    "-t",
+    "--tokenizer",
+    "--chat-template",
+    "-b",
+    "--block-size",
+    "--capacity",
+    "-s",
+    "--seed",
+    "-c",
+    "--config",
+)
+"""Flags with values that decide what prompts hit, and that other commands have as well."""
+_CARRIED_ALONE = ("--offline", "--no-config")
+
+
+def print_check(
+    console: Console,
+    result: CheckResult,
+    *,
+    show_text: ShowText = "snippet",
+    command: Sequence[str] = ("check",),
+    read_files: bool = True,
+) -> None:
+    """Workloads and groups against their limits, what is not met, the findings behind it, the verdict, and what to do next.
+
+    `command` is what stood behind `kvtool`. `read_files` False shows only lines of prompts that the result itself has.
+    """
+    plain = ascii_only(console)
+    missed = [check for check in result.verdict.checks if check.status in ("fail", "warn")]
+    _header(console, result, plain)
+    if result.reports:
+        put(console)
+        _table(console, result, plain)
+    if missed:
+        put(console)
+        _missed(console, missed, plain)
+    findings = _behind(result, missed)
+    if findings:
+        put(console)
+        shown = [finding_of(found) for found in findings]
+        print_findings(console, shown, plain=plain, show_text=show_text, read_files=read_files)
+    put(console)
+    print_notices(console, result.verdict)
+    print_sentence(console, result.verdict)
+    _next(console, result, missed, findings, command, plain)
+
+
+def _header(console: Console, result: CheckResult, plain: bool) -> None:
+    parts = [f"kvtool {result.version} check"]
+    if result.reports or not result.inputs:
+        parts.append(plural(len(result.reports), "workload"))
+    if result.inputs:
+        parts.append(f"{plural(len(result.inputs), 'file')} read")
+    configs = [report.config for report in result.reports]
+    shared = {(c.get("rules"), c.get("block_size"), c.get("tokenizer"), c.get("seed")) for c in configs}
+    if len(shared) == 1:
+        rules, block, tokenizer, seed = shared.pop()
+        named = sanitize(str(tokenizer or "block hashes"), ascii_only=plain)
+        parts += [f"{rules} rules, block {block}", named, f"seed {seed}"]
+    if result.ignored:
+        parts.append(f"{plural(result.ignored, 'finding')} ignored")
+    for line in pack(parts, console.width, separator=" | " if plain else " · ", indent=2):
+        put(console, line, "bold")
+
+
+def _table(console: Console, result: CheckResult, plain: bool) -> None:
+    """A line for each workload, and under those with something missed a line for each group."""
+    rows: list[list[str]] = []
+    left_out = 0
+    room, whole = max(console.width // 4, 12), is_plain(console)
+    for report in result.reports:
+        checks = [check for check in result.verdict.checks if check.workload == report.workload]
+        of_all = [check for check in checks if check.group is None]
+        name = sanitize(report.workload, ascii_only=plain)
+        rows.append([name, *_cells(report.totals, of_all), status_word(checks) or "-"])
+        if all(check.status == "pass" for check in checks):
+            continue
+        by_group: dict[str | None, list[Check]] = {}
+        for check in checks:
+            by_group.setdefault(check.group, []).append(check)
+        known = {group.name for group in report.groups}
+        if len(known) == 1 and len(by_group) == 1 and None in by_group:
+            continue  # the line above says all of it
+        names: list[tuple[str, Group | None]] = [(group.name, group) for group in report.groups]
+        names += [(name, None) for name in by_group if name is not None and name not in known]
+        for group_name, group in names[:_MOST_GROUPS]:
+            label = sanitize(group_name, ascii_only=plain)
+            found = by_group.get(group_name, [])
+            shown = f"{name}, group {label}" if whole else f"  {shorten_middle(label, room, ascii_only=plain)}"
+            rows.append([shown, *_cells(group, found), status_word(found) or "-"])
+        left_out += max(len(names) - _MOST_GROUPS, 0)
+    kept = [place for place in range(len(_COLUMNS)) if place < 3 or any(row[place] for row in rows)]
+    put_table(console, [_COLUMNS[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    if left_out:
+        put(console, f"  and {plural(left_out, 'more group')}: --json has them all", "dim")
+
+
+def _cells(sums: Totals | Group | None, checks: Sequence[Check]) -> list[str]:
+    """Requests, hit rate, its limit, the baseline with the change since then, and what is reachable."""
+    limits = [check for check in checks if check.kind == "hit_rate" and check.limit is not None]
+    limit = next((one for one in limits if one.status != "pass"), limits[0] if limits else None)
+    asked = f">={percent(limit.limit or 0.0)}" if limit is not None else ""
+    before = next((check.baseline for check in checks if check.baseline is not None), None)
+    if sums is None:
+        return ["0", "-", asked, "" if before is None else percent(before), ""]
+    was = "" if before is None else f"{percent(before)} ({change(sums.hit_rate - before)})"
+    return [f"{sums.requests:,}", percent(sums.hit_rate), asked, was, percent(sums.reachable_hit_rate)]
+
+
+def _missed(console: Console, missed: Sequence[Check], plain: bool) -> None:
+    """One sentence for each check that is not met; what fails goes first."""
+    order = sorted(missed, key=lambda check: check.status != "fail")
+    for check in order[:_MOST_CHECKS]:
+        text = sanitize(f"{check.code} {_SAID[check.level]}: {check.message}", ascii_only=plain)
+        for number, line in enumerate(fold(text, console.width, indent=4)):
+            put(console, line, None if number else _STYLES[check.level])
+    if len(order) > _MOST_CHECKS:
+        put(console, f"{len(order) - _MOST_CHECKS:,} more: --json has them all", "dim")
+
+
+def _behind(result: CheckResult, missed: Iterable[Check]) -> list[Finding]:
+    """The costliest findings in what failed, at most five of each workload, in the order of their report."""
+    asked: dict[str, set[str | None]] = {}
+    for check in missed:
+        if check.code != NOT_COMPARABLE:
+            asked.setdefault(check.workload, set()).add(check.group)
+    found: list[Finding] = []
+    for report in result.reports:
+        groups = asked.pop(report.workload, None)
+        if groups is not None:
+            only = groups - {None}
+            mine = [one for one in report.findings if not only or one.group in only]
+            found += mine[:_MOST_FINDINGS]
+    return found + [one for one in result.findings if not one.group and one.path in asked][:_MOST_FINDINGS]
+
+
+def _next(
+    console: Console,
+    result: CheckResult,
+    missed: Sequence[Check],
+    findings: Sequence[Finding],
+    command: Sequence[str],
+    plain: bool,
+) -> None:
+    """One thing to do now, as a command that can be copied."""
+    verdict = result.verdict
+    if verdict.outcome == "partial":
+        return
+    failed = [check.workload for check in missed if check.code != NOT_COMPARABLE]
+    workload = next((name for name in failed if _is_run(name, result.reports)), None)
+    fixable = next((found for found in findings if found.rerun is not None and found.fix_key), None)
+    owner = next((report for report in result.reports if fixable is not None and fixable in report.findings), None)
+    if workload is not None and fixable is not None and owner is not None:
+        if owner.editable:
+            words = ["optimize", owner.workload, *allowing([fixable.tier]), *_carried(command)]
+            _tell(console, "see the edits that do it", words, plain)
+            return
+        if fixable.in_source and fixable.line:
+            todo = f"edit {sanitize(fixable.path, ascii_only=plain)}:{fixable.line}, then run this again"
+            _tell(console, todo, command, plain)
+            return
+    if workload is not None:
+        _tell(console, "see where the tokens went", ["profile", workload, *_carried(command)], plain)
+        return
+    if missed:
+        if any(check.code == NOT_COMPARABLE for check in missed):
+            _tell(
+                console, "record what is now, where that is meant", with_flag(command, "--update-baseline", None), plain
+            )
+        return
+    if any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
+        _tell(console, "record what was won", with_flag(command, "--update-baseline", None), plain)
+    elif verdict.outcome == "none" and result.reports:
+        least = int(100 * min(report.totals.hit_rate for report in result.reports)) / 100
+        if least > 0:
+            todo = "fail a build whose hit rate falls below today's"
+            _tell(console, todo, with_flag(command, "--min-hit-rate", f"{least:.2f}"), plain)
+
+
+def _is_run(workload: str, reports: Iterable[Report]) -> bool:
+    return any(report.workload == workload for report in reports)
+
+
+def _carried(command: Sequence[str]) -> list[str]:
+    """Those flags of the command that other commands need as well."""
+    words: list[str] = []
+    taken = False
+    for word in command:
+        if taken or word in _CARRIED_ALONE or word.startswith(tuple(f"{flag}=" for flag in _CARRIED)):
+            words.append(word)
+            taken = False
+        elif word in _CARRIED:
+            words.append(word)
+            taken = True
+    return words
+
+
+def _tell(console: Console, todo: str, words: Sequence[str], plain: bool) -> None:
+    say(console, f"Next: {todo}:", indent=0, style="dim")
+    for line in shell_lines(["kvtool", *words], console.width, plain):
+        put(console, line)

@@ -1,0 +1,76 @@
+"""Errors on stderr: the place, the line itself with carets, and a hint; never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from kvtool.errors import EXIT_USAGE, KvtoolError, Place
+from kvtool.report.terminal.marked_line import put_marked_line
+from kvtool.text.terminal.console import ascii_only, cell_width, make_console, put, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_AROUND = 4000
+"""Characters on both sides of a place that are looked through for secrets, far more than are shown."""
+
+
+def print_error(error: KvtoolError) -> None:
+    """One mistake of the user's."""
+    console = make_console(stderr=True)
+    plain = ascii_only(console)
+    place = f"{sanitize(str(error.place), ascii_only=plain)}: " if error.place is not None else ""
+    if error.place is not None and error.place.line is None and f"`{error.place.path}`" in error.message:
+        place = ""  # the message is about the file itself
+    put(console, f"error: {place}{sanitize(error.message, ascii_only=plain)}")
+    if error.place is not None and error.place.excerpt is not None and error.place.line is not None:
+        _excerpt(console, error.place)
+    if error.hint:
+        put(console, f"  help: {sanitize(error.hint, ascii_only=plain)}")
+
+
+def _excerpt(console: Console, place: Place) -> None:
+    """The line, cut to a window around the place, and carets under it; what looks secret in it is blacked out."""
+    text, column, stop = _without_secrets(place.excerpt or "", (place.column or 1) - 1, place.width)
+    label = f"{place.line:>6}"
+    room = max(console.width - len(label) - 3, 20)
+    first = 0 if cell_width(sanitize(text[:stop])) <= room else max(column - room // 2, 0)
+    width = max(stop - column, 1) if place.column is not None else 0
+    put_marked_line(console, label, text, column, width, first=first, room=room)
+
+
+def _without_secrets(text: str, start: int, width: int) -> tuple[str, int, int]:
+    """As much of a line as may be shown of it, and where in it the characters `[start, start + width)` are."""
+    from kvtool.text.redact import redact_marked
+
+    first = max(start - _AROUND, 0)
+    text = text[first : start + width + _AROUND]
+    return redact_marked(text, start - first, start - first + width)
+
+
+def print_usage(error: Exception) -> int | None:
+    """A mistake on the command line, as the parser found it; None where `error` is none of its own."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is None:
+        return None
+    context = getattr(error, "ctx", None)
+    hint = f"{context.command_path if context is not None else 'kvtool'} --help"
+    option = getattr(error, "option_name", None)
+    if isinstance(option, str) and hasattr(error, "possibilities"):
+        message = f"no such option: {option}"
+        close = get_close_matches(option, error.possibilities or (), n=1, cutoff=0.75)
+        hint = f"did you mean `{close[0]}`? {hint}" if close else hint
+    else:
+        message = str(format_message()).replace("Value error, ", "")
+        message = message[:1].lower() + message[1:].removesuffix(".")
+    print_error(KvtoolError(message, hint=hint))
+    return EXIT_USAGE
+
+
+def print_bug(error: Exception) -> None:
+    """Something that must not happen."""
+    kind = sanitize(f"{type(error).__name__}: {error}", ascii_only=True)
+    print(f"error: a bug in kvtool: {kind[:500]}", file=sys.stderr)
+    print("  help: run again with --debug and report what it prints", file=sys.stderr)

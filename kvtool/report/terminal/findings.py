@@ -1,0 +1,103 @@
+"""Findings in the terminal: place, code, what it costs, the line itself, and what the fix gave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kvtool.diagnose.cost import cost_of
+from kvtool.diagnose.findings import Finding
+from kvtool.diagnose.meant_line import meant_line, redacted_line
+from kvtool.report.terminal.diff import shown_path
+from kvtool.report.terminal.marked_line import put_marked_line
+from kvtool.report.terminal.next_command import shorten_middle
+from kvtool.results.show_text import ShowText
+from kvtool.text.terminal.console import cell_width, fold, put, sanitize
+from kvtool.text.terminal.numbers import percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
+_MOST = 20
+_TOLD_ALONE = 0.005
+_GLUE = "\xa0"
+"""A space at which no line is broken; it is shown as a plain one."""
+_FIGURE = re.compile(r"(?<=[0-9]) ")
+"""Between a figure and its unit."""
+
+
+def print_findings(
+    console: Console, findings: Sequence[Finding], *, plain: bool, show_text: ShowText, read_files: bool = True
+) -> None:
+    """The costliest findings, each with its source line where text may be shown.
+
+    `read_files` False shows only lines that the findings bring along.
+    """
+    for index, finding in enumerate(findings[:_MOST]):
+        if index:
+            put(console)
+        _finding(console, finding, plain, show_text, read_files)
+    if len(findings) > _MOST:
+        put(console)
+        put(console, f"{len(findings) - _MOST:,} more findings: --json has them all", "dim")
+
+
+def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowText, read_files: bool) -> None:
+    place = shown_path(finding.path, plain)
+    if finding.line:
+        place += f":{finding.line}:{finding.column}"
+    group = shorten_middle(sanitize(finding.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
+    message = sanitize(finding.message, ascii_only=plain)
+    tier = f" [{finding.tier}]" if finding.tier is not None else ""
+    head = f"{place}: {finding.code} {finding.severity}{tier}: {message}"
+    if finding.group:  # else it was seen in a file, and nothing was measured
+        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_FIGURE.sub(_GLUE, cost_of(finding))})"
+    for line in _folded(head, console.width):
+        put(console, line, _STYLES[finding.severity] if line.startswith(place) else None)
+    if finding.line and (finding.in_source or finding.excerpt):
+        put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
+    text = f"  help: {sanitize(finding.fix, ascii_only=plain)}"
+    if finding.rerun is not None:
+        rerun = finding.rerun
+        text += (
+            f"; {group} {_change(rerun.group_before, rerun.group_after)}, "
+            f"all {_change(rerun.total_before, rerun.total_after)} (measured by running again)"
+        )
+        if rerun.alone is not None and abs(rerun.alone - rerun.group_after) >= _TOLD_ALONE:
+            text += f"; this fix alone: {percent(rerun.alone)}"
+    for line in _folded(text, console.width):
+        put(console, line)
+    for warning in finding.warnings:
+        for line in _folded(f"  look: {sanitize(warning, ascii_only=plain)}", console.width):
+            put(console, line, "yellow")
+
+
+def _change(before: float, after: float) -> str:
+    return f"{percent(before)}{_GLUE}->{_GLUE}{percent(after)}"
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Lines that are broken at spaces, but not within a figure and its unit."""
+    return [line.replace(_GLUE, " ") for line in fold(text, width, indent=4)]
+
+
+def put_excerpt(
+    console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
+) -> None:
+    """The line of the file; for logs, whose lines are whole records, the line of the prompt; nothing where neither is known.
+
+    What looks secret in it is blacked out unless `show_text` is `full`.
+    """
+    meant = meant_line(finding, read_files=read_files) if show_text != "none" else None
+    if meant is None:
+        return
+    if show_text == "snippet":
+        meant = redacted_line(meant)
+    line, start, width = meant.text, meant.start, meant.width
+    number = str(finding.line) if finding.in_source else "..."
+    label = f"   {number}"
+    room = console.width - len(label) - 3
+    first = max(start - room // 3, 0) if cell_width(sanitize(line, ascii_only=plain)) > room else 0
+    put_marked_line(console, label, line.rstrip(), start, max(width, 1), first=first, room=room, style="bold yellow")

@@ -1,0 +1,160 @@
+"""Findings as a linter prints them, and as JSON (`kvtool.lint/1`)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from json import dumps
+from typing import TYPE_CHECKING, Any
+
+from kvtool.diagnose.findings import Finding
+from kvtool.lint.lint_result import Fixed, LintResult
+from kvtool.lint.probe import GROUP as PROBE
+from kvtool.report.terminal.diff import shown_path
+from kvtool.report.terminal.findings import put_excerpt
+from kvtool.results.show_text import ShowText
+from kvtool.text.terminal.console import ascii_only, fold, put, sanitize
+from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.runner_commands import blunt_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SCHEMA = "kvtool.lint/1"
+_MOST = 200
+_STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
+_JSON_FIELDS = (
+    *("code", "severity", "group", "path", "line", "column", "width", "message", "tokens_lost", "points", "share"),
+    *("ttft_seconds", "confidence", "fix", "tier", "warnings", "in_source"),
+)
+"""No field that quotes a prompt."""
+
+
+def print_lint(
+    console: Console, result: LintResult, *, show_text: ShowText, quiet: bool, read_files: bool = True
+) -> None:
+    """The findings (the first 200) with their lines, then how many there are; `quiet` leaves out all but the findings.
+
+    `read_files` False shows only lines that the findings bring along.
+    """
+    plain = ascii_only(console)
+    told = [finding for finding in result.findings if result.probe is None or finding.group != PROBE]  # told already
+    for finding in told[:_MOST]:
+        fixable = result.can_fix(finding)
+        _finding(console, finding, fixable, plain=plain, show_text=show_text, read_files=read_files)
+    if len(told) > _MOST:
+        put(console, f"{len(told) - _MOST:,} more findings: --json has them all", "dim")
+    if quiet:
+        return
+    if told:
+        put(console)
+    for one in result.inputs:
+        if one.note:
+            _folded(console, f"{shown_path(one.path, plain)}: {one.note}")
+    if result.fixed is not None:
+        _fixed(console, result.fixed, len(result.findings), plain)
+    _folded(console, _summary(result))
+    if result.findings:
+        _folded(console, f"kvtool explain {_costliest(result).code} says more", "dim")
+
+
+def _fixed(console: Console, fixed: Fixed, left: int, plain: bool) -> None:
+    """What was edited, and how to take it back."""
+    for path in fixed.paths:
+        _folded(console, f"edited {shown_path(path, plain)}")
+    if fixed.undo_with is not None:
+        _folded(console, f"undo with: {sanitize(fixed.undo_with, ascii_only=plain)}")
+    _folded(console, f"{fixed.findings:,} fixed, {left:,} remaining")
+
+
+def _costliest(result: LintResult) -> Finding:
+    rank = ("error", "warning", "info")
+    return min(result.findings, key=lambda one: (rank.index(one.severity), -one.tokens_lost, one.code))
+
+
+def _summary(result: LintResult) -> str:
+    parts = [
+        _counted(result.count("error"), "error"),
+        _counted(result.count("warning"), "warning"),
+        f"{result.count('info'):,} info",
+    ]
+    text = ", ".join(part for part in parts if not part.startswith("0 ")) or "no findings"
+    places = [_counted(len(result.inputs), "input")] if result.inputs or result.probe is None else []
+    text += f" in {' and '.join([*places, *(['a probe'] if result.probe is not None else [])])}"
+    if result.ignored:
+        text += f"; {result.ignored:,} ignored"
+    fixable = [finding for finding in result.findings if result.can_fix(finding)]
+    safe = sum(finding.tier in ("P0", "P1") for finding in fixable)
+    if safe:
+        text += f"; {safe:,} marked [*] can be fixed with --fix"
+    if unsafe := len(fixable) - safe:
+        text += f"; {unsafe:,} {'more ' if safe else 'marked [*] '}can be fixed with --fix --unsafe-fixes"
+    return f"PARTIAL: interrupted; {text}" if result.partial else text
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _finding(
+    console: Console, finding: Finding, fixable: bool, *, plain: bool, show_text: ShowText, read_files: bool
+) -> None:
+    place = shown_path(finding.path, plain)
+    if finding.line:
+        place += f":{finding.line}:{finding.column}"
+    group = f"{sanitize(finding.group, ascii_only=plain)}: " if finding.group else ""
+    star = " [*]" if fixable else ""
+    lost = f" ({finding.tokens_lost:,} tokens lost)" if finding.group and finding.tokens_lost else ""
+    head = (
+        f"{place}: {finding.code} {finding.severity}{star} {group}{sanitize(finding.message, ascii_only=plain)}{lost}"
+    )
+    for number, line in enumerate(fold(head, console.width, indent=4)):
+        put(console, line, None if number else _STYLES[finding.severity])
+    if finding.line:
+        put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
+    if finding.fix:
+        text = f"  help: {sanitize(finding.fix, ascii_only=plain)}" + (f" [{finding.tier}]" if finding.tier else "")
+        if finding.rerun is not None:
+            rerun = finding.rerun
+            text += (
+                f"; {group}{percent(rerun.group_before)} -> {percent(rerun.group_after)}, "
+                f"all {percent(rerun.total_before)} -> {percent(rerun.total_after)} (measured by running again)"
+            )
+        _folded(console, text)
+    for warning in finding.warnings:
+        _folded(console, f"  note: {sanitize(warning, ascii_only=plain)}")
+
+
+def _folded(console: Console, text: str, style: str | None = None) -> None:
+    for line in fold(text, console.width, indent=4):
+        put(console, line, style)
+
+
+def dump(result: LintResult) -> str:
+    """One JSON document with sorted keys and no prompt text."""
+    return blunt_json(dumps(document(result), indent=2, sort_keys=True, allow_nan=False)) + "\n"
+
+
+def document(result: LintResult) -> dict[str, Any]:
+    """The result as plain data; a finding without a group was seen in a file, not measured."""
+    return {
+        "schema": SCHEMA,
+        "partial": result.partial,
+        "inputs": [{"path": one.path, "kind": one.kind, "note": one.note or None} for one in result.inputs],
+        "findings": [_finding_document(finding, result) for finding in result.findings],
+        "counts": {severity: result.count(severity) for severity in ("error", "warning", "info")},
+        "ignored": result.ignored,
+        "fixed": None if result.fixed is None else asdict(result.fixed),
+        "probe": None if result.probe is None else result.probe.to_json(),
+    }
+
+
+def _finding_document(finding: Finding, result: LintResult) -> dict[str, Any]:
+    values = {name: getattr(finding, name) for name in _JSON_FIELDS}
+    rerun = finding.rerun
+    return values | {
+        "group": finding.group or None,
+        "evidence": "measured" if finding.group else "static",
+        "fix_key": finding.fix_name,
+        "fixable": result.can_fix(finding),
+        "rerun": None if rerun is None else {one.name: getattr(rerun, one.name) for one in fields(rerun)},
+    }

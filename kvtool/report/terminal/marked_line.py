@@ -1,0 +1,33 @@
+"""A line of a file with carets under the part that is meant, as errors and findings show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.text.terminal.console import ascii_only, cell_width, is_plain, put, sanitize
+from kvtool.text.terminal.runner_commands import blunt
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def put_marked_line(
+    console: Console, label: str, text: str, start: int, width: int, *, first: int, room: int, style: str | None = None
+) -> None:
+    """Print ``label | text`` from character `first` on, cut to `room` cells, and carets under `text[start:start + width]`.
+
+    `width` 0 asks for no carets; a plain console gets the part in words. Text may be hostile: what a terminal would not draw is
+    shown escaped.
+    """
+    plain = ascii_only(console)
+    before = sanitize(text[first:start], ascii_only=plain)
+    meant = sanitize(text[start : start + width], ascii_only=plain)
+    shown = before + meant + sanitize(text[start + width : start + width + room], ascii_only=plain)
+    while shown and cell_width(blunt(shown)) > room:
+        shown = shown[:-1]
+    put(console, f"{label} | {shown}")
+    if width and is_plain(console):
+        put(console, f"marked: {meant}", style)
+    elif width and cell_width(before) < room:
+        carets = max(min(cell_width(meant), room - cell_width(before)), 1)
+        put(console, f"{' ' * len(label)} | {' ' * cell_width(before)}{'^' * carets}", style)

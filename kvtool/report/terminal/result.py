@@ -1,0 +1,75 @@
+"""The terminal view of any result: a profile, a check of several workloads, or findings alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kvtool.lint.lint_result import LintedInput, LintResult
+from kvtool.report.terminal.restore import finding_of, restore
+from kvtool.results.check import CheckResult
+from kvtool.results.report import Report
+from kvtool.results.show_text import ShowText
+from kvtool.text.tokens.tokenizer_files import BUILT_IN
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_DEFAULT_BLOCK = 16
+
+
+def print_result(
+    console: Console,
+    result: CheckResult,
+    *,
+    show_text: ShowText,
+    command: tuple[str, ...] = (),
+    boundaries: bool = False,
+    read_files: bool = False,
+) -> None:
+    """The result as its command printed it, no wider than the console; KvtoolError where its figures contradict each other.
+
+    `command` is what stood behind `kvtool`, where that is known. `read_files` shows the lines of files that findings are about,
+    where they still fit; else only lines that were saved. `boundaries` asks for the view of block sizes.
+    """
+    if result.command == "lint":
+        from kvtool.report.terminal.lint import print_lint
+
+        found = LintResult(
+            inputs=[LintedInput(path, "text") for path in result.inputs],
+            findings=[finding_of(finding) for finding in result.findings],
+            ignored=result.ignored,
+            partial=result.verdict.outcome == "partial",
+        )
+        print_lint(console, found, show_text=show_text, quiet=False, read_files=read_files)
+    elif result.command == "profile" and len(result.reports) == 1:
+        from kvtool.report.terminal.profile import print_profile
+
+        [report] = result.reports
+        print_profile(
+            console,
+            restore(report),
+            show_text=show_text,
+            command=command or profile_command(report),
+            boundaries=boundaries,
+            read_files=read_files,
+        )
+    else:
+        from kvtool.report.terminal.check import print_check
+
+        print_check(console, result, show_text=show_text, command=command or ("check",), read_files=read_files)
+
+
+def profile_command(report: Report) -> tuple[str, ...]:
+    """The command that would make this report again, as far as its configuration tells."""
+    config = report.config
+    words = ["profile", report.workload if Path(report.workload).exists() else "WORKLOAD"]
+    tokenizer = config.get("tokenizer")
+    if isinstance(tokenizer, str) and tokenizer != BUILT_IN:
+        words += ["--tokenizer", tokenizer]
+    if config.get("block_size") not in (None, _DEFAULT_BLOCK):
+        words += ["--block-size", str(config["block_size"])]
+    for flag, key in (("--capacity", "capacity_blocks"), ("--concurrency", "concurrency"), ("--seed", "seed")):
+        if config.get(key):
+            words += [flag, str(config[key])]
+    return tuple(words)

@@ -1,0 +1,34 @@
+"""Rows of small bars, one character each: how something develops, in the room of a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from kvtool.results.views import Timeline
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_ASCII_LEVELS = ".:-=+*%#"
+
+
+def sparkline(parts: Iterable[tuple[int, int]], *, plain: bool) -> str:
+    """A character for each part and its whole, from none to all of it; where the whole is nothing, a blank."""
+    levels = _ASCII_LEVELS if plain else _LEVELS
+    return "".join(levels[min(part * len(levels) // whole, len(levels) - 1)] if whole else " " for part, whole in parts)
+
+
+def hit_rates(timeline: Timeline, cells: int) -> list[tuple[int, int]]:
+    """Hit and prompt tokens in at most so many stretches of equal length, from the first to the last bin."""
+    bins = timeline.bins
+    if not bins:
+        return []
+    starts = [each.first for each in bins]
+    step = min((after - before for before, after in pairwise(starts)), default=1)
+    span = (starts[-1] - starts[0]) // step + 1
+    cells = min(cells, span)
+    sums = [(0, 0)] * cells
+    for each in bins:
+        cell = (each.first - starts[0]) // step * cells // span
+        hits, tokens = sums[cell]
+        sums[cell] = (hits + each.hit_tokens, tokens + each.prompt_tokens)
+    return sums

@@ -1,0 +1,18 @@
+"""Text: the terminal report without colour."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from kvtool.report.terminal.result import print_result
+from kvtool.report.write_options import RenderOptions
+from kvtool.results.check import CheckResult
+from kvtool.text.terminal.console import make_console
+
+
+def render(result: CheckResult, options: RenderOptions) -> str:
+    """Lines of at most `options.width` columns."""
+    file = StringIO()
+    console = make_console(file=file, color="never", width=options.width)
+    print_result(console, result, show_text=options.show_text, command=options.command)
+    return file.getvalue()

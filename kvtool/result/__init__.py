@@ -1,1 +1,0 @@
-"""Results as data: the typed form of what kvtool writes as JSON, and the one thing that every format is a view of."""

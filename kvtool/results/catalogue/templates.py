@@ -1,0 +1,105 @@
+"""KV131 to KV204: chat templates, histories, and the layout of the whole prompt."""
+
+from __future__ import annotations
+
+from kvtool.results.catalogue.entry import Entry, Remedy
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        "KV131",
+        "chat template injects the date",
+        "The chat template writes the current date, whatever the messages say.",
+        "It stands before the first message, so every prefix is lost at midnight, or at once where it writes the time.",
+        '{{ "Today Date: " + strftime_now("%d %b %Y") }}',
+        'tokenizer.apply_chat_template(messages, date_string="26 Jul 2024")',
+        (Remedy("pin the date with the template's own variable, such as date_string", "P3"),),
+        "The cache does not outlive a day in any case.",
+    ),
+    Entry(
+        "KV132",
+        "chat template drops earlier reasoning",
+        "The template leaves the reasoning of earlier turns out, so a turn's history is not what was generated.",
+        "The cache holds the answer with its reasoning. The next prompt has it without: reuse ends where the reasoning began.",
+        "turn 1: <think>...</think>42    history in turn 2: 42",
+        "history in turn 2: <think>...</think>42   (preserve_thinking, where there is such a flag)",
+        (Remedy("set the template's flag that preserves reasoning", "P3"),),
+        "Reasoning is longer than what its reuse saves, or the model was trained without it in its history.",
+    ),
+    Entry(
+        "KV133",
+        "chat template moves tools to the last user turn",
+        "The template writes the tool descriptions into the latest user message instead of before the conversation.",
+        "With each turn they move. The history between their old and their new place is not what it was, and is computed again.",
+        "[system][user 1][answer 1][TOOLS][user 2]",
+        "[system][TOOLS][user 1][answer 1][user 2]",
+        (Remedy("use a template that writes tools once, at the front", "P3"),),
+        "Conversations have one turn.",
+    ),
+    Entry(
+        "KV141",
+        "history cut from the front (sliding window)",
+        "Once a conversation is too long, its oldest messages are dropped, a few with each turn.",
+        "What remains is the same text at another place behind another prefix: from then on every turn is computed in full.",
+        "turn 40: messages 1-39    turn 41: messages 3-41    turn 42: messages 5-43",
+        "cut 20 messages at once, each twentieth turn",
+        (
+            Remedy("cut rarely and much: on a stride, so that the turns in between share a prefix", "P3"),
+            Remedy("summarize the oldest half in place, once", "P3"),
+        ),
+        "Conversations seldom reach the limit.",
+    ),
+    Entry(
+        "KV142",
+        "history edited or compacted mid-session",
+        "A message in the middle of the history is not what it was a turn before.",
+        "All that follows the edit is computed again.",
+        "turn 5 rewrites the result of a tool call of turn 2",
+        "turn 5 appends: 'the result of turn 2 is out of date: ...'",
+        (Remedy("append what is new instead of editing what was sent; compact seldom, and at once", "P3"),),
+        "The edit makes the prompt much shorter, and happens once.",
+    ),
+    Entry(
+        "KV201",
+        "volatile text before shared text",
+        "Text that varies, of no kind that has a code of its own, stands before text that requests share.",
+        "The shared text was computed before but is reachable only through what stands before it.",
+        "Question: {{ question }}\n<handbook>",
+        "<handbook>\nQuestion: {{ question }}",
+        (Remedy("order the template: what never varies first, what varies most last", "P2"),),
+        "The order matters to the answers and what is lost is little.",
+    ),
+    Entry(
+        "KV202",
+        "shared text that is not at the front",
+        "Long runs of equal text stand in many prompts at various places, but not at the front.",
+        "A prefix cache finds text only at the front; the same text anywhere else is computed each time.",
+        "<own introduction>\n<shared appendix>",
+        "<shared appendix>\n<own introduction>",
+        (Remedy("move the shared run to the front", "P2"),),
+        "The text is quoted from users, who happen to send the same.",
+    ),
+    Entry(
+        "KV203",
+        "shared prefix shorter than one block, or below the provider's minimum",
+        "Prompts share a prefix, but less of it than the smallest unit that is cached.",
+        "Engines keep whole blocks (16 tokens by default in vLLM), hosted services whole prefixes of a least length, such as "
+        "1,024 tokens. Less is never reused.",
+        "12 shared tokens, block 16: nothing is reused",
+        "the stable parts gathered at the front: 40 shared tokens, 2 blocks",
+        (
+            Remedy("merge the stable parts at the front", "P2"),
+            Remedy("choose a smaller block", "P0"),
+        ),
+        "There is no more text to share.",
+    ),
+    Entry(
+        "KV204",
+        "shared prefix ends mid-block",
+        "The shared prefix is not a whole number of blocks long.",
+        "The tokens behind its last whole block are computed by each request: at most a block less one token.",
+        "100 shared tokens, block 16: 96 reused",
+        "a shared sentence of 12 tokens moved to the front: 112 shared, 112 reused",
+        (Remedy("information; move small shared segments forward where it is free", "P2"),),
+        "Nearly always: it is a small loss, which most prefixes have.",
+    ),
+)

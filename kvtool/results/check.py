@@ -1,0 +1,35 @@
+"""A finished check of one or more workloads: `kvtool.check/1`. It is what every format renders."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from kvtool.results.model import Count, Document
+from kvtool.results.report import Finding, Report
+from kvtool.results.verdict import Verdict
+
+SCHEMA: Literal["kvtool.check/1"] = "kvtool.check/1"
+
+
+class CheckResult(Document):
+    """`findings` are those of all reports and of what was only read (templates, Python), without those that comments silence.
+
+    A profile is a check with one report; `lint` is one with findings alone. `command` says which of them it is,
+    `inputs` what `lint` looked at.
+    """
+
+    schema_: Literal["kvtool.check/1"] = Field(default=SCHEMA, alias="schema")
+    version: str
+    command: Literal["profile", "check", "lint"] = "check"
+    verdict: Verdict
+    inputs: list[str] = Field(default_factory=list)
+    reports: list[Report]
+    findings: list[Finding]
+    ignored: Count
+
+    def loose_findings(self) -> list[Finding]:
+        """Those of no report: of templates, of Python, and all of them where nothing was profiled."""
+        told = {found.identity for report in self.reports for found in report.findings}
+        return [found for found in self.findings if found.identity not in told]

@@ -1,0 +1,121 @@
+"""`kvtool optimize --json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from kvtool.results.documents.parts import BeforeAfter
+from kvtool.results.model import Count, Model, Ratio
+
+Tier = Literal["P0", "P1", "P2", "P3"]
+
+
+class StepRates(Model):
+    """Hit rates of the group: before the step, with it, with it alone, and what the alignment of the prompts promised."""
+
+    before: Ratio
+    after: Ratio
+    alone: Ratio
+    predicted: float
+
+
+class Step(Model):
+    """A fix. `path`, `line` and `column` are null where it has no place in a file."""
+
+    code: str
+    tier: Tier
+    group: str
+    path: str | None
+    line: Count | None
+    column: Count | None
+    fix: str
+    warnings: list[str]
+    hit_rate: StepRates
+
+
+class DoneStep(Step):
+    """A fix that was kept."""
+
+    edited: bool
+    """Whether files were changed for it."""
+    reason: str | None
+    """Why not."""
+    files_hit_rate: BeforeAfter
+    """Hit rates of the edited files, run again."""
+
+
+class GroupRates(Model):
+    name: str
+    requests: Count
+    hit_rate: BeforeAfter
+
+
+class RequestOrder(Model):
+    """The order of requests that wins."""
+
+    fix: str
+    hit_rate: BeforeAfter
+
+
+class Placement(Model):
+    """Where breakpoints stand: after content blocks of these numbers, from 1."""
+
+    after_blocks: list[Count]
+    last_message: bool
+    where: list[str]
+
+
+class Costs(Model):
+    """In tokens at the full price."""
+
+    no_caching: float
+    naive: float
+    best: float
+
+
+class GroupBreakpoints(Model):
+    name: str
+    requests: Count
+    cost: Costs
+    best: Placement
+    naive: Placement
+
+
+class Prices(Model):
+    """Of a token, where one outside the cache costs 1."""
+
+    read: float
+    write: float
+    outside: float
+
+
+class Breakpoints(Model):
+    """Where to set `cache_control`, computed from the provider's rules, not run."""
+
+    computed: bool
+    prices: Prices
+    minimum_tokens: Count
+    groups: list[GroupBreakpoints]
+
+
+class OptimizeDocument(Model):
+    """What was tried and kept, without any prompt text."""
+
+    schema_: Literal["kvtool.optimize/1"] = Field(alias="schema")
+    input: str
+    tiers: list[Tier]
+    block_size: Count
+    requests: Count
+    hit_rate: BeforeAfter
+    groups: list[GroupRates]
+    steps: list[DoneStep]
+    needs_consent: list[Step]
+    """Fixes of tiers that were not allowed."""
+    request_order: RequestOrder | None
+    files: list[str]
+    """Files that were changed, or would be."""
+    undo: str | None
+    output: str | None
+    breakpoints: Breakpoints | None

@@ -1,0 +1,74 @@
+"""Figures of gates in words: never two that look the same and are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvtool.results.verdict import Check
+from kvtool.text.terminal.numbers import duration, percent, plural
+
+_MOST_DIGITS = 7
+
+
+def percents(one: float, other: float) -> tuple[str, str]:
+    """Two ratios with as many decimals as it takes to tell them apart."""
+    return _told_apart(one, other, percent, 100, "%")
+
+
+def durations(one: float, other: float) -> tuple[str, str]:
+    """Two times in seconds, in milliseconds where `duration` would round them to the same."""
+    return _told_apart(one, other, duration, 1e3, " ms")
+
+
+def _told_apart(one: float, other: float, usual: Callable[[float], str], factor: float, unit: str) -> tuple[str, str]:
+    """As usual, or in the unit with as many decimals as it takes where that would look the same and is not."""
+    if one == other or usual(one) != usual(other):
+        return usual(one), usual(other)
+    for digits in range(2, _MOST_DIGITS):
+        texts = f"{factor * one:.{digits}f}{unit}", f"{factor * other:.{digits}f}{unit}"
+        if texts[0] != texts[1]:
+            return texts
+    return f"{factor * one}{unit}", f"{factor * other}{unit}"
+
+
+def points(difference: float) -> str:
+    """A difference of ratios in percentage points, never rounded to nothing."""
+    return f"{_never_nothing(100 * difference, '')} points"
+
+
+def change(difference: float) -> str:
+    """A difference of ratios in points with its sign: `-26.9`, never `-0.0`."""
+    return _never_nothing(100 * difference, "+")
+
+
+def _never_nothing(value: float, sign: str) -> str:
+    """One decimal, or as many as it takes to be another figure than 0."""
+    for digits in range(1, _MOST_DIGITS):
+        text = f"{value:{sign}.{digits}f}"
+        if not value or float(text):
+            return text
+    return f"{value:{sign}.1e}"
+
+
+def brief(check: Check) -> str:
+    """What a check that is not met found, in a few words, without the name of what it is about."""
+    limit, actual = check.limit, check.actual
+    if check.kind == "audit":
+        return check.message
+    if limit is None or actual is None:
+        return "no baseline" if check.kind == "baseline" else "nothing profiled"
+    if check.kind == "findings":
+        return f"{plural(int(actual), 'finding')} of {check.id.rsplit('/', 1)[-1]}"
+    if check.kind == "hit_rate":
+        return " < ".join(percents(actual, limit))
+    if check.kind == "baseline":
+        return "fell " + " -> ".join(percents(limit if check.baseline is None else check.baseline, actual))
+    if check.kind == "reachable_gap":
+        return f"gap {' > '.join(percents(actual, limit))}"
+    return f"{check.kind.removeprefix('ttft_')} {' > '.join(durations(actual, limit))}"
+
+
+def subject(group: str | None, workload: str | None = None) -> str:
+    """What a check is about, in words."""
+    name = "all requests" if group is None else group
+    return name if workload is None else f"{name} of {workload}"

@@ -1,0 +1,46 @@
+"""The base of everything that stands in a file that kvtool writes and reads again."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kvtool.text.terminal.runner_commands import blunt_json
+
+Ratio = Annotated[float, Field(ge=0, le=1)]
+"""From 0 to 1; never percent."""
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Model(BaseModel):
+    """Frozen; keys that a newer kvtool added are passed over, so that additive changes keep the schema's number."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True, populate_by_name=True)
+
+
+class Document(Model):
+    """What stands in a file of its own."""
+
+    def to_json(self) -> str:
+        """One JSON document with sorted keys: what `--json` prints and `kvtool.load` reads."""
+        return dump(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, whole or not at all. Raises KvtoolError where it cannot be written."""
+        from kvtool.text.files.atomic_file import AtomicFile
+
+        with AtomicFile(os.fspath(path)) as file:
+            file.write(self.to_json().encode())
+
+
+def dump(document: Model) -> str:
+    """One document with sorted keys and a line end; what was not collected (requests) is left out."""
+    data = document.model_dump(mode="json", by_alias=True)
+    for report in (data, *data.get("reports", ())):
+        if report.get("requests", ...) is None:
+            del report["requests"]
+    return blunt_json(json.dumps(data, indent=2, sort_keys=True, allow_nan=False)) + "\n"

@@ -1,0 +1,65 @@
+"""The verdict: one object that feeds the exit code, the last line and every format."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kvtool.results.model import Count, Model
+
+Level = Literal["warn", "error"]
+Kind = Literal["hit_rate", "reachable_gap", "ttft_p50", "ttft_p90", "ttft_p99", "findings", "baseline", "audit"]
+Status = Literal["pass", "warn", "fail", "open"]
+"""`warn`: not met, at the level `warn`; `open`: the run was interrupted, and nothing is judged."""
+Outcome = Literal["pass", "warn", "fail", "partial", "none"]
+"""`none`: nothing was demanded."""
+EXIT_FAILED = 1
+EXIT_NOT_COMPARABLE = 2
+EXIT_INTERRUPTED = 130
+
+CODES: dict[Kind, str] = {
+    "hit_rate": "KV401",
+    "baseline": "KV402",
+    "reachable_gap": "KV403",
+    "ttft_p50": "KV404",
+    "ttft_p90": "KV404",
+    "ttft_p99": "KV404",
+    "findings": "KV405",
+    "audit": "KV407",
+}
+"""The code of each kind of demand in the catalogue."""
+NOT_COMPARABLE = "KV406"
+"""The code of a baseline that is required and cannot be compared with."""
+
+
+class Check(Model):
+    """One demand and how it fared.
+
+    `id` is stable from run to run (`support.yaml/support/hit_rate`). `limit` and `actual` are ratios, seconds or counts, as
+    `kind` says; `baseline` is the hit rate that the baseline has. `path`, `line`, `column` point to where the demand is written, or
+    to the workload (line 0). `message` is one sentence without any prompt text.
+    """
+
+    id: str
+    code: str
+    kind: Kind
+    workload: str
+    group: str | None
+    level: Level
+    status: Status
+    limit: float | None
+    actual: float | None
+    baseline: float | None = None
+    message: str
+    path: str
+    line: Count
+    column: Count
+
+
+class Verdict(Model):
+    """`sentence` is the last line of every report; `notices` are what must not go unseen (a baseline that could not be used)."""
+
+    outcome: Outcome
+    exit_code: int
+    sentence: str
+    checks: list[Check]
+    notices: list[str]

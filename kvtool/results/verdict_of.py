@@ -1,0 +1,56 @@
+"""What all checks together come to: the one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kvtool.results.gate_words import brief, subject
+from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_COMPARABLE, NOT_COMPARABLE, Check, Verdict
+from kvtool.text.terminal.numbers import plural
+
+PARTIAL = "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict"
+NOTHING = "NO GATE: nothing was demanded"
+_MOST_TOLD = 4
+
+
+def verdict_of(checks: Sequence[Check], notices: Iterable[str] = (), *, partial: bool = False) -> Verdict:
+    """What all checks together come to. `partial`: the run was interrupted, and nothing is judged."""
+    failed = [check for check in checks if check.status == "fail"]
+    warned = [check for check in checks if check.status == "warn"]
+    passed = sum(check.status == "pass" for check in checks)
+    still_open = sum(check.status == "open" for check in checks)
+    notices = list(notices)
+    if partial:
+        return Verdict(
+            outcome="partial", exit_code=EXIT_INTERRUPTED, sentence=PARTIAL, checks=list(checks), notices=notices
+        )
+    waiting = f", {still_open:,} open" if still_open else ""
+    several = len({check.workload for check in checks}) > 1
+    if failed:
+        code = EXIT_NOT_COMPARABLE if any(check.code == NOT_COMPARABLE for check in failed) else EXIT_FAILED
+        more = f", {plural(len(warned), 'warning')}" if warned else ""
+        sentence = f"FAIL {plural(len(failed), 'gate')}{more}{waiting} ({_which(failed, several)})"
+        return Verdict(outcome="fail", exit_code=code, sentence=sentence, checks=list(checks), notices=notices)
+    if warned:
+        more = f", {passed:,} passed" if passed else ""
+        sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)})"
+        return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
+    sentence = f"PASS {plural(passed, 'gate')}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
+    outcome = "pass" if passed else "none"
+    sentence = sentence if checks else NOTHING
+    return Verdict.model_validate(
+        {"outcome": outcome, "exit_code": 0, "sentence": sentence, "checks": list(checks), "notices": notices}
+    )
+
+
+def _which(checks: Sequence[Check], several: bool) -> str:
+    """The first checks with what they are about and by how much they miss; with `several` workloads with the workload, too."""
+    told = []
+    for check in checks[:_MOST_TOLD]:
+        where = f"{check.workload}: " if several else ""
+        what = brief(check)
+        whole = check.kind == "audit" or (check.kind == "findings" and check.group is None)
+        told.append(where + (what if whole else f"{subject(check.group)} {what}"))
+    if len(checks) > _MOST_TOLD:
+        told.append(f"and {len(checks) - _MOST_TOLD:,} more")
+    return ", ".join(told)

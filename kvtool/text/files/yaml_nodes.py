@@ -1,0 +1,385 @@
+"""YAML as a tree whose every node knows where it stands.
+
+The tree is composed from PyYAML's events, with the scalars of the YAML 1.2 core schema (`12:30:45`, `no`, `on` and `1_000` are
+text), duplicate keys, tags and several documents refused, and bounds on depth and on what aliases expand to. A scalar keeps its
+text as it was written: what `1.10` means is decided by whoever wants a number or a text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path as FilePath
+from typing import Literal, NamedTuple
+
+import yaml
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.text_files import Overlay, read_text
+from kvtool.text.files.yaml_errors import control_character, place_at, syntax_error
+from kvtool.text.traced import Origin, Traced
+
+Path = tuple[str | int, ...]
+Kind = Literal["str", "int", "float", "bool", "null"]
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 48
+MAX_NODES = 100_000
+MAX_CHARACTERS = 64 * 1024 * 1024
+
+_CORE: list[tuple[Kind, re.Pattern[str]]] = [
+    ("null", re.compile(r"(?:~|null|Null|NULL)?")),
+    ("bool", re.compile(r"true|True|TRUE|false|False|FALSE")),
+    ("int", re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")),
+    (
+        "float",
+        re.compile(
+            r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+        ),
+    ),
+]
+_BREAK = re.compile(r"\r\n|\n|\r")
+_NOT_YAML_12_BREAKS = "\x85\u2028\u2029"
+"""PyYAML, which reads YAML 1.1, takes these for line breaks; they are ordinary characters of a prompt."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """`start` and `end` are offsets in the document's source, `size` counts nodes and `characters` text, aliases expanded."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+    size: int
+    characters: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalar(Node):
+    value: str
+    kind: Kind
+    style: str
+    """`|`, `>`, `'`, `"`, or empty for a plain one."""
+    text: Traced
+    """The value as text, each character with its place in the file."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence(Node):
+    items: list[Node]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapping(Node):
+    keys: dict[str, Scalar]
+    values: dict[str, Node]
+
+
+@dataclass(slots=True)
+class Document:
+    """A YAML file: its source, its tree, and the mistakes that did not stop the reading (duplicate keys)."""
+
+    path: str
+    source: str
+    root: Mapping
+    problems: list[KvtoolError] = field(default_factory=list)
+
+    def find(self, path: Path) -> Node | None:
+        """The node at `path`; None where there is none."""
+        node: Node | None = self.root
+        for step in path:
+            if isinstance(node, Mapping):
+                node = node.values.get(str(step))
+            elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
+                node = node.items[step]
+            else:
+                return None
+        return node
+
+    def line(self, number: int) -> str:
+        """A line of the source, counted from 1, without its end."""
+        return place_at(_line_start(self.source, number), self.path, self.source).excerpt or ""
+
+    def place(self, path: Path, *, key: bool = False) -> Place:
+        """The place of the value at `path` (of its key, with `key`), or of the nearest thing around it."""
+        for length in range(len(path), -1, -1):
+            if key and length:
+                parent = self.find(path[: length - 1])
+                if isinstance(parent, Mapping) and str(path[length - 1]) in parent.keys:
+                    return place_of(parent.keys[str(path[length - 1])], self.path, self.source)
+            node = self.find(path[:length])
+            if node is not None:
+                if isinstance(node, Mapping | Sequence) and length and isinstance(path[length - 1], str):
+                    return self.place(path[:length], key=True)
+                return place_of(node, self.path, self.source)
+        raise AssertionError("the root is always there")
+
+
+def place_of(node: Node, path: str, source: str) -> Place:
+    """A node's first line: a scalar is underlined, of a collection only the first key or item."""
+    line_end = _BREAK.search(source, node.start)
+    line_stop = line_end.start() if line_end else len(source)
+    line_start = node.start - (node.column - 1)
+    stop = min(node.end, line_stop)
+    if isinstance(node, Mapping) and node.keys:
+        first = next(iter(node.keys.values()))
+        stop = min(first.end, line_stop) if first.line == node.line else stop
+    return Place(path, node.line, node.column, source[line_start:line_stop], max(1, stop - node.start))
+
+
+def _line_start(source: str, number: int) -> int:
+    breaks = islice(_BREAK.finditer(source), number - 1)
+    return max((found.end() for found in breaks), default=0)
+
+
+def load_yaml(path: str, overlay: Overlay | None = None) -> Document:
+    """Read and compose a YAML file; KvtoolError with a place for anything that is not one well-formed mapping."""
+    return parse_yaml(read_text(FilePath(path), shown=path, place=Place(path), limit=MAX_BYTES, overlay=overlay), path)
+
+
+def parse_yaml(source: str, path: str) -> Document:
+    """Compose the YAML text `source`; `path` is what places name."""
+    control_character(source, path)
+    composer = _Composer(source, path)
+    root = composer.compose()
+    if not isinstance(root, Mapping):
+        what = "a list" if isinstance(root, Sequence) else "a single value"
+        raise KvtoolError(
+            f"a workload is a mapping, this is {what}",
+            hint="it starts with `version: 1` and has `groups:`",
+            place=place_of(root, path, source),
+        )
+    return Document(path, source, root, composer.problems)
+
+
+class _Spot(NamedTuple):
+    """An offset in the source, with line and column from 0."""
+
+    offset: int
+    line: int
+    column: int
+
+
+def _start(event: yaml.Event) -> _Spot:
+    mark = event.start_mark
+    assert mark is not None
+    return _Spot(mark.index, mark.line, mark.column)
+
+
+def _end(event: yaml.Event) -> int:
+    assert event.end_mark is not None
+    return event.end_mark.index
+
+
+class _Composer:
+    """Builds the tree from events, without trusting its size: bounds are checked while it grows."""
+
+    def __init__(self, source: str, path: str) -> None:
+        self.source = source
+        self.path = path
+        self.problems: list[KvtoolError] = []
+        self._anchors: dict[str, Node | None] = {}
+        self._stand_ins = _stand_ins(source)
+        self._line_starts = [0, *(found.end() for found in _BREAK.finditer(source))]
+        self._events: Iterator[yaml.Event] = iter(())
+
+    def compose(self) -> Node:
+        loader = yaml.SafeLoader(self.source.translate(self._stand_ins))
+        self._events = iter(loader.get_event, None)
+        root: Node | None = None
+        try:
+            for event in self._events:
+                if isinstance(event, yaml.DocumentStartEvent):
+                    if root is not None:
+                        raise self._error(
+                            "several documents in one file", event, "keep one; `---` starts the second one here", 3
+                        )
+                    root = self._node(next(self._events), 1)
+        except yaml.YAMLError as error:
+            raise syntax_error(error, self.path, self.source) from None
+        finally:
+            loader.dispose()
+        if root is None:
+            raise KvtoolError(f"`{self.path}` is empty", hint="it has nothing but comments", place=Place(self.path, 1))
+        return root
+
+    def _node(self, event: yaml.Event, depth: int) -> Node:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        anchor = getattr(event, "anchor", None)
+        if depth > MAX_DEPTH:
+            raise self._error(f"nested deeper than {MAX_DEPTH} levels", event)
+        if anchor is not None:
+            self._anchors[anchor] = None
+        node: Node
+        if isinstance(event, yaml.ScalarEvent):
+            node = self._scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self._sequence(event, depth)
+        else:
+            assert isinstance(event, yaml.MappingStartEvent)
+            node = self._mapping(event, depth)
+        if anchor is not None:
+            self._anchors[anchor] = node
+        return node
+
+    def _alias(self, event: yaml.AliasEvent, depth: int) -> Node:
+        name = event.anchor
+        if name not in self._anchors:
+            raise self._error(
+                f"there is no anchor `&{name}` before this alias", event, "text that begins with `*` needs quotes"
+            )
+        node = self._anchors[name]
+        if node is None:
+            raise self._error(f"the alias `*{name}` stands inside its own anchor", event)
+        if depth + node.height - 1 > MAX_DEPTH:
+            raise self._error(f"nested deeper than {MAX_DEPTH} levels", event)
+        return node
+
+    def _sequence(self, event: yaml.SequenceStartEvent, depth: int) -> Sequence:
+        self._check_tag(event, "tag:yaml.org,2002:seq")
+        items: list[Node] = []
+        size, characters, height = 1, 0, 1
+        while not isinstance(child := next(self._events), yaml.SequenceEndEvent):
+            item = self._node(child, depth + 1)
+            items.append(item)
+            size, characters, height = self._grown(
+                event, size + item.size, characters + item.characters, max(height, item.height + 1)
+            )
+        return Sequence(*self._span(event, child), size, characters, height, items)
+
+    def _mapping(self, event: yaml.MappingStartEvent, depth: int) -> Mapping:
+        self._check_tag(event, "tag:yaml.org,2002:map")
+        keys: dict[str, Scalar] = {}
+        values: dict[str, Node] = {}
+        size, characters, height = 1, 0, 1
+        while not isinstance(child := next(self._events), yaml.MappingEndEvent):
+            if not isinstance(child, yaml.ScalarEvent):
+                raise self._bad_key(child)
+            key = self._node(child, depth + 1)
+            assert isinstance(key, Scalar)
+            value = self._node(next(self._events), depth + 1)
+            size, characters, height = self._grown(
+                event, size + 1 + value.size, characters + value.characters, max(height, value.height + 1)
+            )
+            if key.value in keys:
+                self.problems.append(
+                    KvtoolError(
+                        f"duplicate key `{key.value}`",
+                        hint=f"the first one is on line {keys[key.value].line}",
+                        place=place_of(key, self.path, self.source),
+                    )
+                )
+                continue
+            keys[key.value] = key
+            values[key.value] = value
+        return Mapping(*self._span(event, child), size, characters, height, keys, values)
+
+    def _grown(self, event: yaml.Event, size: int, characters: int, height: int) -> tuple[int, int, int]:
+        if size > MAX_NODES or characters > MAX_CHARACTERS:
+            raise self._error(
+                f"more than {MAX_NODES:,} values or {MAX_CHARACTERS:,} characters",
+                event,
+                "aliases (`*name`) multiply what they name",
+            )
+        return size, characters, height
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
+        tag = event.tag
+        if tag not in (None, "!", "tag:yaml.org,2002:str"):
+            raise self._bad_tag(event)
+        value = event.value.translate({stand_in: original for original, stand_in in self._stand_ins.items()})
+        value = _pair_surrogates(value)
+        kind: Kind = "str"
+        style = event.style or ""
+        if not style and tag is None:
+            kind = next((name for name, pattern in _CORE if pattern.fullmatch(value)), "str")
+        text = Traced.of(value, self._origin(event, value, style))
+        return Scalar(*self._span(event, event), 1, len(value), 1, value, kind, style, text)
+
+    def _origin(self, event: yaml.ScalarEvent, value: str, style: str) -> Origin:
+        start, line, column = _start(event)
+        line, column = line + 1, column + 1
+        if style in ("|", ">"):
+            return self._block_origin(event, value, literal=style == "|")
+        raw = self.source[start : _end(event)]
+        if raw.startswith(("!", "&")):  # a plain scalar's event begins at its tag or anchor
+            skipped = len(raw) - len(re.sub(r"^(?:[!&]\S*\s+)+", "", raw))
+            start, raw = start + skipped, raw[skipped:]
+            line, column = self._position(start)
+        if style:
+            column += 1
+            raw = raw[1:-1]
+        return Origin(self.path, line, column, 1, raw == value, text=value)
+
+    def _block_origin(self, event: yaml.ScalarEvent, value: str, *, literal: bool) -> Origin:
+        """A literal's lines stand in the file behind an indent; where they do not (a folded one), only the first has a place."""
+        header = re.compile(r"[|>]").search(self.source, _start(event).offset)
+        assert header is not None
+        first = self._position(header.start())[0]  # 1-based header line = 0-based index of the line after it
+        value_lines = value.split("\n")
+        lines = [self._line(first + index) for index in range(len(value_lines))]
+        written = next((index for index, line in enumerate(lines) if line.strip(" ")), None)
+        if written is None:
+            return Origin(self.path, first + 1, 1, 1, False, text=value)
+        filled = next((line for line in value_lines if line.strip(" ")), "")
+        indent = len(lines[written]) - len(lines[written].lstrip(" ")) - (len(filled) - len(filled.lstrip(" ")))
+        if (
+            literal
+            and all(line[indent:] == expected for line, expected in zip(lines[:-1], value_lines, strict=False))
+            and (not value_lines[-1] or lines[-1][indent:] == value_lines[-1])
+        ):
+            return Origin(self.path, first + 1, indent + 1, indent + 1, text=value)
+        return Origin(self.path, first + 1 + written, indent + 1, indent + 1, False, text=value)
+
+    def _line(self, index: int) -> str:
+        """Line `index` (from 0) of the source without its end; empty past the last one."""
+        if index >= len(self._line_starts):
+            return ""
+        stop = self._line_starts[index + 1] if index + 1 < len(self._line_starts) else len(self.source)
+        return self.source[self._line_starts[index] : stop].rstrip("\r\n")
+
+    def _position(self, index: int) -> tuple[int, int]:
+        line = bisect_right(self._line_starts, index)
+        return line, index - self._line_starts[line - 1] + 1
+
+    def _span(self, first: yaml.Event, last: yaml.Event) -> tuple[int, int, int, int]:
+        index, line, column = _start(first)
+        return index, _end(last), line + 1, column + 1
+
+    def _check_tag(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, allowed: str) -> None:
+        if event.tag not in (None, "!", allowed):
+            raise self._bad_tag(event)
+
+    def _bad_tag(self, event: yaml.Event) -> KvtoolError:
+        return self._error("tags (`!…`) have no meaning here", event, "text that begins with `!` needs quotes")
+
+    def _bad_key(self, event: yaml.Event) -> KvtoolError:
+        if self.source.startswith("{", _start(event).offset):
+            return self._error(
+                "a template needs quotes", event, 'write "{{ name }}" in quotes; bare, `{` begins a YAML mapping', 1
+            )
+        return self._error("a key must be a plain word", event)
+
+    def _error(self, message: str, event: yaml.Event, hint: str | None = None, width: int = 1) -> KvtoolError:
+        line, column = self._position(_start(event).offset)
+        return KvtoolError(message, hint=hint, place=Place(self.path, line, column, self._line(line - 1), width))
+
+
+def _stand_ins(source: str) -> dict[int, int]:
+    """For each of the characters that PyYAML would take for a line break, a private one that `source` does not use."""
+    present = [character for character in _NOT_YAML_12_BREAKS if character in source]
+    free = (code for code in range(0xE000, 0xF8FF) if chr(code) not in source)
+    return {ord(character): next(free) for character in present}
+
+
+def _pair_surrogates(value: str) -> str:
+    r"""Escaped surrogate pairs (`"\ud83d\ude00"`, as JSON writes them) as the characters they mean."""
+    if re.search("[\ud800-\udbff][\udc00-\udfff]", value):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return value

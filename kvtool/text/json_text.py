@@ -1,0 +1,148 @@
+"""JSON inside text: where it stands, and its members put in order without another change of a character."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from kvtool.text.rearranged import rearranged
+
+_START = re.compile(r"[{\[](?=[ \t\r\n]*+[\"{\[])")
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_SCALAR = re.compile(r"[^\s,\]}\[{:\"]++")
+_DEEPEST = 100
+_WINDOW = 1024
+_LONGEST_LITERAL = 16
+"""Characters before the end of a window in which a mistake may come from the cut: `tru`, `\\u12`."""
+
+Ranges = list[tuple[int, int]]
+ItemKey = Callable[[str], str | None]
+"""A sort key of an array's item, from its text; None where it is no item to be sorted."""
+
+
+class JsonAt(NamedTuple):
+    """A JSON object or array that stands at `[start, stop)` of a text."""
+
+    start: int
+    stop: int
+    value: object
+
+
+class _TooDeepError(Exception):
+    """Brackets nested deeper than any data that people write."""
+
+
+def json_in(text: str) -> Iterator[JsonAt]:
+    """The outermost JSON objects and arrays in a text; what looks like one but is not is passed over, in linear time."""
+    plain = str.__str__(text)
+    decoder = json.JSONDecoder(strict=False)
+    at = 0
+    while found := _START.search(plain, at):
+        start = found.start()
+        try:
+            value, stop = _decoded(decoder, plain, start)
+        except (RecursionError, ValueError):  # nested too deep, or a number of thousands of digits
+            return
+        if stop > start:
+            yield JsonAt(start, stop, value)
+        at = abs(stop)
+
+
+def _decoded(decoder: json.JSONDecoder, text: str, start: int) -> tuple[object, int]:
+    """The JSON value at `start` and where it ends; where it is none, the place that shows it, negative.
+
+    Windows of the text are tried, each longer than the last: an error costs time for all the text before it, to count its lines.
+    """
+    size = _WINDOW
+    while True:
+        window = text[start : start + size]
+        try:
+            value, length = decoder.raw_decode(window)
+        except json.JSONDecodeError as error:
+            cut_off = error.pos > len(window) - _LONGEST_LITERAL or error.msg.startswith("Unterminated")
+            if not cut_off or start + size >= len(text):
+                return None, -(start + max(error.pos, 1))
+            size *= 16
+            continue
+        return value, start + length
+
+
+def sorted_json(text: str, *, keys: bool = True, item_key: ItemKey | None = None) -> str:
+    """The text with the members of each JSON object in the order of their keys; the same object where they are.
+
+    What stands between two members stays in its place, so that layout, numbers and escapes are as they were. `item_key` sorts
+    the items of arrays as well where it has a key for each of them.
+    """
+    ranges: Ranges = []
+    at = 0
+    for found in json_in(text):
+        try:
+            pieces, stop = _Sorter(str.__str__(text), keys, item_key).value(found.start, 0)
+        except _TooDeepError:
+            continue
+        ranges += [(at, found.start), *pieces]
+        at = stop
+    ranges.append((at, len(text)))
+    in_order = all(left[1] == right[0] for left, right in pairwise(ranges))
+    return text if in_order else rearranged(text, ranges)
+
+
+class _Sorter:
+    """Ranges of a text that is known to hold JSON, in the order in which they are to be written."""
+
+    def __init__(self, text: str, keys: bool, item_key: ItemKey | None) -> None:
+        self._text = text
+        self._keys = keys
+        self._item_key = item_key
+
+    def value(self, at: int, depth: int) -> tuple[Ranges, int]:
+        """The ranges of the value that begins at `at`, and where it ends."""
+        if depth > _DEEPEST:
+            raise _TooDeepError
+        opening = self._text[at]
+        if opening in "{[":
+            return self._container(at, depth, is_object=opening == "{")
+        found = (_STRING if opening == '"' else _SCALAR).match(self._text, at)
+        assert found is not None
+        return [(at, found.end())], found.end()
+
+    def _container(self, start: int, depth: int, *, is_object: bool) -> tuple[Ranges, int]:
+        between: Ranges = []  # what stands before each member, and behind the last one
+        members: list[tuple[str | None, Ranges]] = []
+        gap = at = start
+        while self._text[at] not in "]}":
+            begin = self._skip(at + 1)
+            if self._text[begin] in "]}":  # nothing in it
+                return [(start, begin + 1)], begin + 1
+            between.append((gap, begin))
+            if is_object:
+                key = _STRING.match(self._text, begin)
+                assert key is not None
+                inner = self._skip(self._skip(key.end()) + 1)
+                pieces, gap = self.value(inner, depth + 1)
+                members.append((json.loads(key[0], strict=False) if self._keys else None, [(begin, inner), *pieces]))
+            else:
+                pieces, gap = self.value(begin, depth + 1)
+                members.append((self._item_key(self._text[begin:gap]) if self._item_key else None, pieces))
+            at = self._skip(gap)
+        between.append((gap, at + 1))
+        return _put_in_order(between, members), at + 1
+
+    def _skip(self, at: int) -> int:
+        found = _SPACE.match(self._text, at)
+        assert found is not None
+        return found.end()
+
+
+def _put_in_order(between: Ranges, members: list[tuple[str | None, Ranges]]) -> Ranges:
+    """The members sorted where each has a key, what is between them where it was."""
+    if all(key is not None for key, _ in members):
+        members = sorted(members, key=lambda member: member[0] or "")
+    ranges = [between[0]]
+    for (_, pieces), gap in zip(members, between[1:], strict=True):
+        ranges += [*pieces, gap]
+    return ranges

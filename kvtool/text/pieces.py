@@ -1,0 +1,26 @@
+"""Where the pieces of a text stand in what it became a part of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+_MISSES = 8
+"""Times the length of a prompt that may be searched for texts which the chat template left out or changed."""
+
+
+def found_in_order(pieces: Iterable[str], text: str) -> Iterator[tuple[int, int] | None]:
+    """Where each piece stands in a rendered prompt, behind those before it; None for what the template left out or changed.
+
+    Space around a piece does not count, as templates may strip it; a piece of nothing else has no place.
+    """
+    at = 0
+    budget = _MISSES * len(text)
+    for piece in pieces:
+        wanted = piece.strip()
+        found = text.find(wanted, at) if wanted and budget > 0 else -1
+        if found >= 0:
+            at = found + len(wanted)
+            yield found, at
+            continue
+        budget -= len(text) - at if wanted else 0
+        yield None

@@ -1,0 +1,1 @@
+"""Jinja and chat templates whose output knows where each character was written."""

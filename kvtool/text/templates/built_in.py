@@ -1,0 +1,6 @@
+"""The chat templates that come with kvtool, by name."""
+
+from __future__ import annotations
+
+BUILT_IN_TEMPLATES = "kvtool/templates/"
+"""How their names begin. Results and baselines hold it: a name, not a path."""

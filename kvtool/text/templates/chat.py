@@ -1,0 +1,218 @@
+"""Chat templates: messages and tools to the text a server would feed to its model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kvtool.errors import KvtoolError, MessageRefusedError, Place
+from kvtool.text.message import Message
+from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
+from kvtool.text.templates.template import TracedTemplate, compile_template
+from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.text.traced import Origin, Traced
+
+_TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")
+_LOOPS_OVER_PARTS = re.compile(r"\bfor\s+\w+\s+in\s+(?:\w+(?:\.content|\[['\"]content['\"]\])|content)\b")
+_EPOCH = datetime(2025, 1, 1)
+
+
+class ChatTemplate:
+    """A compiled chat template and the special tokens it may name."""
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        tokens: Mapping[str, str],
+        *,
+        clock: Callable[[], datetime] | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        """`clock` answers the template's `strftime_now`; without one that is the moment of each rendering. `extra` are variables
+        that go before those of a request."""
+        self.name = name
+        self.source = source
+        self._tokens = dict(tokens)
+        self._extra = dict(extra or {})
+        self._moment = _EPOCH
+        self._has_clock = clock is not None
+        self._takes_parts = _LOOPS_OVER_PARTS.search(source) is not None
+        origin = Origin(name, part="chat template")
+        self._template: TracedTemplate = compile_template(source, chat=True, origin=origin, clock=clock or self._now)
+
+    @property
+    def tells_time(self) -> bool:
+        """Whether the template may ask what time it is, and has no clock of its own that answers."""
+        return not self._has_clock and "strftime_now" in self.source
+
+    def changed(
+        self, *, clock: Callable[[], datetime] | None = None, extra: Mapping[str, object] | None = None
+    ) -> ChatTemplate:
+        """The same template with a clock of its own, or with variables that go before those of a request."""
+        return ChatTemplate(self.name, self.source, self._tokens, clock=clock, extra={**self._extra, **(extra or {})})
+
+    @classmethod
+    def load(
+        cls, path: str | None, tokenizer: Tokenizer, *, clock: Callable[[], datetime] | None = None
+    ) -> ChatTemplate:
+        """The template of a file, else the tokenizer's own, else one of ours: for Tekken's control tokens, or ChatML.
+
+        `clock` answers the template's `strftime_now`; without one it begins at the same day in every run, so that profiles repeat.
+        """
+        tokens = tokenizer.special_tokens
+        if path is not None:
+            return cls(path, _read(path), tokens, clock=clock)
+        if tokenizer.chat_template is not None:
+            return cls(f"{tokenizer.name} chat template", tokenizer.chat_template, tokens, clock=clock)
+        return cls.own(tokenizer, clock=clock)
+
+    @classmethod
+    def own(cls, tokenizer: Tokenizer, *, clock: Callable[[], datetime] | None = None) -> ChatTemplate:
+        """kvtool's template for this vocabulary: tools stand right behind the system prompt."""
+        kind = "tekken" if all(map(tokenizer.is_token, _TEKKEN_TOKENS)) else "chatml"
+        source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
+        return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens, clock=clock)
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Any] | None = None,
+        *,
+        add_generation_prompt: bool = True,
+        extra: Mapping[str, object] | None = None,
+        seconds: float = 0.0,
+    ) -> Traced:
+        """The prompt text; what stood in a message keeps its origin. Raises KvtoolError where the template refuses a message.
+
+        `seconds` after the beginning of 2025 is when the request is rendered, for templates that ask.
+        """
+        self._moment = _moment(seconds)
+        variables: dict[str, object] = {
+            "tools": list(tools) if tools else None,
+            "documents": None,
+            "add_generation_prompt": add_generation_prompt,
+            **self._tokens,
+            **(extra or {}),
+            **self._extra,
+        }
+        prepared = [self._prepared(message) for message in messages]
+        try:
+            return self._template.render({**variables, "messages": prepared})
+        except KvtoolError as error:
+            raise self._refused(error, variables, prepared) from error
+
+    def _now(self) -> datetime:
+        return self._moment
+
+    def _prepared(self, message: Message) -> dict[str, object]:
+        """A message as templates expect it: content as one text, or as text parts where the template reads parts."""
+        if not isinstance(message, Mapping):  # a log may hold anything
+            raise KvtoolError(f"a message is an object with `role` and `content`, not {json.dumps(message)[:40]}")
+        result: dict[str, object] = dict(message)
+        content = message.get("content")
+        if isinstance(content, list | tuple):
+            texts = [_part_text(part) for part in content]
+            parts = [{"type": "text", "text": text} for text in texts]
+            result["content"] = parts if self._takes_parts else Traced("\n").join(texts)
+        elif content is not None and not isinstance(content, str):
+            result["content"] = json.dumps(content, ensure_ascii=False)
+        else:
+            result["content"] = content
+        calls = message.get("tool_calls")
+        if isinstance(calls, list | tuple):
+            result["tool_calls"] = [_prepared_call(call) for call in calls]
+        return result
+
+    def _refused(
+        self, error: KvtoolError, variables: Mapping[str, object], messages: list[dict[str, object]]
+    ) -> KvtoolError:
+        """Says which message the template does not take: the last one of the shortest beginning that fails."""
+        for count in range(1, len(messages) + 1):
+            try:
+                self._template.render({**variables, "messages": messages[:count]})
+            except KvtoolError as first:
+                role = messages[count - 1].get("role")
+                reason = first.message.removeprefix("template: ")
+                return MessageRefusedError(
+                    f"the chat template {self.name} refuses message {count - 1} (role {role!r}): {reason}",
+                    hint=f"the template fails at {first.place}" if first.place else first.hint,
+                    place=_place_of(messages[count - 1]) or first.place,
+                )
+        return error
+
+
+def _moment(seconds: float) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:  # a log may say anything
+        return _EPOCH
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_bytes().decode("utf-8")
+    except OSError as error:
+        raise KvtoolError(f"cannot read chat template `{path}`: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise KvtoolError(f"chat template `{path}` is not UTF-8 text") from error
+
+
+def _part_text(part: object) -> str:
+    """The text of a content part; `<image>` and the like for what is no text."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping):
+        text = part.get("text")
+        if isinstance(text, str):
+            return text
+        kind = str(part.get("type", "part"))
+        return f"<{kind.removeprefix('input_').removesuffix('_url')}>"
+    return "<part>"
+
+
+def _prepared_call(call: object) -> object:
+    """A tool call whose arguments are an object, as templates expect (servers parse a JSON text likewise)."""
+    if not isinstance(call, Mapping):
+        return call
+    result = dict(call)
+    function = call.get("function")
+    if isinstance(function, Mapping):
+        result["function"] = _prepared_call(function)
+    arguments = call.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            parsed = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return result
+        if isinstance(parsed, dict):
+            origin = arguments.at(0)[0] if isinstance(arguments, Traced) and arguments else None
+            result["arguments"] = _traced_leaves(parsed, replace(origin, verbatim=False, text="")) if origin else parsed
+    return result
+
+
+def _traced_leaves(value: object, origin: Origin) -> object:
+    if isinstance(value, str):
+        return Traced.of(value, origin)
+    if isinstance(value, dict):
+        return {key: _traced_leaves(item, origin) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_traced_leaves(item, origin) for item in value]
+    return value
+
+
+def _place_of(message: Mapping[str, object]) -> Place | None:
+    """Where the text of a message begins."""
+    content = message.get("content")
+    if isinstance(content, list) and content:
+        content = content[0].get("text")
+    if not isinstance(content, Traced) or not content:
+        return None
+    origin, offset = content.at(0)
+    return Place(origin.path, *origin.position(offset)) if origin else None

@@ -1,0 +1,1 @@
+"""The one way to a terminal: streams, colour, width, tables, numbers, progress, interrupts."""

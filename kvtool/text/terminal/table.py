@@ -1,0 +1,116 @@
+"""Tables whose numbers, codes and paths are never cut: columns go, then prose shrinks, then rows stack.
+
+On a plain console (`--plain`) a row is one line, `Group support: reqs 400; hit 39.4%`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvtool.text.terminal.console import UNBOUNDED, ascii_only, cell_width, fold, is_plain, put, shorten
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MIN_PROSE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `align` is `<` or `>`; `keep` None stays at any width, else columns of the lowest `keep` go first.
+
+    Only a `prose` column may be shortened. What a `drawing` column shows stands in the other columns as figures, too.
+    """
+
+    title: str
+    align: str = ">"
+    keep: int | None = None
+    prose: bool = False
+    drawing: bool = False
+
+
+def put_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table under a bold header."""
+    heading = None if is_plain(console) else "bold"
+    for line in table(columns, rows, console.width, ascii_only=ascii_only(console)):
+        put(console, line, heading)
+        heading = None
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    indent: int = 2,
+    gap: int = 2,
+    ascii_only: bool = False,
+) -> list[str]:
+    """Header and rows as lines of at most `width` cells; records where that is `UNBOUNDED`.
+
+    Cells must be safe to show already (`sanitize`).
+    """
+    if width >= UNBOUNDED:
+        return [_record(columns, row) for row in rows]
+    shown = list(range(len(columns)))
+    while True:
+        sizes = {c: max(cell_width(text) for text in (columns[c].title, *(row[c] for row in rows))) for c in shown}
+        excess = indent + sum(sizes.values()) + gap * (len(shown) - 1) - width
+        optional = [(keep, c) for c in shown if (keep := columns[c].keep) is not None]
+        if excess <= 0 or not optional:
+            break
+        shown.remove(min(optional, key=lambda pair: (pair[0], -pair[1]))[1])
+    for c in (c for c in shown if columns[c].prose and excess > 0):
+        shrunk = max(sizes[c] - excess, min(_MIN_PROSE, sizes[c]), cell_width(columns[c].title))
+        excess -= sizes[c] - shrunk
+        sizes[c] = shrunk
+    if excess > 0:
+        return _stacked(columns, rows, shown, width, indent)
+
+    def line(cells: Sequence[str]) -> str:
+        parts: list[str] = []
+        for c in shown:
+            text = shorten(cells[c], sizes[c], ascii_only=ascii_only) if columns[c].prose else cells[c]
+            padding = " " * (sizes[c] - cell_width(text))
+            parts.append(padding + text if columns[c].align == ">" else text + padding)
+        return (" " * indent + (" " * gap).join(parts)).rstrip()
+
+    return [line([column.title for column in columns]), *(line(row) for row in rows)]
+
+
+def _record(columns: Sequence[Column], row: Sequence[str]) -> str:
+    """A row in words, without drawings and empty cells."""
+    head, *cells = (
+        # What is aligned to the right is figures, which may be padded within.
+        f"{column.title} {' '.join(cell.split()) if at and column.align == '>' else cell.strip()}".strip()
+        for at, (column, cell) in enumerate(zip(columns, row, strict=True))
+        if not at or (cell.strip() and not column.drawing)
+    )
+    return f"{head}: {'; '.join(cells)}" if cells else head
+
+
+def room_for_first(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, indent: int = 2, gap: int = 2
+) -> int:
+    """The cells that the first column may take for a table of all these columns to fit; it may be negative."""
+    sizes = [max(cell_width(text) for text in (c.title, *(row[at] for row in rows))) for at, c in enumerate(columns)]
+    return width - indent - sum(sizes[1:]) - gap * (len(columns) - 1)
+
+
+def _stacked(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], shown: Sequence[int], width: int, indent: int
+) -> list[str]:
+    """Every row as lines `title value`, the first column as the heading of its block, on as many lines as it takes."""
+    first, *rest = shown
+    size = max((cell_width(columns[c].title) for c in rest), default=0)
+    lines: list[str] = []
+    for row in rows:
+        lines += fold(" " * indent + row[first], width, indent=indent + 2)
+        lines += [
+            " " * (indent + 2) + columns[c].title + " " * (size - cell_width(columns[c].title) + 2) + row[c]
+            for c in rest
+            if row[c]
+        ]
+    return lines

@@ -1,0 +1,211 @@
+"""Text to token ids and back. Text that was seen before is not encoded again, and the ids are the same as if it were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.errors import KvtoolError
+from kvtool.text.tokens.cuts import Cuts, find_cuts
+from kvtool.text.tokens.prompt import Ids, Prompt
+from kvtool.text.tokens.tokenizer_files import TokenizerFiles, find_tokenizer
+from kvtool.text.traced import Traced
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MEMO_CHARACTERS = 100_000_000
+_OFFSET_PIECES = 64
+_OFFSET_CHARACTERS = 1_000_000
+"""Of pieces whose tokens' offsets are remembered: these take some 120 bytes for each token, and it may be of one character."""
+_PIECE_CHARACTERS = 16_000_000
+"""A longer stretch that cannot be cut would take gigabytes in the encoder."""
+_BATCH_CHARACTERS = 2_000_000
+"""At most about this much text is in the encoder at a time: its results take some 200 bytes per token until they are copied."""
+
+
+def load_tokenizer(name: str | None, *, offline: bool = False) -> Tokenizer:
+    """The built-in tokenizer (None), a tokenizer.json, a folder with one, or that of a Hugging Face id.
+
+    Raises NotAvailableError where an id is not cached and cannot be downloaded, KvtoolError where a file is no tokenizer.
+    """
+    return Tokenizer(find_tokenizer(name, offline=offline))
+
+
+class Tokenizer:
+    """A `tokenizers` tokenizer that remembers the pieces of text it has encoded."""
+
+    def __init__(self, files: TokenizerFiles) -> None:
+        from tokenizers import Tokenizer as Backend
+
+        try:
+            backend: Backend = Backend.from_buffer(files.data)
+        except Exception as error:  # the library raises plain Exceptions
+            raise KvtoolError(f"tokenizer `{files.name}` cannot be loaded: {error}") from error
+        backend.no_truncation()
+        backend.no_padding()
+        self.name = files.name
+        self.fingerprint = files.fingerprint
+        self.vocab_size: int = backend.get_vocab_size(with_added_tokens=True)
+        self.chat_template = files.chat_template
+        self._prefix, self._suffix = _wrapping_ids(backend)
+        # Offsets shall cover the text, so nothing may trim them; the tokens it adds are known from here on.
+        backend.post_processor = None
+        self._backend = backend
+        self._cuts: Cuts = find_cuts(files.spec)
+        self.special_tokens: dict[str, str] = dict(files.named_tokens)
+        if "bos_token" not in self.special_tokens and len(self._prefix) == 1:
+            self.special_tokens["bos_token"] = self.token_text(self._prefix[0])
+        self._memo: dict[str, Ids] = {}
+        self._memo_characters = 0
+        self._offset_memo: dict[str, list[tuple[int, int]]] = {}
+        self._offset_characters = 0
+
+    @property
+    def bos_token(self) -> str | None:
+        return self.special_tokens.get("bos_token")
+
+    @property
+    def eos_token(self) -> str | None:
+        return self.special_tokens.get("eos_token")
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> Prompt:
+        """The prompt of a text, traced where the text is; special tokens that are written in the text count as such."""
+        plain = text if type(text) is str else str.__str__(text)
+        starts = self._cuts.starts(plain)
+        arrays = self._pieces(plain, starts)
+        prefix, suffix = (self._prefix, self._suffix) if add_special_tokens else ([], [])
+        token_starts = list(accumulate(map(len, arrays), initial=len(prefix)))
+        token_starts.pop()
+        ids = _joined([np.array(prefix, np.int32), *arrays, np.array(suffix, np.int32)])
+        if isinstance(text, Traced):
+            return Prompt(ids, text, starts, token_starts, self._offsets)
+        return Prompt(ids)
+
+    def encode_ids(self, text: str) -> Ids:
+        """The ids `[n]` of a text alone, without the tokens that begin or end a prompt."""
+        plain = str.__str__(text)
+        return _joined(self._pieces(plain, self._cuts.starts(plain)))
+
+    def decode(self, ids: Ids | Sequence[int]) -> str:
+        """The text of token ids: special tokens as they are written, broken bytes as U+FFFD, unknown ids left out."""
+        known = [int(token) for token in ids if token >= 0]
+        return str(self._backend.decode(known, skip_special_tokens=False))
+
+    def token_text(self, token: int) -> str:
+        """A token as the vocabulary writes it; `<id>` where it has none."""
+        text = self._backend.id_to_token(token) if token >= 0 else None
+        return f"<{token}>" if text is None else str(text)
+
+    @property
+    def eos_id(self) -> int | None:
+        """The token that ends an answer."""
+        return None if self.eos_token is None else self._backend.token_to_id(self.eos_token)
+
+    @cached_property
+    def newline_mask(self) -> npt.NDArray[np.bool_]:
+        """Over the vocabulary: which tokens hold a line feed, as themselves, byte-level (`Ċ`) or as a byte (`<0x0A>`)."""
+        mask = np.zeros(self.vocab_size, dtype=np.bool_)
+        for text, token in self._backend.get_vocab(with_added_tokens=True).items():
+            if token < len(mask) and ("Ċ" in text or "\n" in text or text == "<0x0A>"):
+                mask[token] = True
+        return mask
+
+    def is_token(self, text: str) -> bool:
+        """Whether the vocabulary has a token that is written so."""
+        return self._backend.token_to_id(text) is not None
+
+    def _pieces(self, text: str, starts: list[int]) -> list[Ids]:
+        pieces = (
+            [text[start:stop] for start, stop in zip(starts, [*starts[1:], len(text)], strict=True)] if starts else []
+        )
+        memo = self._memo
+        try:
+            return [memo[piece] for piece in pieces]
+        except KeyError:
+            self._learn(pieces)
+        return [memo[piece] for piece in pieces]
+
+    def _learn(self, pieces: list[str]) -> None:
+        """Encode what is not known yet; what is known is dropped first when there is too much of it."""
+        new = [piece for piece in dict.fromkeys(pieces) if piece not in self._memo]
+        size = sum(map(len, new))
+        if self._memo_characters + size > _MEMO_CHARACTERS:
+            self._memo.clear()
+            self._memo_characters = 0
+            new = list(dict.fromkeys(pieces))
+            size = sum(map(len, new))
+        batch: list[str] = []
+        waiting = 0
+        for piece in new:
+            if len(piece) > _PIECE_CHARACTERS:
+                raise KvtoolError(
+                    f"{len(piece):,} characters without a place where tokenizer `{self.name}` must split",
+                    hint=f"at most {_PIECE_CHARACTERS:,} such characters can be tokenized; is this text at all?",
+                )
+            batch.append(piece)
+            waiting += len(piece)
+            if waiting >= _BATCH_CHARACTERS:
+                self._encode_batch(batch)
+                batch, waiting = [], 0
+        self._encode_batch(batch)
+
+    def _encode_batch(self, batch: list[str]) -> None:
+        clean = [piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch]
+        encodings = self._backend.encode_batch_fast(clean, add_special_tokens=False)
+        for piece, encoding in zip(batch, encodings, strict=True):
+            self._memo[piece] = np.array(encoding.ids, np.int32)
+            self._memo_characters += len(piece)
+
+    def _offsets(self, piece: str) -> list[tuple[int, int]]:
+        """The characters of each token of a piece; the pieces that were asked for last are remembered."""
+        memo = self._offset_memo
+        found = memo.pop(piece, None)
+        if found is None:
+            found = self._encode_offsets(piece)
+            self._offset_characters += len(piece)
+            while memo and (self._offset_characters > _OFFSET_CHARACTERS or len(memo) >= _OFFSET_PIECES):
+                oldest = next(iter(memo))
+                self._offset_characters -= len(oldest)
+                del memo[oldest]
+        memo[piece] = found
+        return found
+
+    def _encode_offsets(self, piece: str) -> list[tuple[int, int]]:
+        encoding = self._backend.encode(_SURROGATE.sub("\ufffd", piece), add_special_tokens=False)
+        return [(start, stop) for start, stop in encoding.offsets]
+
+
+class Tokenizers:
+    """Loads tokenizers, each once: it takes time and memory, and workloads mostly have the same."""
+
+    def __init__(self, *, offline: bool) -> None:
+        self._offline = offline
+        self._loaded: dict[str | None, Tokenizer] = {}
+
+    def __call__(self, name: str | None) -> Tokenizer:
+        if name not in self._loaded:
+            self._loaded[name] = load_tokenizer(name, offline=self._offline)
+        return self._loaded[name]
+
+
+def _joined(arrays: list[Ids]) -> Ids:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
+
+
+def _wrapping_ids(backend: Backend) -> tuple[list[int], list[int]]:
+    """The ids that the tokenizer's post-processor puts before and after every text."""
+    encoding = backend.encode("a", add_special_tokens=True)
+    mask = encoding.special_tokens_mask
+    if 0 not in mask:
+        return [], []
+    first = mask.index(0)
+    last = len(mask) - mask[::-1].index(0)
+    return list(encoding.ids[:first]), list(encoding.ids[last:])

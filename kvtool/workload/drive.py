@@ -1,0 +1,203 @@
+"""Bring a workload's conversations to an engine: one at a time, or as they arrive."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from kvtool.engine.engine import Engine
+from kvtool.engine.request import Request
+from kvtool.workload.jobs import Job
+from kvtool.workload.turn import Conversation, Output, Turn
+from kvtool.workload.yaml.sessions import Interleaved, Session
+
+NO_ANSWER = Output("", np.empty(0, dtype=np.int32))
+
+LOOKAHEAD = 10_000
+"""Conversations that are put in order of arrival together; a log may be out of order by as much."""
+
+Begin = Callable[[Turn], Job | None]
+"""Makes a job of a turn and enters it in the books; None: it is refused, and its conversation goes on without an answer."""
+
+End = Callable[[Job], None]
+
+Rewrite = Callable[[Turn], Turn]
+
+
+class _Counted:
+    """A conversation that ends when a budget of turns, shared with others, is used up."""
+
+    def __init__(self, conversation: Conversation, budget: list[int]) -> None:
+        self._conversation = conversation
+        self._budget = budget
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        if self._budget[0] <= 0:
+            return None
+        turn = self._conversation.next_turn(previous)
+        if turn is not None:
+            self._budget[0] -= 1
+        return turn
+
+
+class _Rewritten:
+    """A conversation each of whose turns is changed before it is used."""
+
+    def __init__(self, conversation: Conversation, rewrite: Rewrite) -> None:
+        self._conversation = conversation
+        self._rewrite = rewrite
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        turn = self._conversation.next_turn(previous)
+        return None if turn is None else self._rewrite(turn)
+
+
+def rewritten(conversations: Iterator[Conversation], rewrite: Rewrite | None) -> Iterator[Conversation]:
+    """The conversations with every turn changed; in a session the change comes before the question enters the history."""
+    for conversation in conversations:
+        if rewrite is None:
+            yield conversation
+            continue
+        members = conversation.members if isinstance(conversation, Interleaved) else [conversation]
+        sessions = [member for member in members if isinstance(member, Session)]
+        for session in sessions:
+            session.rewrite = rewrite
+        yield conversation if len(sessions) == len(members) else _Rewritten(conversation, rewrite)
+
+
+def first_turns(conversations: Iterator[Conversation], limit: int | None) -> Iterator[Conversation]:
+    """The conversations up to `limit` turns in all; None is no limit."""
+    if limit is None:
+        yield from conversations
+        return
+    budget = [limit]
+    for conversation in conversations:
+        if budget[0] <= 0:
+            return
+        yield _Counted(conversation, budget)
+
+
+def one_at_a_time(
+    conversations: Iterator[Conversation], begin: Begin, execute: Callable[[Job], None], end: End
+) -> None:
+    """Finish each request before the next one starts, in the order of the workload."""
+    for conversation in conversations:
+        previous: Output | None = None
+        while (turn := conversation.next_turn(previous)) is not None:
+            job = begin(turn)
+            if job is None:
+                previous = NO_ANSWER
+                continue
+            execute(job)
+            end(job)
+            previous = job.output()
+
+
+def side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation]:
+    """Sessions that a workload interleaves for whoever runs one request at a time, as the separate ones they are."""
+    for conversation in conversations:
+        if isinstance(conversation, Interleaved):
+            yield from conversation.members
+        else:
+            yield conversation
+
+
+class Arrivals:
+    """Feeds an engine with conversations as they arrive, at most `concurrency` requests at once.
+
+    Without arrival times a conversation that has begun goes on before another one begins, so no more than `concurrency` are open.
+    """
+
+    def __init__(
+        self,
+        conversations: Iterator[Conversation],
+        begin: Begin,
+        end: End,
+        *,
+        concurrency: int | None,
+        use_arrivals: bool,
+        one_first: bool = False,
+    ) -> None:
+        """`one_first`: of each group and tenant one request is answered before the others are sent."""
+        self._one_first = one_first
+        self._warm: dict[tuple[str, str | None], bool] = {}
+        """By group and salt, whether its first request is answered; not there: none was sent."""
+        self._held: dict[tuple[str, str | None], list[tuple[Conversation, Turn]]] = {}
+        self._conversations = conversations
+        self._begin = begin
+        self._end = end
+        self._concurrency = concurrency
+        self._use_arrivals = use_arrivals
+        self._due: list[tuple[float, bool, int, Conversation, Turn]] = []
+        """When, whether it begins a conversation, and a number that puts equals in order."""
+        self._active: dict[int, tuple[Conversation, Job]] = {}
+        self._taken = 0
+
+    def run(self, engine: Engine) -> None:
+        """Until every conversation is over."""
+        start = engine.clock.now()
+        self._look_ahead()
+        while engine.busy or self._due:
+            while self._due and start + self._due[0][0] <= engine.clock.now() and self._may_start():
+                due, _, _, conversation, turn = heapq.heappop(self._due)
+                self._submit(engine, conversation, turn, start + due)
+                self._look_ahead()
+            if engine.busy:
+                for request in engine.step():
+                    self._finish(engine, request, start)
+            elif self._due:
+                engine.clock.wait_until(start + self._due[0][0])
+
+    def _may_start(self) -> bool:
+        return self._concurrency is None or len(self._active) < self._concurrency
+
+    def _look_ahead(self) -> None:
+        """Keep the coming conversations in order of arrival."""
+        most = LOOKAHEAD if self._use_arrivals else max(self._concurrency or 1, 1)
+        while len(self._due) < most:
+            conversation = next(self._conversations, None)
+            if conversation is None:
+                return
+            turn = conversation.next_turn(None)
+            if turn is not None:
+                self._queue(conversation, turn, 0.0, begins=True)
+
+    def _queue(self, conversation: Conversation, turn: Turn, earliest: float, *, begins: bool) -> None:
+        when = 0.0
+        if self._use_arrivals:
+            when = earliest if turn.arrival is None else max(turn.arrival, earliest)
+        heapq.heappush(self._due, (when, begins, self._taken, conversation, turn))
+        self._taken += 1
+
+    def _submit(self, engine: Engine, conversation: Conversation, turn: Turn, due: float) -> None:
+        key = (turn.group, turn.salt)
+        if self._one_first and self._warm.get(key) is False:
+            self._held.setdefault(key, []).append((conversation, turn))
+            return
+        job = self._begin(turn)
+        if job is None:
+            self._go_on(conversation, NO_ANSWER, 0.0)
+            return
+        self._warm.setdefault(key, False)
+        # It came while a step was running; where clients wait for their turn to send, it is sent now.
+        job.request.arrival = due if self._use_arrivals and self._concurrency is None else engine.clock.now()
+        engine.add(job.request)
+        self._active[job.request.order] = (conversation, job)
+
+    def _finish(self, engine: Engine, request: Request, start: float) -> None:
+        conversation, job = self._active.pop(request.order)
+        self._end(job)
+        now = engine.clock.now() - start
+        key = (job.turn.group, job.turn.salt)
+        self._warm[key] = True
+        for waiting, turn in self._held.pop(key, ()):
+            heapq.heappush(self._due, (now, False, self._taken, waiting, turn))
+            self._taken += 1
+        self._go_on(conversation, job.output(), now)
+
+    def _go_on(self, conversation: Conversation, answer: Output, now: float) -> None:
+        turn = conversation.next_turn(answer)
+        if turn is not None:
+            self._queue(conversation, turn, now, begins=False)

@@ -1,0 +1,279 @@
+"""Records that hold messages: request bodies of the chat APIs, recorded conversations, agent trajectories, benchmark dialogues."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kvtool.text.message import Message
+from kvtool.workload.logs.record import Dialogue, Record, Transcript, Turns, kind, text_of, whole
+
+_SPEAKERS = {
+    "human": "user", "user": "user", "prompter": "user",
+    "gpt": "assistant", "assistant": "assistant", "model": "assistant", "chatgpt": "assistant", "bot": "assistant",
+    "bing": "assistant", "bard": "assistant", "function_call": "assistant",
+    "system": "system",
+    "tool": "tool", "observation": "tool", "function_response": "tool",
+}  # fmt: skip
+
+
+def chat(record: Record) -> Turns:
+    """A body of the OpenAI or Anthropic chat API, alone or beside its response; or a conversation of a data set."""
+    return chat_at(record, "messages")
+
+
+def chat_at(record: Record, name: str) -> Turns:
+    """A chat body whose list of messages has another name."""
+    messages = [*_system(record), *_messages(record, record.list_of(name), name)]
+    return _requests(record, messages, transcript="trajectory_format" in record.fields)
+
+
+def trajectory(record: Record) -> Turns:
+    """What an agent did, as one list of messages; it need not end with an answer."""
+    name = record.required("traj", "history", "trajectory", "messages")[0]
+    return _requests(record, _messages(record, record.list_of(name), name), transcript=True)
+
+
+def bare_list(record: Record, items: list[Any]) -> Turns:
+    """A conversation that is nothing but a list of messages."""
+    return _requests(record, _spoken(record, items), transcript=True)
+
+
+def sharegpt(record: Record) -> Turns:
+    """ShareGPT: who speaks is `from`, and what they say is `value`."""
+    name = record.required("conversations", "conversation")[0]
+    return _requests(record, _spoken(record, record.list_of(name), name), transcript=True)
+
+
+def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
+    messages: list[Message] = []
+    label = "".join(path)
+    for i, item in enumerate(items):
+        if not isinstance(item, dict) or "from" not in item:
+            messages += _messages(record, [item], *path, first=i)
+            continue
+        speaker = item["from"]
+        role = _SPEAKERS.get(speaker.lower()) if isinstance(speaker, str) else None
+        if role is None:
+            known = ", ".join(sorted(_SPEAKERS))
+            raise record.error(f"{label}[{i}] has an unknown speaker", *path, i, "from", hint=f"known are {known}")
+        if "value" not in item:
+            raise record.error(f"{label}[{i}] has no `value`", *path, i)
+        text = record.text(item["value"], *path, i, "value", part=f"{label}[{i}] ({role})")
+        messages.append({"role": role, "content": text})
+    return messages
+
+
+def responses_api(record: Record) -> Turns:
+    """A body of the OpenAI Responses API: `instructions`, and `input` as text or as a list of items."""
+    messages: list[Message] = []
+    if record.fields.get("instructions") is not None:
+        text = record.text(record.fields["instructions"], "instructions", part="instructions (system)")
+        messages.append({"role": "system", "content": text})
+    items = record.required("input")[1]
+    if isinstance(items, str):
+        messages.append({"role": "user", "content": record.text(items, "input", part="input (user)")})
+        return _requests(record, messages)
+    for i, item in enumerate(record.list_of("input")):
+        type_ = item.get("type") if isinstance(item, dict) else None
+        if type_ == "function_call":
+            function = {"name": item.get("name"), "arguments": item.get("arguments")}
+            call = {"id": item.get("call_id"), "type": "function", "function": function}
+            if messages and "tool_calls" in messages[-1]:
+                messages[-1]["tool_calls"].append(call)
+            else:
+                messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        elif type_ == "function_call_output":
+            output = item.get("output")
+            content = _content(record, output, ("input", i, "output"), f"input[{i}] (tool)")
+            messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
+        elif type_ in (None, "message"):
+            messages += _messages(record, [item], "input", first=i)
+    return _requests(record, messages)
+
+
+def bfcl(record: Record) -> Turns:
+    """The Berkeley function calling benchmark: `question` is a list of turns, each a list of messages."""
+    turns: list[list[Message]] = []
+    for i, turn in enumerate(record.list_of("question")):
+        if not isinstance(turn, list):
+            raise record.error(f"question[{i}] must be a list of messages, not {kind(turn)}", "question", i)
+        turns.append(_messages(record, turn, "question", i))
+    return _dialogue(record, [turn for turn in turns if turn])
+
+
+def user_turns(record: Record) -> Turns:
+    """Turns of a user only, to be answered by the engine: AIPerf's multi_turn, or a list of questions."""
+    turns: list[list[Message]] = []
+    lengths: list[int | None] = []
+    for i, turn in enumerate(record.list_of("turns")):
+        part = f"turns[{i}] (user)"
+        if not isinstance(turn, dict):
+            turns.append([{"role": "user", "content": record.text(turn, "turns", i, part=part, name=f"turns[{i}]")}])
+            lengths.append(None)
+            continue
+        if "text" not in turn:
+            raise record.error(f"turns[{i}] has no `text`", "turns", i)
+        role = turn.get("role", "user")
+        text = record.text(turn["text"], "turns", i, "text", part=part)
+        turns.append([{"role": role if isinstance(role, str) else "user", "content": text}])
+        length = turn.get("output_length", turn.get("output_tokens"))
+        lengths.append(None if length is None else whole(record, length, "output_length", "turns", i))
+    result = _dialogue(record, turns)
+    for made, length in zip(result, lengths, strict=True):
+        made.output_tokens = length
+    return result
+
+
+def _requests(record: Record, messages: list[Message], *, transcript: bool = False) -> Turns:
+    """One request, or one per assistant turn where the messages are the record of a conversation."""
+    if not messages:
+        raise record.error("the list of messages is empty")
+    content: dict[str, Any] = {"tools": _tools(record)}
+    answer, length = answer_of(record.first("response", "response_body", "completion", "output"))
+    if answer is None and (transcript or messages[-1]["role"] == "assistant"):
+        answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
+        if answers:
+            return Transcript(record, messages, answers, content)
+    return [record.turn(messages=messages, output_text=answer, output_tokens=length, **content)]
+
+
+def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
+    if not turns:
+        raise record.error("there are no turns in it")
+    tools = _tools(record)
+    return Dialogue(
+        record.turn(index=i, turns=len(turns), messages=messages, tools=tools) for i, messages in enumerate(turns)
+    )
+
+
+def _system(record: Record) -> list[Message]:
+    """Anthropic's `system`, which stands beside the messages."""
+    value = record.fields.get("system")
+    if value is None:
+        return []
+    return [{"role": "system", "content": _content(record, value, ("system",), "system")}]
+
+
+def _messages(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
+    """The list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
+    result: list[Message] = []
+    label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
+    for i, item in enumerate(items, first):
+        if not isinstance(item, dict):
+            raise record.error(f"{label}[{i}] must be a message object, not {kind(item)}", *path, i)
+        role = item.get("role")
+        if not isinstance(role, str):
+            raise record.error(f"{label}[{i}] has no `role`", *path, i, *(("role",) if "role" in item else ()))
+        content = _content(record, item.get("content"), (*path, i, "content"), f"{label}[{i}] ({role})")
+        if not isinstance(item.get("tool_calls", []) or [], list):
+            raise record.error(f"{label}[{i}] has `tool_calls` that are no list", *path, i, "tool_calls")
+        message = {**item, "content": content}
+        result += _without_anthropic_blocks(message) if isinstance(content, list) else [message]
+    return result
+
+
+def _content(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
+    """The content of a message: text, or a list of parts whose texts are traced, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        return record.text(value, *path, part=part, name=f"the content of {part}")
+    parts: list[Any] = []
+    for i, item in enumerate(value):
+        if isinstance(item, str):
+            parts.append({"type": "text", "text": record.text(item, *path, i, part=part)})
+        elif not isinstance(item, dict):
+            raise record.error(f"the content of {part} has {kind(item)} in place of a part", *path, i)
+        elif "text" in item and item.get("type") in ("text", "input_text", "output_text", None):
+            parts.append({**item, "type": "text", "text": record.text(item["text"], *path, i, "text", part=part)})
+        elif item.get("type") == "tool_result":
+            parts.append({**item, "content": _content(record, item.get("content"), (*path, i, "content"), part)})
+        else:
+            parts.append(item)
+    return parts
+
+
+def _without_anthropic_blocks(message: Message) -> list[Message]:
+    """The message with Anthropic's tool blocks in the form that chat templates know: `tool_calls`, and messages of a tool."""
+    kinds = {part.get("type") for part in message["content"]}
+    if not kinds & {"tool_use", "tool_result", "thinking", "redacted_thinking"}:
+        return [message]
+    results: list[Message] = []
+    calls: list[Any] = []
+    rest: list[Any] = []
+    for part in message["content"]:
+        match part.get("type"):
+            case "tool_result":
+                results.append({"role": "tool", "tool_call_id": part.get("tool_use_id"), "content": part["content"]})
+            case "tool_use":
+                arguments = json.dumps(part.get("input"), ensure_ascii=False)
+                function = {"name": part.get("name"), "arguments": arguments}
+                calls.append({"id": part.get("id"), "type": "function", "function": function})
+            case "thinking" | "redacted_thinking":
+                pass  # the API drops it from the turns before the last
+            case _:
+                rest.append(part)
+    kept = {**message, "content": rest or None}
+    if calls:
+        kept["tool_calls"] = calls
+    return [*results, kept] if rest or calls else results or [{**message, "content": None}]
+
+
+def _tools(record: Record) -> list[Any] | None:
+    """The tools in the form of OpenAI's chat API, which chat templates expect."""
+    name = next((name for name in ("tools", "functions", "function") if record.fields.get(name) is not None), None)
+    if name is None:
+        return None
+    tools = record.fields[name]
+    if name == "function" and isinstance(tools, dict):
+        tools = [tools]
+    if not isinstance(tools, list):
+        raise record.error(f"`{name}` must be a list, not {kind(tools)}", name)
+    result: list[Any] = []
+    for i, tool in enumerate(tools):
+        if not isinstance(tool, dict):
+            raise record.error(f"{name}[{i}] must be an object, not {kind(tool)}", name, i)
+        if "function" in tool or "name" not in tool:
+            result.append(tool)
+            continue
+        function = {key: tool[key] for key in ("name", "description", "parameters", "strict") if key in tool}
+        if "input_schema" in tool:
+            function["parameters"] = tool["input_schema"]
+        result.append({"type": "function", "function": function})
+    return result or None
+
+
+def answer_of(value: Any) -> tuple[str | None, int | None]:
+    """Text and length in tokens of a response of any of the chat APIs; None where it does not tell."""
+    if isinstance(value, str):
+        return value, None
+    if not isinstance(value, dict):
+        return None, None
+    if isinstance(value.get("body"), dict):
+        return answer_of(value["body"])
+    usage = value.get("usage")
+    length = None
+    if isinstance(usage, dict):
+        length = usage.get("completion_tokens", usage.get("output_tokens"))
+        length = length if isinstance(length, int) and 0 <= length < 1 << 31 else None
+    return _answer_text(value), length
+
+
+def _answer_text(value: dict[str, Any]) -> str | None:
+    choices = value.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        choice = choices[0]
+        if isinstance(choice.get("message"), dict):
+            return text_of(choice["message"])
+        return choice["text"] if isinstance(choice.get("text"), str) else None
+    if isinstance(value.get("output"), list):  # Responses API
+        items = [item for item in value["output"] if isinstance(item, dict)]
+        calls = [item for item in items if item.get("type") == "function_call"]
+        texts = "".join(text_of(item) for item in items if item.get("type", "message") == "message")
+        return text_of({"content": texts, "tool_calls": calls})
+    content = value.get("content")
+    if isinstance(content, list):  # Anthropic
+        calls = [part for part in content if isinstance(part, dict) and part.get("type") == "tool_use"]
+        return text_of({"content": content, "tool_calls": calls})
+    return content if isinstance(content, str) else None

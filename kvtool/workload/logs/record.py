@@ -1,0 +1,277 @@
+"""One record of a log as the format functions see it: its fields, where it stands, and turns made of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol, SupportsIndex
+
+from kvtool.text.message import Message
+from kvtool.text.traced import Origin, Traced
+from kvtool.workload.turn import Turn
+
+Unit = Literal["s", "ms", "us", "ns"]
+_SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_EPOCH_RANGE = (1e9, 1e10)  # seconds since 1970 in the years 2001 to 2286
+
+# The names under which logs write these things; the first one that is there counts.
+_TIME_UNITS: tuple[tuple[str, Unit], ...] = (
+    ("arrival_time_ns", "ns"),
+    ("timestamp_ns", "ns"),
+    ("timestamp_us", "us"),
+    ("timestamp_ms", "ms"),
+)
+_TIMES = (
+    "timestamp",
+    "arrival_time",
+    "arrived_at",
+    "start_time",
+    "startTime",
+    "request_created_at",
+    "created_at",
+    "created",
+    "time",
+)
+_IDS = ("id", "custom_id", "request_id")
+_OUTPUT_LENGTHS = (
+    "output_length",
+    "output_tokens",
+    "output_tokens_count",
+    "output_toks",
+    "output_len",
+    "completion_tokens",
+)
+
+
+class RecordError(Exception):
+    """A record cannot be used; `pointer` leads to the value inside it that is at fault."""
+
+    def __init__(self, message: str, pointer: tuple[str | int, ...] = (), hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.pointer = pointer
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The place of a record and what its source says about it. `label` names it within its file, `ordinal` within the source."""
+
+    path: str
+    line: int = 1
+    column: int = 1
+    label: str = "1"
+    ordinal: int = 1
+    group: str = "log"
+    block_size: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The object that holds the prompt (`fields`, at `pointer`) and the objects around it, innermost first."""
+
+    fields: dict[str, Any]
+    where: Where
+    pointer: tuple[str | int, ...] = ()
+    around: tuple[dict[str, Any], ...] = ()
+
+    def error(self, message: str, *path: str | int, hint: str | None = None) -> RecordError:
+        return RecordError(message, (*self.pointer, *path), hint)
+
+    def first(self, *names: str) -> Any:
+        """The first of these fields that is there, in the object itself or else around it; None if none is."""
+        for fields in (self.fields, *self.around) if self.around else (self.fields,):
+            for name in names:
+                if name in fields and (value := fields[name]) is not None:
+                    return value
+        return None
+
+    def required(self, *names: str) -> tuple[str, Any]:
+        """Name and value of the field that is there."""
+        for name in names:
+            if self.fields.get(name) is not None:
+                return name, self.fields[name]
+        raise self.error(f"`{'` or `'.join(names)}` is missing")
+
+    def list_of(self, name: str) -> list[Any]:
+        value = self.required(name)[1]
+        if not isinstance(value, list):
+            raise self.error(f"`{name}` must be a list, not {kind(value)}", name)
+        return value
+
+    def count(self, *names: str, least: int = 0) -> int:
+        """A whole number that is not negative."""
+        name, value = self.required(*names)
+        return whole(self, value, name, name, least=least)
+
+    def text(self, value: object, *path: str | int, part: str, name: str = "") -> Traced:
+        """A string of the record that remembers where it stands."""
+        if not isinstance(value, str):
+            raise self.error(f"{name or f'`{path[-1]}`'} must be text, not {kind(value)}", *path)
+        where = self.where
+        pointer = (*self.pointer, *path)
+        return Traced.of(
+            value, Origin(where.path, where.line, where.column, verbatim=False, pointer=pointer, part=part, text=value)
+        )
+
+    @property
+    def own_id(self) -> str | None:
+        value = self.first(*_IDS)
+        return str(value) if isinstance(value, str | int) else None
+
+    @property
+    def own_session(self) -> str | None:
+        value = self.first("session_id", "conversation_id")
+        return str(value) if isinstance(value, str | int) else None
+
+    @property
+    def session(self) -> str:
+        """Names the record's turns as one session, whether or not the record itself does."""
+        return self.own_session or f"{self.where.path}:{self.where.label}"
+
+    def arrival(self, unit: Unit = "s") -> float | None:
+        """Seconds, on the clock of the log; `unit` is what the format counts small numbers in."""
+        for fields in (self.fields, *self.around):
+            for name, fixed in _TIME_UNITS:
+                if name in fields:
+                    return seconds(fields[name], fixed, fixed=True)
+            for name in _TIMES:
+                if (found := seconds(fields.get(name), unit)) is not None:
+                    return found
+        return None
+
+    def output_tokens(self) -> int | None:
+        """The length of the answer where the record gives it."""
+        for name in _OUTPUT_LENGTHS:
+            value = self.first(name)
+            if value is not None:
+                return whole(self, value, name, *((name,) if name in self.fields else ()))
+        return None
+
+    def turn(self, *, index: int = 0, turns: int = 1, unit: Unit = "s", **content: Any) -> Turn:
+        """A request of this record: number `index` of `turns`. Only the first one has an arrival, the others follow answers."""
+        own_id = self.own_id
+        extra = self.first("chat_template_kwargs")
+        salt = self.first("cache_salt")
+        turn = Turn(
+            group=self.where.group,
+            session=self.own_session or (self.session if turns > 1 else None),
+            index=index,
+            id=f"{own_id or self.where.label}:{index}" if turns > 1 or own_id is None else own_id,
+            arrival=None if index else self.arrival(unit),
+            salt=salt if isinstance(salt, str) else None,
+            **content,
+        )
+        if isinstance(extra, dict):
+            turn.extra = extra
+        if turn.output_tokens is None and turn.output_text is None and turn.output_ids is None and turns == 1:
+            turn.output_tokens = self.output_tokens()
+        return turn
+
+
+class Turns(Protocol):
+    """The turns of a record: a list of them, or what makes each when it is asked for."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: SupportsIndex, /) -> Turn: ...
+
+
+class Transcript:
+    """The requests behind a recorded conversation, one per assistant turn, made when asked for: the prompts together are
+    quadratic in the length of the conversation, so they never exist all at once. Messages are shared between them."""
+
+    def __init__(self, record: Record, messages: list[Message], answers: list[int], content: dict[str, Any]) -> None:
+        self._record = record
+        self._messages = messages
+        self._answers = answers
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __getitem__(self, index: SupportsIndex, /) -> Turn:
+        position = index.__index__()
+        at = self._answers[position]
+        return self._record.turn(
+            index=position,
+            turns=max(len(self._answers), 2),  # a transcript is a session even with one answer in it
+            messages=self._messages[:at],
+            output_text=text_of(self._messages[at]),
+            **self._content,
+        )
+
+
+class Dialogue(list[Turn]):
+    """Turns that hold only what the user adds; the answers between them are not recorded, they come from the engine."""
+
+
+def text_of(message: Message) -> str:
+    """What a model wrote to give this message: its text, then its tool calls as JSON."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(
+            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
+        )
+    text = str.__str__(content) if isinstance(content, str) else ""
+    calls = message.get("tool_calls")
+    return text + json.dumps(calls, ensure_ascii=False, separators=(",", ":")) if calls else text
+
+
+def whole(record: Record, value: object, name: str, *path: str | int, least: int = 0) -> int:
+    """`value` as a whole number; logs also write them as 12.0."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise record.error(f"`{name}` must be a whole number, not {kind(value)}", *path)
+    if not least <= value < 1 << 31:
+        raise record.error(
+            f"`{name}` is {value}; it must be {'at least' if value < least else 'less than'} "
+            f"{least if value < least else 1 << 31}",
+            *path,
+        )
+    return value
+
+
+def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:
+    """A time in seconds: an ISO 8601 text, or a number. A number in the range of today's clocks (since 1970, in s, ms, µs or
+    ns) is in that unit, unless `fixed`; any other is in `unit`. None for what is no time."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return _iso_seconds(str(value))
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(number):
+        return None
+    if not fixed and number >= _EPOCH_RANGE[0]:
+        low, high = _EPOCH_RANGE
+        unit = next((each for each, factor in _SECONDS.items() if low <= number * factor < high), unit)
+    return number * _SECONDS[unit]
+
+
+def _iso_seconds(text: str) -> float | None:
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def kind(value: object) -> str:
+    """What to call a JSON value in a message."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"the number {value}" if -1e15 < value < 1e15 else "a huge number"
+    if isinstance(value, str):
+        return "text"
+    return "a list" if isinstance(value, list) else "an object"

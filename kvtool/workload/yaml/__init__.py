@@ -1,0 +1,1 @@
+"""Workload files: read, validated with places, and rendered into conversations."""

@@ -1,0 +1,254 @@
+"""Groups of a workload file as conversations, made one at a time when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, repeat
+from typing import Protocol
+
+from kvtool.text.message import Message
+from kvtool.text.traced import Origin, Traced, concat
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.turn import Conversation, Output, Recorded, Turn
+from kvtool.workload.yaml.arrivals import arrival_times
+from kvtool.workload.yaml.generate import generated
+from kvtool.workload.yaml.schema import DEFAULT_SESSION_OUTPUT, Generate, Group, MessagePart, Sessions
+from kvtool.workload.yaml.sessions import Interleaved, Session
+from kvtool.workload.yaml.variables import Moment, Values
+from kvtool.workload.yaml.workload_texts import Template, Texts
+
+Timed = tuple[float, Conversation]
+"""A conversation and the second at which its first turn arrives."""
+
+
+class GroupSource(Protocol):
+    """A group: its conversations, in the order of their times; `requests` is None where only reading would tell."""
+
+    name: str
+    requests: int | None
+
+    def timed(self) -> Iterator[Timed]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The prompt of a group: messages, segments or one raw text."""
+
+    messages: list[tuple[MessagePart, Texts]] | None = None
+    segments: list[Texts] | None = None
+    join: Traced | None = None
+
+    def texts(self) -> list[Texts]:
+        return [texts for _, texts in self.messages] if self.messages is not None else self.segments or []
+
+    def rendered_messages(self, values: dict[str, object], moment: Moment, *, in_session: bool) -> list[Message]:
+        """The messages of a request. In a session, what is picked for all but the question stays the same in each turn."""
+        assert self.messages is not None
+        last = len(self.messages) - 1
+        result: list[Message] = []
+        for position, (part, texts) in enumerate(self.messages):
+            number = moment.group_session if in_session and position < last else moment.group_request
+            message: Message = {"role": part.role, "content": texts.render(values, number)}
+            if part.name is not None:
+                message["name"] = part.name
+            result.append(message)
+        return result
+
+    def rendered_text(self, values: dict[str, object], moment: Moment) -> Traced:
+        assert self.segments is not None
+        texts = [segment.render(values, moment.group_request) for segment in self.segments]
+        return (self.join or Traced("\n")).join(texts) if len(texts) > 1 else concat(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What every kind of group has. `first` numbers its first request and session; `untimed` is the arrival of a group without
+    `arrival` (0 where another group has one)."""
+
+    spec: Group
+    seed: int
+    values: Values
+    tenant: Template | None
+    first: Moment
+    untimed: float | None
+
+    def salt(self, values: dict[str, object]) -> str | None:
+        return None if self.tenant is None else str.__str__(self.tenant.render(values))
+
+    def moment(self, request: int, session: int) -> Moment:
+        return Moment(self.first.request + request, self.first.session + session, request, session)
+
+    def starts(self) -> Iterator[float | None]:
+        arrival = self.spec.arrival
+        if arrival is None:
+            return repeat(self.untimed)
+        return arrival_times(arrival, self.seed, "arrival", self.spec.name)
+
+
+def limited(count: int, limit: int | None) -> int:
+    return count if limit is None else min(count, limit)
+
+
+class PromptGroup:
+    """Requests that are independent of each other, each rendered when it is asked for."""
+
+    def __init__(
+        self, common: Common, content: Content, count: int, tools: list[object] | None, output: Template | None
+    ) -> None:
+        self.name = common.spec.name
+        self.requests: int | None = limited(count, common.spec.limit)
+        self._count = limited(count, common.spec.limit)
+        self._common = common
+        self._content = content
+        self._tools = tools
+        self._output = output
+
+    def timed(self) -> Iterator[Timed]:
+        for number, start in zip(range(self._count), self._common.starts(), strict=False):
+            yield start or 0.0, Recorded(self._turn(number, start))
+
+    def _turn(self, number: int, arrival: float | None) -> Iterator[Turn]:
+        moment = self._common.moment(number, number)
+        values = self._common.values.at(moment)
+        spec = self._common.spec
+        turn = Turn(
+            group=self.name,
+            id=f"{self.name}/{number}",
+            tools=self._tools,
+            salt=self._common.salt(values),
+            arrival=arrival,
+            output_tokens=spec.output_tokens or (1 if self._output is None else None),
+            output_text=None if self._output is None else str.__str__(self._output.render(values)),
+        )
+        if self._content.messages is not None:
+            turn.messages = self._content.rendered_messages(values, moment, in_session=False)
+        else:
+            turn.text = self._content.rendered_text(values, moment)
+        yield turn
+
+
+class SessionGroup:
+    """Chats whose history grows by the engine's answers."""
+
+    def __init__(
+        self,
+        common: Common,
+        content: Content,
+        spec: Sessions,
+        tools: list[object] | None,
+        output: Template | None,
+        origin: Origin,
+    ) -> None:
+        self.name = common.spec.name
+        self._count = limited(spec.count, common.spec.limit)
+        self.requests: int | None = self._count * spec.turns
+        self._common = common
+        self._content = content
+        self._spec = spec
+        self._sequential = spec.order == "sequential"
+        self._tools = tools
+        self._output = output
+        self._origin = origin
+
+    def timed(self) -> Iterator[Timed]:
+        spec = self._spec
+        if self._common.spec.arrival is None and spec.think is None and not self._sequential:
+            sessions = (self._session(number, self._common.untimed) for number in range(self._count))
+            yield self._common.untimed or 0.0, Interleaved(sessions)
+            return
+        starts = self._common.starts()
+        if self._common.spec.arrival is None and spec.think is not None:
+            length = spec.turns * spec.think if self._sequential else 0.0
+            starts = (number * length for number in range(self._count))
+        for number, start in zip(range(self._count), starts, strict=False):
+            yield start or 0.0, self._session(number, start)
+
+    def _session(self, session: int, start: float | None) -> Session:
+        spec = self._spec
+        group = self._common.spec
+        first_values = self._common.values.at(self._moment(session, 0))
+        salt = self._common.salt(first_values)
+
+        def ask(number: int) -> tuple[list[Message], Turn]:
+            moment = self._moment(session, number)
+            values = self._common.values.at(moment)
+            output = None if self._output is None else str.__str__(self._output.render(values))
+            turn = Turn(
+                group=self.name,
+                id=f"{self.name}/{session}.{number}",
+                session=f"{self.name}/{session}",
+                index=number,
+                tools=self._tools,
+                salt=salt,
+                arrival=None if start is None else start + number * (spec.think or 0.0),
+                output_tokens=(spec.output_tokens or DEFAULT_SESSION_OUTPUT) if output is None else None,
+                output_text=output,
+            )
+            return self._content.rendered_messages(values, moment, in_session=True), turn
+
+        assert group.sessions is spec
+        return Session(ask, spec.turns, self._origin)
+
+    def _moment(self, session: int, turn: int) -> Moment:
+        """Requests are numbered in the order in which they are asked."""
+        number = session * self._spec.turns + turn if self._sequential else turn * self._count + session
+        return self._common.moment(number, session)
+
+
+class GenerateGroup:
+    """Random token ids."""
+
+    def __init__(self, common: Common, spec: Generate) -> None:
+        self.name = common.spec.name
+        self._count = limited(spec.prefixes * spec.per_prefix, common.spec.limit)
+        self.requests: int | None = self._count
+        self._common = common
+        self._spec = spec
+
+    def timed(self) -> Iterator[Timed]:
+        ids = generated(self._spec, self._common.seed, "generate", self.name)
+        for number, (start, token_ids) in enumerate(zip(self._common.starts(), islice(ids, self._count), strict=False)):
+            values = self._common.values.at(self._common.moment(number, number))
+            turn = Turn(
+                group=self.name,
+                id=f"{self.name}/{number}",
+                token_ids=token_ids,
+                output_tokens=self._spec.output_tokens,
+                salt=self._common.salt(values),
+                arrival=start,
+            )
+            yield start or 0.0, Recorded(iter((turn,)))
+
+
+class ImportGroup:
+    """Conversations of logs, in this group and with its tenant."""
+
+    def __init__(self, common: Common, source: LogSource) -> None:
+        self.name = common.spec.name
+        self.requests: int | None = None
+        self._common = common
+        self._source = source
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines that the last pass left out."""
+        return self._source.skipped
+
+    def timed(self) -> Iterator[Timed]:
+        for number, conversation in enumerate(islice(self._source.conversations(), self._common.spec.limit)):
+            if self._common.tenant is None:
+                yield 0.0, conversation
+            else:
+                values = self._common.values.at(self._common.moment(number, number))
+                yield 0.0, _Salted(conversation, self._common.salt(values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Salted:
+    conversation: Conversation
+    salt: str | None
+
+    def next_turn(self, previous: Output | None) -> Turn | None:
+        turn = self.conversation.next_turn(previous)
+        return None if turn is None else replace(turn, salt=self.salt)

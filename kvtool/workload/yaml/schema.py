@@ -1,0 +1,332 @@
+"""The shape of a workload file, as pydantic models; what a combination of keys means is checked in `checks`.
+
+The text under a field is its description in the JSON Schema, which editors show.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from kvtool.text.files.yaml_nodes import Scalar
+from kvtool.workload.yaml.fields import (
+    FINDING_KEY_PATTERN,
+    Bool,
+    Bytes,
+    CapacityField,
+    Count,
+    Duration,
+    FindingKey,
+    Fraction,
+    Integer,
+    LimitField,
+    LongestField,
+    Name,
+    Natural,
+    OutputTokens,
+    PickField,
+    Rate,
+    Str,
+    Text,
+    ThresholdField,
+    Tokens,
+    ToolsField,
+    Value,
+    Version,
+    Weight,
+    as_int,
+    as_str,
+)
+
+DEFAULT_SESSION_OUTPUT = 64
+"""Tokens of an answer in a session, where nothing is said: it becomes part of the next prompt, so it must not be tiny."""
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+
+Process = Annotated[Literal["poisson", "uniform", "burst"], BeforeValidator(as_str)]
+Order = Annotated[Literal["interleaved", "sequential"], BeforeValidator(as_str)]
+Role = Annotated[Literal["system", "developer", "user", "assistant", "tool"], BeforeValidator(as_str)]
+Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_str)]
+UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str), WithJsonSchema({"enum": [4, "4", "hex"]})]
+Routing = Annotated[Literal["round-robin", "random", "sticky", "prefix-aware"], BeforeValidator(as_str)]
+BadLine = Annotated[Literal["error", "skip"], BeforeValidator(as_str)]
+GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
+
+
+class EngineOptions(Model):
+    """What is asked of the engine; what is left out is decided by the next place that may say it, or by default.
+
+    `replicas`, `routing`, `ttl` (seconds) and `provider` are rules beyond one engine's cache (`accounting.caches`).
+    """
+
+    model: Str | None = None
+    """Model for predictions and sizes: a preset such as llama-3.1-8b, or a folder."""
+    accelerator: Str | None = None
+    """Accelerator for predictions, such as h100."""
+    tokenizer: Str | None = None
+    """tokenizer.json, a folder or a Hugging Face id; left out: the built-in one."""
+    chat_template: Str | None = None
+    """A Jinja file; left out: the tokenizer's own."""
+    block_size: Count | None = None
+    """Tokens per KV block."""
+    capacity: CapacityField | None = None
+    """KV cache: blocks (20000), tokens ("320k tokens") or memory ("20GiB"); left out: unlimited."""
+    gpu_memory: Bytes | None = None
+    """Memory of the accelerator; what the weights leave is cache. Not together with `capacity`."""
+    gpu_memory_utilization: Fraction | None = None
+    """Part of `gpu_memory` that may be used."""
+    max_model_len: Count | None = None
+    """Longest prompt and answer together, in tokens."""
+    max_num_batched_tokens: Count | None = None
+    """Tokens per step."""
+    max_num_seqs: Count | None = None
+    """Requests per step."""
+    enable_prefix_caching: Bool | None = None
+    """Whether blocks are reused."""
+    enable_chunked_prefill: Bool | None = None
+    """Whether a long prompt may be computed in several steps."""
+    kv_cache_dtype: Str | None = None
+    """Of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2, int8."""
+    tensor_parallel: Count | None = None
+    """Accelerators that share the model."""
+    concurrency: Count | None = None
+    """Requests at once; left out: one at a time."""
+    replicas: Count | None = None
+    """Engines behind a router, each with a cache of its own."""
+    routing: Routing | None = None
+    """How requests are given to replicas."""
+    ttl: Duration | None = None
+    """A block that was not used for longer is gone."""
+    provider: Str | None = None
+    """Cache rules of a provider: openai, anthropic, gemini, deepseek and others."""
+
+
+class GateOptions(Model):
+    """What is demanded of a workload or a group; what is left out is not demanded. Ratios are 0.8, "80%" or ">=80%"."""
+
+    hit_rate: ThresholdField | None = None
+    """Least part of the prompt tokens that must be cache hits: ">=80%"."""
+    reachable_gap: LimitField | None = None
+    """How much more an unlimited cache may hit at most: "<=5%"."""
+    ttft_p50: LongestField | None = None
+    """Longest predicted time to first token, median: "50ms"."""
+    ttft_p90: LongestField | None = None
+    """Longest predicted time to first token, 90th percentile."""
+    ttft_p99: LongestField | None = None
+    """Longest predicted time to first token, 99th percentile."""
+    findings: dict[FindingKey, GateLevel] = Field(
+        default_factory=dict, json_schema_extra={"propertyNames": {"pattern": FINDING_KEY_PATTERN}}
+    )
+    """What a finding does: a code (KV101), the beginning of one (KV1) or a severity (error), and off, warn or error."""
+    level: GateLevel = "error"
+    """What it does when one of these demands is not met: fail (error), be told (warn), nothing (off)."""
+
+
+class Variable(Model):
+    """A template variable; exactly one of `datetime` to `text` says what it is."""
+
+    datetime: Duration | None = None
+    """A clock that goes on by this much with each request."""
+    uuid: UuidForm | None = None
+    """A random UUID: 4 (with dashes) or hex."""
+    counter: Integer | None = None
+    """Whole numbers from this one on."""
+    choice: Annotated[list[Value], Field(min_length=1)] | None = None
+    """One of these texts."""
+    file: Text | None = None
+    """A line of this file."""
+    range: Annotated[list[Integer], Field(min_length=2, max_length=2)] | None = None
+    """A whole number from the first to the second, both included."""
+    text: Value | None = None
+    """Always this text."""
+    start: Str | None = None
+    """Where the clock of `datetime` begins."""
+    format: Str | None = None
+    """How `datetime` is written, in strftime's notation."""
+    step: Integer | None = None
+    """By how much `counter` goes on."""
+    weights: list[Weight] | None = None
+    """How often each `choice` is taken."""
+    key: Str | None = None
+    """The field to take of a `file` of JSON lines."""
+    pick: PickField | None = None
+    """How an entry is chosen: cycle, random, zipf or {zipf: 1.1}."""
+    per: Scope = "request"
+    """How long a value stays: for a request, a session, or the whole workload."""
+
+
+def _variable(value: object) -> object:
+    return {"text": value} if isinstance(value, Scalar | str) else value
+
+
+Variables = dict[str, Annotated[Variable, BeforeValidator(_variable, json_schema_input_type=Variable | Value)]]
+
+
+class TextSource(Model):
+    """Text written here, in a file, or in one of several files."""
+
+    text: Text | None = None
+    """The text itself, a Jinja template."""
+    file: Text | None = None
+    """A file that holds it; paths count from the folder of the workload file."""
+    glob: Text | None = None
+    """Files of which one is picked for each request."""
+    pick: PickField | None = None
+    """How a file of `glob` is chosen: cycle, random, zipf or {zipf: 1.1}."""
+    raw: Bool = False
+    """Whether the text is taken as it is, not as a template."""
+
+
+class Part(TextSource):
+    """A message or a segment; `stable` and `volatile` are what the author asserts of it."""
+
+    stable: Bool = False
+    """It must be the same in all requests."""
+    volatile: Bool = False
+    """It differs from request to request, and is meant to."""
+
+    @property
+    def asserted(self) -> bool | None:
+        return True if self.stable else False if self.volatile else None
+
+
+class MessagePart(Part):
+    """A message of a chat."""
+
+    role: Role
+    """Who speaks."""
+    name: Name | None = None
+    """The name of the speaker."""
+
+
+class SegmentPart(Part):
+    """A piece of a prompt without roles."""
+
+    id: Name | None = None
+    """What reports call it."""
+
+
+class Arrival(Model):
+    """When requests arrive; `burst` is how many come at the same moment."""
+
+    process: Process
+    """poisson (random), uniform (regular) or burst."""
+    rate: Rate
+    """Requests per time: 8/s, 120/min."""
+    start: Duration = 0.0
+    """When the first one may come."""
+    burst: Count | None = None
+    """How many come at once."""
+
+
+class Sessions(Model):
+    """Conversations whose turns each bring all turns before."""
+
+    count: Annotated[int, Field(ge=1, le=10**6), BeforeValidator(as_int)]
+    """Conversations."""
+    turns: Annotated[int, Field(ge=1, le=10**4), BeforeValidator(as_int)]
+    """Turns of each."""
+    output_tokens: OutputTokens | None = None
+    """Length of an answer, which is part of the next prompt."""
+    order: Order | None = None
+    """Whether sessions run beside each other (interleaved) or one after the other."""
+    think: Duration | None = None
+    """Time between an answer and the next turn."""
+
+
+class Generate(Model):
+    """Token-id prompts: `prefixes` shared prefixes, each with `per_prefix` suffixes of its own."""
+
+    prefixes: Count
+    """Different prefixes."""
+    per_prefix: Count
+    """Requests with each of them."""
+    prefix_tokens: Tokens
+    """Length of a prefix."""
+    suffix_tokens: Tokens
+    """Length of what stands behind it."""
+    order: Order = "interleaved"
+    """Whether prefixes take turns or come one after the other."""
+    output_tokens: OutputTokens = 1
+    """Length of an answer."""
+
+
+class Import(Model):
+    """Logs to read; exactly one of the four names the files."""
+
+    jsonl: Text | None = None
+    """JSON lines, one request each; a file or a pattern."""
+    json_: Annotated[Text | None, Field(alias="json")] = None
+    """A JSON document with requests."""
+    txt: Text | None = None
+    """Text files, a prompt each."""
+    mooncake: Text | None = None
+    """A trace of block hashes."""
+    format: Str | None = None
+    """Format of the records; left out: found out."""
+    block_size: Count | None = None
+    """Tokens per hash of a trace."""
+    on_bad_line: BadLine | None = None
+    """Whether a bad line stops the run or is skipped and counted."""
+    limit: Count | None = None
+    """Only so many requests."""
+
+
+class Group(TextSource):
+    """Requests that belong together; exactly one of text, file, glob, messages, segments, generate, import says what they are."""
+
+    name: Name
+    """What reports call it."""
+    requests: Count | None = None
+    """How many there are."""
+    tenant: Text | None = None
+    """The salt of its cache: tenants share no blocks."""
+    arrival: Arrival | None = None
+    """When its requests arrive; left out: one after the other."""
+    messages: Annotated[list[MessagePart], Field(min_length=1)] | None = None
+    """A chat."""
+    segments: Annotated[list[SegmentPart], Field(min_length=1)] | None = None
+    """The pieces of a prompt, in order."""
+    join: Text | None = None
+    """What stands between segments."""
+    generate: Generate | None = None
+    """Synthetic prompts of given lengths."""
+    import_: Annotated[Import | None, Field(alias="import")] = None
+    """Logs."""
+    tools: ToolsField | None = None
+    """Function schemas that stand before the messages, or {file: tools.json}."""
+    sessions: Sessions | None = None
+    """Conversations of several turns."""
+    output_tokens: OutputTokens | None = None
+    """Length of an answer."""
+    output: Text | None = None
+    """The answer itself, a template."""
+    vars: Variables = Field(default_factory=dict)
+    """Variables of this group's templates."""
+    gate: GateOptions | None = None
+    """What is demanded of this group."""
+    limit: Count | None = None
+    """Only so many requests."""
+
+
+class Workload(Model):
+    """A workload of kvtool: groups of requests, and the engine that they run on."""
+
+    version: Version
+    """Of this format: 1."""
+    name: Name | None = None
+    """What the workload is called."""
+    seed: Natural = 0
+    """Of everything random."""
+    engine: EngineOptions = Field(default_factory=EngineOptions)
+    """What it asks of the engine."""
+    vars: Variables = Field(default_factory=dict)
+    """Variables of all templates."""
+    tools: ToolsField | None = None
+    """Function schemas of all chats, or {file: tools.json}."""
+    groups: Annotated[list[Group], Field(min_length=1)]
+    """The requests."""

@@ -1,0 +1,130 @@
+"""The text of a message, segment or prompt: literal or template, from the workload, a file or one of many files."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+
+from kvtool.errors import KvtoolError
+from kvtool.text.files.text_files import check_file
+from kvtool.text.files.yaml_nodes import Document, Path
+from kvtool.text.templates.template import TracedTemplate, compile_template
+from kvtool.text.traced import Mark, Origin, Traced
+from kvtool.workload.yaml.draws import Key
+from kvtool.workload.yaml.fields import Pick
+from kvtool.workload.yaml.load_state import MOST_ENTRIES, Loading, Picker
+from kvtool.workload.yaml.schema import TextSource
+
+_UNDEFINED_HINT = "define it under `vars`, of the workload or of the group"
+_SYNTAX_HINT = "`raw: true` keeps a text as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One text; rendering a text without expressions gives the same object each time."""
+
+    document: Document
+    compiled: TracedTemplate | Traced
+
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset() if isinstance(self.compiled, Traced) else self.compiled.variables
+
+    def render(self, values: Mapping[str, object]) -> Traced:
+        if isinstance(self.compiled, Traced):
+            return self.compiled
+        try:
+            return self.compiled.render(values)
+        except KvtoolError as error:
+            hint = _UNDEFINED_HINT if "undefined variable" in error.message else None
+            raise _relocated(error, self.document, hint) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts that a part of a prompt is chosen from: one, or one for each file of a glob."""
+
+    choices: list[Template]
+    picker: Picker | None
+
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset().union(*(choice.variables for choice in self.choices))
+
+    def render(self, values: Mapping[str, object], number: int) -> Traced:
+        """The text for request (or session) `number`."""
+        return self.choices[self.picker.index(number) if self.picker else 0].render(values)
+
+
+def load_texts(
+    source: TextSource, loading: Loading, at: Path, part: str, key: tuple[Key, ...], *, stable: bool | None = None
+) -> Texts:
+    """The texts of a `text | file | glob`; their origins name `part` and what the author asserts of it. `key` is what picks from a
+    glob depend on: no position in the workload, so that a rewritten workload picks the same.
+    """
+
+    def template(text: Traced) -> Template:
+        return load_template(_named(text, part, stable), loading, raw=source.raw)
+
+    if source.text is not None:
+        return Texts([template(source.text)], None)
+    if source.file is not None:
+        shown, text = loading.read(source.file, (*at, "file"))
+        return Texts([template(Traced.of(text, Origin(shown, text=text)))], None)
+    assert source.glob is not None
+    choices: list[Template] = []
+    for name in find_files(source.glob, loading, (*at, "glob")):
+        with loading.guard():
+            shown, text = loading.read(Traced(name), (*at, "glob"))
+            choices.append(template(Traced.of(text, Origin(shown, text=text))))
+    pick = source.pick or Pick("cycle")
+    if pick.how == "zipf" and len(choices) > MOST_ENTRIES:
+        raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} files", (*at, "pick"))
+    return Texts(choices, Picker(len(choices), pick, *key))
+
+
+def load_template(text: Traced, loading: Loading, *, raw: bool = False) -> Template:
+    """A text of the workload as a template; `raw` ones are taken as they are."""
+    if raw or not any(mark in text for mark in ("{{", "{%", "{#")):
+        return Template(loading.document, text)
+    try:
+        return Template(loading.document, compile_template(text, chat=False))
+    except KvtoolError as error:
+        raise _relocated(error, loading.document, _SYNTAX_HINT) from error
+
+
+def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:
+    """The file of that name or the files that match, sorted, as paths from the workload's folder; none is an error."""
+    written = str.__str__(pattern)
+    folder = FilePath(loading.document.path).parent
+    if not glob.has_magic(written) or ("\0" not in written and (folder / written).is_file()):
+        shown = loading.resolve(written)
+        check_file(FilePath(shown), shown=shown, place=loading.place(at))
+        return [written]
+    try:
+        found = sorted(glob.glob(written, root_dir=folder, recursive=True))  # noqa: PTH207 - Path.glob refuses absolute patterns
+    except (OSError, ValueError) as error:
+        raise loading.error(f"`{written}` is not a pattern of file names", at) from error
+    files = [name for name in found if not (folder / name).is_dir()]
+    if not files:
+        hint = "paths count from the folder of the workload file"
+        raise loading.error(f"no file matches `{loading.resolve(written)}`", at, hint)
+    return files
+
+
+def _named(text: Traced, part: str, stable: bool | None) -> Traced:
+    marks = [
+        Mark(length, origin and replace(origin, part=part, stable=stable), offset)
+        for length, origin, offset in text.marks
+    ]
+    return Traced(text, marks)
+
+
+def _relocated(error: KvtoolError, document: Document, hint: str | None) -> KvtoolError:
+    """The error with the whole line of the workload file as its excerpt (a template knows only its own text), and a hint."""
+    place = error.place
+    if place is not None and place.path == document.path and place.line is not None:
+        place = replace(place, excerpt=document.line(place.line))
+    return KvtoolError(error.message, hint=error.hint or hint, place=place)

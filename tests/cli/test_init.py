@@ -1,0 +1,330 @@
+"""`kvtool init`: what it finds, what it writes, and that the gate it writes passes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kvtool.cli.app import run
+from kvtool.cli.init import detect as detection
+from kvtool.cli.init.detect import detect
+from kvtool.cli.init.guess import example, generator
+from kvtool.config.loading import load_config
+from kvtool.results.schemas import SCHEMAS
+from kvtool.text.files.yaml_nodes import parse_yaml
+from kvtool.workload.yaml.validate import validate
+from kvtool.workload.yaml.yaml_source import load_yaml_workload
+from tests.conftest import Command
+from tests.files import write
+
+SUPPORT = "You are the support agent of {{ company }}. Be short, be kind, and be right.\nNow: {{ now }}\n"
+LOG = "".join(
+    json.dumps({"messages": [{"role": "user", "content": f"a question that begins alike, number {n}"}]}) + "\n"
+    for n in range(9)
+)
+WORKLOAD = 'version: 1\ngroups: [{name: g, text: "always the very same text of some length", requests: 4}]\n'
+TEMPLATE = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
+
+
+@pytest.fixture
+def init(in_folder: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("KVTOOL_CHAT_TEMPLATE", write("chat_template.jinja", TEMPLATE))
+    return lambda *arguments: in_folder("init", *arguments)
+
+
+def files() -> set[str]:
+    return {path.name for path in Path().iterdir() if not path.name.startswith(".")}
+
+
+def test_what_is_written_loads_and_check_passes_on_it(init: Command, in_folder: Command) -> None:
+    write("prompts/support.md", SUPPORT)
+    write("prompts/triage_system.j2", "You sort letters of {{ user_name }}.")
+    write("prompts/triage_user.j2", "Which kind is this: {{ document }}")
+    write("logs/prod.jsonl", LOG)
+    code, out, err = init()
+    assert (code, err) == (0, "")
+    assert "found in .: 3 prompts, 1 log" in out
+    assert "kvtool check" in out
+    source = load_yaml_workload("kvtool-workload.yaml")
+    assert [group.name for group in source.spec.groups] == ["support", "triage_system"]
+    pair = source.spec.groups[1].messages
+    assert pair is not None
+    assert [(part.role, part.file) for part in pair] == [
+        ("system", "prompts/triage_system.j2"),
+        ("user", "prompts/triage_user.j2"),
+    ]
+    file = load_config("kvtool.toml")
+    assert file.workloads == ["kvtool-workload.yaml", "logs/prod.jsonl"]
+    assert file.config.gate.hit_rate is not None
+    assert file.engine.tokenizer is not None  # the one it was measured with
+    code, out, err = in_folder("check", "-q")
+    assert (code, err) == (0, "")
+    assert "PASS" in out
+
+
+def test_the_gate_is_what_is_measured_today_in_whole_percent(init: Command, in_folder: Command) -> None:
+    write("a.yaml", WORKLOAD)
+    write("logs/b.jsonl", LOG)
+    assert init()[0] == 0
+    rates = []
+    for name in ("a.yaml", "logs/b.jsonl"):
+        code, out, _ = in_folder("profile", name, "--dry-run", "--json")
+        assert code == 0
+        rates.append(json.loads(out)["totals"]["hit_rate"])
+    gate = load_config("kvtool.toml").config.gate.hit_rate
+    assert gate is not None
+    assert gate == int(100 * min(rates)) / 100
+    text = Path("kvtool.toml").read_text(encoding="utf-8").replace(f"{100 * gate:.0f}%", f"{100 * gate + 1:.0f}%")
+    write("kvtool.toml", text)
+    assert in_folder("check", "-q")[0] == 1
+
+
+def test_a_warning_where_nothing_hits(init: Command, in_folder: Command) -> None:
+    write("logs/a.jsonl", '{"prompt": "one"}\n{"prompt": "two"}\n')
+    assert init()[0] == 0
+    gate = load_config("kvtool.toml").config.gate
+    assert (gate.hit_rate, gate.level, gate.groups) == (0.5, "warn", {})
+    code, out, _ = in_folder("check", "-q")
+    assert code == 0
+    assert "WARN 1 gate" in out
+
+
+def test_what_hits_is_held_beside_what_does_not(init: Command, in_folder: Command) -> None:
+    write("a.yaml", WORKLOAD)
+    write("logs/a.jsonl", '{"prompt": "one"}\n{"prompt": "two"}\n')
+    assert init()[0] == 0
+    gate = load_config("kvtool.toml").config.gate
+    assert gate.level == "warn"
+    assert {name: held.level for name, held in gate.groups.items()} == {"g": "error"}
+    code, out, _ = in_folder("check", "-q")
+    assert code == 0
+    assert "WARN 1 gate, 2 passed" in " ".join(out.split())
+    write(
+        "a.yaml", WORKLOAD.replace("always", "{{ n }} always").replace("version: 1", "version: 1\nvars: {n: {uuid: 4}}")
+    )
+    assert in_folder("check", "-q")[0] == 1
+
+
+def test_a_workload_that_is_there_is_used_and_no_other_is_made(init: Command) -> None:
+    write("a.yaml", WORKLOAD)
+    write("prompts/x.md", SUPPORT)
+    write("compose.yaml", "services: {a: {image: b}}\n")
+    write("broken.yaml", WORKLOAD + "more: 1\n")
+    code, out, _ = init()
+    assert code == 0
+    assert "kvtool-workload.yaml" not in files()
+    assert load_config("kvtool.toml").workloads == ["a.yaml"]
+    assert "broken.yaml was left out: unknown key `more`" in " ".join(out.split())
+
+
+def test_nothing_is_overwritten(init: Command) -> None:
+    write("a.yaml", WORKLOAD)
+    write("kvtool.toml", "seed = 7\n")
+    code, _, err = init()
+    assert code == 2
+    assert "there already" in err
+    assert Path("kvtool.toml").read_text(encoding="utf-8") == "seed = 7\n"
+    assert init("--dry-run")[0] == 0
+    assert Path("kvtool.toml").read_text(encoding="utf-8") == "seed = 7\n"
+    assert init("--force")[0] == 0
+    assert load_config("kvtool.toml").workloads == ["a.yaml"]
+    write("pyproject.toml", "[tool.kvtool]\n")
+    Path("kvtool.toml").unlink()
+    code, _, err = init()
+    assert code == 2
+    assert "pyproject.toml:1:7" in err
+
+
+def test_dry_run_shows_what_would_be_written(init: Command) -> None:
+    write("prompts/x.md", SUPPORT)
+    before = files()
+    code, shown, _ = init("--print")
+    assert code == 0
+    assert files() == before
+    assert init()[0] == 0
+    for name in ("kvtool-workload.yaml", "kvtool.toml"):
+        assert Path(name).read_text(encoding="utf-8") in shown
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_pyproject_gets_a_table_at_its_end(end: str, init: Command, in_folder: Command) -> None:
+    write("a.yaml", WORKLOAD)
+    before = f'[project]{end}name = "x"  # kept{end}'
+    write("pyproject.toml", before)
+    assert init("--pyproject")[0] == 0
+    assert files() == {"a.yaml", "pyproject.toml", "chat_template.jinja"}
+    whole = Path("pyproject.toml").read_bytes().decode()
+    assert whole.startswith(before)
+    assert whole.count("\r\n") == (whole.count("\n") if end == "\r\n" else 0)
+    assert tomllib.loads(whole)["tool"]["kvtool"]["workloads"] == ["a.yaml"]
+    assert in_folder("check", "-q")[0] == 0
+    code, _, err = init("--pyproject", "--force")
+    assert code == 2
+    assert "has a table [tool.kvtool] already" in err
+    assert Path("pyproject.toml").read_bytes().decode() == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "there is no"), ("[project\n", "nothing can be added"), ("tool = 3\n", "nothing can be added")],
+)
+def test_pyproject_that_cannot_take_it(text: str | None, message: str, init: Command) -> None:
+    write("a.yaml", WORKLOAD)
+    if text is not None:
+        write("pyproject.toml", text)
+    code, _, err = init("--pyproject")
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_another_folder(init: Command, in_folder: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("svc/prompts/x.md", SUPPORT)
+    code, out, _ = init("svc")
+    assert code == 0
+    assert "cd svc && kvtool check" in out
+    assert load_config("svc/kvtool.toml").workloads == ["svc/kvtool-workload.yaml"]
+    monkeypatch.chdir("svc")
+    monkeypatch.setenv("KVTOOL_CHAT_TEMPLATE", "../chat_template.jinja")
+    assert in_folder("check", "-q")[0] == 0
+    monkeypatch.chdir("..")
+    for name in ("nowhere", "chat_template.jinja"):
+        code, _, err = init(name)
+        assert code == 2
+        assert "not a folder" in err
+
+
+def test_nothing_found(init: Command) -> None:
+    write("notes.md", "nothing")
+    write("app.py", 'SYSTEM_PROMPT = "You are"\n')
+    write("data.jsonl", '{"x": 1}\n')
+    code, _, err = init()
+    assert code == 2
+    assert "nothing to profile" in err
+    assert "kvtool lint app.py" in err
+    assert files() == {"notes.md", "app.py", "data.jsonl", "chat_template.jinja"}
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing(init: Command) -> None:
+    write("prompts/x.md", SUPPORT)
+    Path("kvtool.toml").mkdir()
+    code, _, err = init("--force")
+    assert code == 2
+    assert "directory" in err
+    assert "kvtool-workload.yaml" not in files()
+
+
+def test_what_is_looked_at(tmp_path: Path) -> None:
+    for name in (
+        "prompts/a.md",
+        "prompts/README.md",
+        "deep/er/system_prompt.txt",
+        "x.j2",
+        "nginx.conf.j2",
+        "page.html.jinja",
+        "chat_template.jinja",
+        "notes.md",
+        ".hidden/prompts/b.md",
+        "node_modules/prompts/c.md",
+        ".venv/lib/prompts/d.md",
+        "venv/prompts/e.md",
+        "1/2/3/4/5/6/7/prompts/f.md",
+        "prompts/bad\x1bname.md",
+    ):
+        write(str(tmp_path / name), "some text")
+    write(str(tmp_path / "prompts/empty.md"), "")
+    write(str(tmp_path / "prompts/latin.md"), b"\xff\xfe\xfd")
+    write(str(tmp_path / "logs/a.jsonl"), LOG)
+    write(str(tmp_path / "logs/metrics.jsonl"), '{"loss": 0.1}\n')
+    (tmp_path / "prompts/loop").symlink_to(tmp_path, target_is_directory=True)
+    found = detect(tmp_path)
+    assert found.templates == ["deep/er/system_prompt.txt", "prompts/a.md", "x.j2"]
+    assert found.logs == ["logs/a.jsonl"]
+
+
+def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(40):
+        write(str(tmp_path / f"prompts/{number:02}.md"), "some text")
+    found = detect(tmp_path)
+    assert len(found.templates) == 16
+    assert found.notes == ["24 more prompts were left out"]
+    monkeypatch.setattr(detection, "MAX_FILES", 5)
+    assert detect(tmp_path).templates == [f"prompts/{number:02}.md" for number in range(5)]
+    monkeypatch.setattr(detection, "MAX_LOG_BYTES", 10)
+    write(str(tmp_path / "a.jsonl"), LOG)
+    assert "too much to run" in detect(tmp_path).notes[0]
+
+
+def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
+    write("prompts/chat.j2", "{% for m in messages %}{{ m.role }}{% endfor %}")
+    write("prompts/broken.j2", "{% if %}")
+    write("prompts/include.j2", "{% include 'x' %}")
+    write("prompts/loop.j2", "{% for i in range(10**9) %}x{% endfor %}")
+    write("prompts/braces.md", "Write {% like this, and {{ so on")
+    write("prompts/plain.txt", "Dear {name}, text with a placeholder of another kind")
+    write('prompts/a "b" #c: {d} [e].md', "A name that needs quotes, and some text that is shared.")
+    write("prompts/::error::x.md", "A name that looks like a command of a workflow")
+    code, out, err = init()
+    assert (code, err) == (0, "")
+    said = " ".join(out.split())
+    for left_out in ("chat.j2", "broken.j2", "include.j2", "loop.j2"):
+        assert f"prompts/{left_out} was left out" in said
+    assert "plain.txt has placeholders that are not Jinja" in said
+    assert not any(line.lstrip().startswith("::") for line in out.splitlines())
+    source = load_yaml_workload("kvtool-workload.yaml")
+    assert sorted(group.name for group in source.spec.groups) == ["::error::x", 'a "b" #c: {d} [e]', "braces", "plain"]
+    assert in_folder("check", "-q")[0] == 0
+
+
+def test_every_guess_is_a_variable_of_a_workload() -> None:
+    names = [
+        "now",
+        "requestId",
+        "n",
+        "question",
+        "context",
+        "company",
+        "user_name",
+        "lang",
+        "whatever",
+        "created_at",
+        "true",
+    ]
+    lines = "".join(f"  {name}: {generator(name)[0]}\n" for name in names)
+    text = f'version: 1\nvars:\n{lines}groups: [{{name: a, text: "x"}}]\n'
+    workload = validate(parse_yaml(text, "w.yaml"))
+    assert set(workload.vars) == set(names)
+    assert workload.vars["created_at"].datetime == 60
+    assert workload.vars["requestId"].uuid == "4"
+    assert all(example(name) for name in names)
+    from jsonschema import Draft202012Validator
+
+    document = yaml.safe_load(text)
+    document["vars"] = {str(key): value for key, value in document["vars"].items()}
+    Draft202012Validator(SCHEMAS["workload"].document()).validate(document)
+
+
+def test_ctrl_c_writes_nothing(init: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvtool.profiler.profiler import Profiler
+
+    original = Profiler.run
+
+    def interrupted(self: Profiler) -> object:
+        profile = original(self)
+        profile.partial = True
+        return profile
+
+    monkeypatch.setattr(Profiler, "run", interrupted)
+    write("prompts/x.md", SUPPORT)
+    assert init()[0] == 130
+    assert files() == {"prompts", "chat_template.jinja"}
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in ("init", "config", "schema"))

@@ -1,0 +1,369 @@
+"""What lint sees in templates and Python files, with one token for each character, so that the text behind can be counted."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.diagnose.findings import Finding
+from kvtool.errors import KvtoolError
+from kvtool.lint.python_templates import python_prompts
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, Spot, holes, placeholders, style_of
+from kvtool.lint.sources import sort_inputs
+from kvtool.lint.static import static_findings
+from kvtool.lint.templates import jinja_file, text_template
+from kvtool.lint.volatile import RANDOM
+
+LONG = "x" * 300
+HUGE = "y" * 1100
+
+
+def jinja(text: str, *, least: int = 1) -> list[Finding]:
+    return static_findings("a.j2", text, [jinja_file("a.j2", text)], len, block_size=16, least=least)
+
+
+def python(text: str, *, least: int = 1) -> list[Finding]:
+    return static_findings("a.py", text, python_prompts("a.py", text), len, block_size=16, least=least)
+
+
+def short(findings: list[Finding]) -> list[tuple[str, str, int, int, int]]:
+    """Code, severity, line, column and tokens behind."""
+    return [(one.code, one.severity, one.line, one.column, one.tokens_lost) for one in findings]
+
+
+# The order of text
+
+
+def hole(number: int) -> Hole:
+    return Hole(Spot("p", number, 1, 1), RANDOM, "`x`")
+
+
+def test_text_behind_is_counted_from_the_hole_on() -> None:
+    nodes: list[Node] = ["abc", hole(1), "de", hole(2), "f"]
+    assert [(found.spot.line, behind.tokens, behind.sure) for found, behind in holes(nodes, len)] == [
+        (1, 3, 3),
+        (2, 1, 1),
+    ]
+
+
+def test_of_branches_the_longest_may_follow_and_the_shortest_does() -> None:
+    nodes: list[Node] = [hole(1), Choice((("aa",), ("bbbb", hole(2)), ())), "c"]
+    assert [(found.spot.line, behind.tokens, behind.sure) for found, behind in holes(nodes, len)] == [
+        (1, 5, 1),
+        (2, 1, 1),
+    ]
+
+
+def test_a_repeated_text_counts_once_and_may_be_missing() -> None:
+    nodes: list[Node] = [hole(1), Repeat(("aa", hole(2), "b")), "c"]
+    assert [(found.spot.line, behind.tokens, behind.sure) for found, behind in holes(nodes, len)] == [
+        (1, 4, 1),
+        (2, 2, 2),
+    ]
+
+
+# Jinja
+
+
+def test_a_clock_before_text_and_a_clock_behind_it() -> None:
+    assert short(jinja(f"Now: {{{{ now }}}}\n{LONG}\n{{{{ now }}}}")) == [("KV101", "warning", 1, 6, 302)]
+
+
+def test_little_text_behind_is_information_and_less_than_a_block_nothing() -> None:
+    text = "{{ user_id }} 255" + "x" * 250
+    assert short(jinja(text, least=16)) == [("KV104", "info", 1, 1, 254)]
+    assert jinja("{{ user_id }} " + "x" * 14, least=16) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("now()", "KV101"),
+        ("datetime.now().isoformat()", "KV101"),
+        ("strftime_now('%d %b')", "KV101"),
+        ("uuid4()", "KV102"),
+        ("items | random", "KV102"),
+        ("'At ' ~ now()", "KV101"),
+        ("user.email | lower", "KV104"),
+        ("ctx['cwd']", "KV106"),
+        ("question", None),
+        ("'2024-01-01'", None),
+        ("items | length", None),
+    ],
+)
+def test_what_an_expression_says(expression: str, code: str | None) -> None:
+    assert [one.code for one in jinja(f"{{{{ {expression} }}}}{LONG}")] == ([code] if code else [])
+
+
+def test_only_a_clock_by_call_before_text_that_is_always_there_is_an_error() -> None:
+    assert jinja("{{ now() }}" + HUGE)[0].severity == "error"
+    assert jinja("{{ now }}" + HUGE)[0].severity == "warning"
+    assert jinja("{{ now() }}{% if a %}" + HUGE + "{% endif %}")[0].severity == "warning"
+    assert jinja("{{ getcwd() }}" + HUGE)[0].severity == "warning"
+
+
+def test_names_that_are_set_count_for_what_they_are_set_to() -> None:
+    assert jinja("{% set now = 'noon' %}{{ now }}" + LONG) == []
+    assert short(jinja("{% set head = uuid4() %}\n{{ head }}" + LONG)) == [("KV102", "warning", 2, 1, 300)]
+    either = "{% if a %}{% set d = now() %}{% else %}{% set d = 'noon' %}{% endif %}{{ d }}"
+    assert [one.code for one in jinja(either + LONG)] == ["KV101"]
+
+
+def test_a_macro_counts_where_it_is_called() -> None:
+    text = "{% macro rules() %}" + LONG + "{% endmacro %}{{ now }}{{ rules() }}"
+    assert short(jinja(text)) == [("KV101", "warning", 1, text.index("{{ now") + 1, 300)]
+    assert jinja("{% macro rules() %}" + LONG + "{% endmacro %}{{ rules() }}{{ now }}") == []
+
+
+def test_flags_decide_and_names_in_loops_do_not() -> None:
+    (flag,) = jinja("{% if experiment %}Be brief.{% endif %}" + LONG)
+    assert (flag.code, flag.line, flag.column) == ("KV107", 1, 1)
+    assert jinja("{% for step in steps %}{{ step }}{% endfor %}" + LONG) == []
+    (number,) = jinja("{% for doc in docs %}{{ loop.index }}. {{ doc }}{% endfor %}" + HUGE)
+    assert (number.code, number.severity) == ("KV105", "info")
+
+
+def test_a_chat_template_with_a_date() -> None:
+    text = (
+        "{%- if not date_string is defined %}{%- set date_string = strftime_now('%d %b %Y') %}{%- endif %}\n"
+        "{{- bos_token }}\nToday: {{ date_string }}\n"
+        "{%- for message in messages %}{{ message.content }}{% endfor %}"
+    )
+    assert [(one.code, one.severity, one.line, one.column) for one in jinja(text, least=16)] == [
+        ("KV131", "warning", 3, 8)
+    ]
+    pinned = text.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'")
+    assert jinja(pinned, least=16) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a\n{{ now }\n", 2), ("{% if a %}\n", 1), ("a\n\n{% foo %}", 3), ("{{ (" * 3000, 1)]
+)
+def test_syntax_errors_have_a_place(text: str, line: int) -> None:
+    with pytest.raises(KvtoolError) as caught:
+        jinja_file("a.j2", text)
+    assert caught.value.place is not None
+    assert (caught.value.place.path, caught.value.place.line) == ("a.j2", line)
+
+
+def test_unknown_filters_are_no_error() -> None:
+    assert [one.code for one in jinja("{{ now | pretty }}" + LONG)] == ["KV101"]
+
+
+# Text with placeholders
+
+
+def test_placeholders_of_both_kinds() -> None:
+    text = "{now} {{not}} {user.name!r:>10} {0} { x } {question}"
+    assert [text[start:stop] for start, stop, _ in placeholders(text, "format")] == [
+        "{now}",
+        "{user.name!r:>10}",
+        "{question}",
+    ]
+    text = "$now $$now ${user} $5 $$$day"
+    assert [name for _, _, name in placeholders(text, "dollar")] == ["now", "user", "day"]
+
+
+@pytest.mark.parametrize(
+    ("text", "style"),
+    [
+        ("{{ a }}", "jinja"),
+        ("{%- if a %}", "jinja"),
+        ("{a}", "format"),
+        ("$a", "dollar"),
+        ('{"a": {"b": 1}}', ""),
+        ("5$", ""),
+    ],
+)
+def test_styles(text: str, style: str) -> None:
+    assert style_of(text) == style
+
+
+def test_a_text_template() -> None:
+    text = f"Hi {{user_name}},\nit is {{date}}.\n{LONG}"
+    nodes = text_template("a.txt", text, "format")
+    found = static_findings("a.txt", text, [nodes], len, block_size=16, least=16)
+    assert short(found) == [("KV104", "warning", 1, 4, len(",\nit is .\n") + 300), ("KV101", "warning", 2, 7, 302)]
+
+
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(["{now}", "\n", "{{", "é", "{user}"]), st.text(string.ascii_letters, max_size=5))
+    )
+)
+@settings(max_examples=50)
+def test_text_templates_lose_nothing_and_know_their_places(parts: list[str]) -> None:
+    text = "".join(parts)
+    nodes = text_template("a", text, "format")
+    constant = sum(len(node) for node in nodes if isinstance(node, str))
+    found = [node for node in nodes if isinstance(node, Hole)]
+    assert constant + sum(node.spot.width for node in found) == len(text)
+    for node in found:
+        line = text.split("\n")[node.spot.line - 1]
+        assert line[node.spot.column - 1 :].startswith(("{now}", "{user}"))
+
+
+# Python
+
+
+def test_an_f_string() -> None:
+    text = f'import datetime\nP = f"""Rules\n  é {{datetime.datetime.now():%H}} and {{question}}\n{LONG}"""\n'
+    assert short(python(text)) == [("KV101", "warning", 3, 5, len(" and \n") + 300)]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("f'{datetime.now()}' + LONG", "KV101"),
+        ("'{now}'.format(now=time.time()) + LONG", "KV101"),
+        ("'%s' % uuid.uuid4() + LONG", "KV102"),
+        ("'%(user)s' % row + LONG", "KV104"),
+        ("'%(x)s' % {'x': os.getcwd()} + LONG", "KV106"),
+        ("Template('$now' + LONG).substitute(now=now)", "KV101"),
+        ("Template('{{ now }}' + LONG).render(now=1)", "KV101"),
+        ("' '.join([f'{random.random()}', LONG])", "KV102"),
+        ("os.environ['HOME'] + LONG", "KV106"),
+        ("get_current_time() + LONG", "KV101"),
+        ("(f'{now}' if short else '') + LONG", "KV101"),
+        ("textwrap.dedent(f'{now}' + LONG)", "KV101"),
+        ("'\\n'.join(set(docs)) + LONG", "KV113"),
+        ("'\\n'.join(t.name for t in set(tools)) + LONG", "KV111"),
+        ("'\\n'.join(sorted(set(docs))) + LONG", None),
+        ("'\\n'.join(os.listdir('examples')) + LONG", "KV113"),
+        ("json.dumps(schema) + LONG", "KV112"),
+        ("json.dumps(schema, sort_keys=True) + LONG", None),
+        ("json.dumps({'a': 1}) + LONG", None),
+        ("LONG + f'{now}'", None),
+        ("f'{question}' + LONG", None),
+        ("f'{FIXED}' + LONG", None),
+        ("'%d%% of' % 3 + LONG", None),
+        ("'{now}'.format(now='noon') + LONG", None),
+        ("time + 3", None),
+        ("Path('rules.md').read_text() + LONG", None),
+        ("path.read_text() + LONG", None),
+        ("open(path).read() + LONG", None),
+        ("now.strftime('%H') + LONG", "KV101"),
+    ],
+)
+def test_what_python_builds(body: str, code: str | None) -> None:
+    text = (
+        f"LONG = '{LONG}'\nFIXED = '2024-01-01'\n\n\ndef build(now, docs, tools, row, question):\n    return {body}\n"
+    )
+    found = python(text)
+    assert [one.code for one in found] == ([code] if code else [])
+    assert all(one.line == 6 and one.tokens_lost == 300 for one in found)
+
+
+def test_names_stand_for_what_was_assigned_last() -> None:
+    text = f"""\
+LONG = "{LONG}"
+def build():
+    stamp = datetime.utcnow().isoformat()
+    head = f"At {{stamp}}:"
+    head = head + "a"
+    prompt = head
+    prompt += LONG
+    now = "noon"
+    return prompt + now
+def other():
+    return "{{now}}" + LONG
+"""
+    assert short(python(text)) == [("KV101", "warning", 4, 17, 302 + len("noon")), ("KV101", "warning", 11, 13, 300)]
+
+
+def test_parts_that_are_collected_and_joined() -> None:
+    text = f"""\
+def build(docs, user):
+    parts = [f"User {{user}}"]
+    for doc in set(docs):
+        parts.append(doc)
+    if docs:
+        parts.append("{LONG}")
+    return "\\n".join(parts)
+"""
+    assert short(python(text)) == [("KV104", "warning", 2, 21, 300), ("KV113", "warning", 3, 16, 300)]
+
+
+def test_messages_are_one_prompt_and_other_lists_are_not() -> None:
+    text = f"""\
+def ask(user, q):
+    LONG = "{LONG}"
+    client.chat(messages=[
+        {{"role": "system", "content": f"Hello {{user}}"}},
+        {{"role": "user", "content": [{{"type": "text", "text": LONG + q}}]}},
+    ])
+    return [f"{{user}}", LONG]
+"""
+    assert short(python(text)) == [("KV104", "warning", 4, 47, 300)]
+
+
+def test_a_template_that_is_filled_elsewhere_is_told_once() -> None:
+    text = f"T = 'At {{now}}:\\n{LONG}'\ndef f():\n    return T.format(now=datetime.now())\n"
+    (found,) = python(text)
+    assert (found.code, found.line, found.column, found.width) == ("KV101", 1, 9, 5)
+    assert "datetime.now()" in found.message
+
+
+def test_docstrings_and_comments_are_no_prompts() -> None:
+    assert python(f'"""{{now}} {LONG}"""\ndef f():\n    "{{now}} {LONG}"\n    # {{now}} {LONG}\n') == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("x = (\n", 1), ("\nx = f'{a'\n", 2), ("def f(:\n", 1), ("x = " + "(" * 400, 1)]
+)
+def test_python_that_does_not_parse(text: str, line: int) -> None:
+    with pytest.raises(KvtoolError) as caught:
+        python_prompts("a.py", text)
+    assert caught.value.place is not None
+    assert (caught.value.place.path, caught.value.place.line) == ("a.py", line)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_line_ends_of_other_systems(end: str) -> None:
+    text = f"LONG = '{LONG}'{end}x = 1{end}P = f'é {{now}}' + LONG{end}"
+    assert [(one.line, one.column) for one in python(text)] == [(3, 9)]
+
+
+def test_values_that_double_stay_bounded() -> None:
+    text = "a = f'{now}x'\n" + "a = a + a\n" * 2000 + f"b = a + '{LONG}'\n"
+    assert [one.code for one in python(text)] == ["KV101"]
+
+
+def test_nothing_is_executed(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    text = f"from pathlib import Path\nM = Path({str(mark)!r})\nM.touch()\nP = f'{{M.touch()}} {{now}} {LONG}'\n"
+    assert [one.code for one in python(text)] == ["KV101"]
+    jinja("{{ ''.__class__.__mro__ }}{{ now }}" + LONG)
+    assert not mark.exists()
+
+
+# What an input is
+
+
+def test_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "a.md": "{{ now }}",
+        "b.md": "{name}",
+        "c.txt": "$name",
+        "d.txt": "plain",
+        "e.j2": "x",
+        "f.py": "x = 1",
+        "w.yaml": "",
+        "l.jsonl": "",
+    }.items():
+        Path(name).write_text(text, encoding="utf-8")  # fmt: skip
+    found = sort_inputs(["a.md", "b.md", "c.txt", "e.j2", "f.py", "w.yaml", "l.jsonl", "a.md"])
+    assert [(one.path, one.kind, one.style) for one in found.texts] == [
+        ("a.md", "template", "jinja"),
+        ("e.j2", "template", "jinja"),
+        ("f.py", "python", ""),
+    ]
+    assert found.runs == [["w.yaml"], ["b.md", "c.txt", "l.jsonl"]]
+    assert [one.style for one in sort_inputs(["b.md"]).texts] == ["format"]
+    assert [one.style for one in sort_inputs(["d.txt"]).texts] == [""]
+    assert sort_inputs(["d.txt"]).runs == []

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.accounting.plan import Plan
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
+from kvtool.profiler.looks import MOST_LOOKED_AT, Looks, one_in
+from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.render import Renderer
+
+SHARED = "These lines are the same in every request of the log, and so they would hit.\n" * 2
+
+
+def test_small_groups_are_looked_at_as_a_whole() -> None:
+    assert one_in([GroupTotals(requests=MOST_LOOKED_AT, name="a"), GroupTotals(requests=0, name="b")]) == {
+        "a": 1,
+        "b": 0,
+    }
+    looks = Looks({"a": 1, "b": 0})
+    assert all(looks.take(name, 10) for name in "abc" for _ in range(1_000))
+    assert list(looks.weights()) == []
+
+
+def test_runs_of_a_large_group_are_looked_at_all_over_it() -> None:
+    every = one_in([GroupTotals(requests=10_000, name="g")])
+    assert every == {"g": 5}
+    looks = Looks(every)
+    taken = [looks.take("g", 10) for _ in range(10_000)]
+    runs = [index for index in range(40) if taken[256 * index]]
+    assert runs == [0, 5, 10, 15, 20, 25, 30, 35]
+    assert all(len(set(taken[256 * index : 256 * (index + 1)])) == 1 for index in range(39))
+    assert list(looks.weights()) == [("g", 10_000 / (8 * 256))]
+
+
+def account(renderer: Renderer, path: Path, every: dict[str, int]) -> PassResult:
+    latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
+    plan = Plan(EngineConfig(block_size=16), latency)
+    accountant = Accountant(plan, JobMaker(renderer, seed=0), progress=Progress(None), one_in=every)
+    return accountant.run(LogSource([str(path)], LogOptions()))
+
+
+def test_a_part_tells_what_the_whole_loses(byte_renderer: Renderer, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"prompt": f"Request {number * 7919 % 10_007:05}.\n{SHARED}Now: {number}"} for number in range(1_024)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    whole, part = account(byte_renderer, path, {}), account(byte_renderer, path, {"log": 2})
+    (cause,), (same, *_) = whole.causes.of_group("log"), part.causes.of_group("log")
+    assert same.slot == cause.slot
+    assert same.seen == pytest.approx(cause.seen / 2, abs=2)
+    for of_part, of_whole in (
+        (same.blocked, cause.blocked),
+        (same.share, cause.share),
+        (same.requests, cause.requests),
+    ):
+        assert of_part == pytest.approx(of_whole, rel=0.01)
+    assert part.causes.chains("log") == {(cause.slot,): same.blocked}
+    assert part.causes.predicted("log", [cause.slot]) == pytest.approx(
+        whole.causes.predicted("log", [cause.slot]), rel=0.05
+    )
+    # The engine sees every request, and every token has a fate.
+    assert [group.hit_tokens for group in part.ledger.totals()] == [group.hit_tokens for group in whole.ledger.totals()]
+    (totals,) = part.ledger.totals()
+    assert Counter(totals.fates).total() == totals.prompt_tokens
+    assert same.blocked == pytest.approx(2 * totals.fates["blocked"], rel=0.01)

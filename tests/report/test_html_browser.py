@@ -1,0 +1,303 @@
+"""The HTML page in a real browser: no errors, no requests, charts in their places, both colour schemes, keyboard, print.
+
+Needs playwright and a Chromium: that of KVTOOL_CHROMIUM, or `chromium` on the PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kvtool.report.html import render
+from kvtool.report.write_options import RenderOptions
+from kvtool.results.check import CheckResult
+from kvtool.results.show_text import ShowText
+from tests.report.html_results import SECTIONS, full_report, full_result
+from tests.results import CASES, HOSTILE, result
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = os.environ.get("KVTOOL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH, nor in KVTOOL_CHROMIUM")
+
+QUIET = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WIDTHS = (360, 800, 1400)
+Opener = Callable[..., "Page"]
+
+LIGHT = """
+  const parse = text => { const found = text.match(/[\\d.]+/g).map(Number); return [...found.slice(0, 3), found[3] ?? 1]; };
+  const linear = value => { const c = value / 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const contrast = (one, other) => (Math.max(light(one), light(other)) + 0.05) / (Math.min(light(one), light(other)) + 0.05);
+"""
+"""Contrast as WCAG 2.2 defines it."""
+
+WEAK_TEXTS = f"""() => {{ {LIGHT}
+  const ground = node => {{
+    for (let at = node; at; at = at.parentElement) {{
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour[3] === 1) return colour;
+    }}
+    return [255, 255, 255, 1];
+  }};
+  const weak = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let seen = 0;
+  while (walker.nextNode()) {{
+    const parent = walker.currentNode.parentElement, text = walker.currentNode.data.trim();
+    if (!text || parent.closest("title, desc") || !parent.checkVisibility()) continue;
+    seen += 1;
+    const style = getComputedStyle(parent);
+    const ratio = contrast(parse(parent.closest("svg") ? style.fill : style.color), ground(parent));
+    if (ratio < 4.5) weak.push([ratio.toFixed(2), parent.outerHTML.slice(0, 80)]);
+  }}
+  return {{seen, weak}};
+}}"""
+
+SHAPES = f"""() => {{ {LIGHT}
+  const ground = parse(getComputedStyle(document.body).backgroundColor);
+  const stops = ["ground.solid", "marks.text", "marks.run", "marks.block", "marks.new"];
+  return stops.map(name => contrast(parse(getComputedStyle(document.querySelector("stop." + name)).stopColor), ground));
+}}"""
+
+OVERFLOW = """() => [...document.querySelectorAll("body *")].filter(node => {
+  if (!node.checkVisibility() || node.closest("svg, .scroll, pre, .skip, .paints, .unseen")) return false;
+  const box = node.getBoundingClientRect();
+  return box.right > document.documentElement.clientWidth + 1 || box.left < -1;
+}).map(node => node.outerHTML.slice(0, 80))"""
+
+TEXTS_CUT = """() => [...document.querySelectorAll("svg.drawing")].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter(text => getComputedStyle(text).display !== "none").filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.right > frame.right + 6 || box.left < frame.left - 6 || box.bottom > frame.bottom + 3 || box.top < frame.top - 3;
+  }).map(text => [svg.id, text.textContent]);
+})"""
+
+OVERLAPS = """() => [...document.querySelectorAll("svg.drawing")].flatMap(svg => {
+  const texts = [...svg.querySelectorAll("text")].filter(text => getComputedStyle(text).display !== "none");
+  const boxes = texts.map(text => text.getBoundingClientRect());
+  const found = [];
+  for (let a = 0; a < texts.length; a++) for (let b = a + 1; b < texts.length; b++) {
+    const across = Math.min(boxes[a].right, boxes[b].right) - Math.max(boxes[a].left, boxes[b].left);
+    const down = Math.min(boxes[a].bottom, boxes[b].bottom) - Math.max(boxes[a].top, boxes[b].top);
+    if (across > 1 && down > 3) found.push([svg.id, texts[a].textContent, texts[b].textContent]);
+  }
+  return found;
+})"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    root = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=[*root, *QUIET])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the page of a result; at the end nothing may have gone wrong, and nothing but the file may have been asked for."""
+    contexts: list[Any] = []
+    problems: list[str] = []
+    asked: list[str] = []
+
+    def start(made: CheckResult, *, width: int = 1400, scheme: str = "light", show_text: ShowText = "none") -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        context.on("request", lambda request: asked.append(request.url))
+        path = tmp_path / f"{len(contexts)}.html"
+        path.write_text(render(made, RenderOptions(show_text=show_text)), encoding="utf-8")
+        page.goto(path.as_uri(), wait_until="load")
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert not problems
+    assert [url for url in asked if not url.startswith(tmp_path.as_uri())] == []
+    assert len(asked) == len(contexts)
+
+
+CHARTS = {
+    "tokens": 1,
+    "groups": 3,
+    "tree": 1,
+    "time": 3,
+    "capacity": 1,
+    "distance": 1,
+    "worst": 2,
+    "findings": 2,
+    "boundaries": 1,
+}
+"""How many each section has."""
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", "rgb(250, 250, 248)"), ("dark", "rgb(19, 22, 25)")])
+def test_everything_is_shown_and_can_be_read(show: Opener, scheme: str, ground: str) -> None:
+    page = show(full_result(), scheme=scheme, width=1000)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+    assert page.title() == "FAIL: support.yaml, kvtool report"
+    for name, title in SECTIONS.items():
+        assert page.locator(f"#w1-{name}").get_by_role("heading", level=3).inner_text() == title
+    for name, count in CHARTS.items():
+        images = page.locator(f"#w1-{name}").get_by_role("img")
+        assert images.count() == count, name
+        boxes = images.evaluate_all(
+            "all => all.map(one => [one.getBoundingClientRect().width, one.getBoundingClientRect().height])"
+        )
+        assert all(width > 200 and height > 20 for width, height in boxes), name
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    found = page.evaluate(WEAK_TEXTS)
+    assert found["seen"] > 300
+    assert found["weak"] == []
+    assert min(page.evaluate(SHAPES)) >= 3
+
+
+def test_figures_stand_where_they_should(show: Opener) -> None:
+    page = show(full_result(), width=1000)
+
+    def box(selector: str) -> dict[str, float]:
+        found = page.locator(selector).first.bounding_box()
+        assert found is not None
+        return dict(found)
+
+    for drawing, ratio in (("#w1-all", 0.635), ("#w1-group-0", 0.4), ("#w1-group-1", 0.87)):
+        assert box(f"{drawing} rect.bar")["width"] == pytest.approx(ratio * box(drawing)["width"], abs=3)
+    gate, frame = box("#w1-group-0 line.gate:not(.halo)"), box("#w1-group-0")
+    assert gate["x"] - frame["x"] == pytest.approx(0.8 * frame["width"], abs=3)
+    pieces = page.locator("#w1-tree-icicle rect.piece").all()
+    heights = [piece.bounding_box()["height"] for piece in pieces]  # type: ignore[index]
+    assert heights[1] == pytest.approx(heights[0] / 2, abs=3)
+    assert heights[3] == pytest.approx(heights[0] / 20, abs=3)
+    point, curve = box("#w1-capacity-curve circle"), box("#w1-capacity-curve")
+    assert point["x"] + point["width"] / 2 - curve["x"] == pytest.approx(
+        6 / 7 * curve["width"], abs=3
+    )  # 64 of 1 to 128 blocks
+
+
+def test_fits_every_width(show: Opener) -> None:
+    made_by_name = {name: CASES[name]() for name in ("hostile", "lint_only", "passing")}
+    for name, made in {"full": full_result(), **made_by_name}.items():
+        page = show(made, scheme="dark", show_text="full")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") == width, name
+            assert page.evaluate(OVERFLOW) == [], (name, width)
+            assert page.evaluate(TEXTS_CUT) == [], (name, width)
+            assert page.evaluate(OVERLAPS) == [], (name, width)
+        page.context.close()
+
+
+def test_by_keyboard(show: Opener) -> None:
+    page = show(full_result())
+    focused = "document.activeElement.getAttribute('href') ?? document.activeElement.tagName"
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "#main"
+    box = page.locator(".skip").bounding_box()
+    assert box is not None
+    assert box["y"] >= 0  # it comes into view
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#verdict') !== null")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_tables_open_by_keyboard_and_order_is_that_of_the_page(show: Opener) -> None:
+    page = show(full_result())
+    stops = []
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        tops = page.evaluate(
+            "[document.activeElement.tagName, document.activeElement.getBoundingClientRect().top + scrollY]"
+        )
+        if tops[0] == "BODY":
+            break
+        stops.append(tops)
+        if tops[0] == "SUMMARY" and len([tag for tag, _ in stops if tag == "SUMMARY"]) == 1:
+            page.keyboard.press("Enter")
+            assert page.locator("#w1-tokens details").get_attribute("open") == ""
+    order = [top for tag, top in stops if tag in ("SUMMARY", "DIV", "PRE")]
+    assert len(order) > 15
+    assert order == sorted(order)
+
+
+def test_what_a_screen_reader_is_told(show: Opener) -> None:
+    page = show(full_result())
+    snapshot = page.locator("body").aria_snapshot()
+    for line in (
+        '- link "Skip to the report"',
+        "- banner:",
+        '- heading "support.yaml" [level=1]',
+        '- navigation "Contents":',
+        "- main:",
+        '- region "Verdict":',
+        '- table "Checks":',
+        '- article "Summary FAIL":',
+        '- heading "Where prompt tokens went" [level=3]',
+        '- columnheader "Hit rate"',
+        "- contentinfo:",
+    ):
+        assert line in snapshot, line
+    images = page.get_by_role("img")
+    titles = images.evaluate_all("all => all.map(one => one.querySelector('title').textContent)")
+    assert len(titles) == 1 + sum(CHARTS.values())
+    assert all(titles)
+    chart = page.get_by_role("img", name="Where prompt tokens went")
+    assert chart.count() == 1
+    assert page.get_by_role("img", name="hit rate 40.0%, reachable 90.0%, gate at least 80.0%: FAIL").count() == 1
+
+
+def test_print(show: Opener, tmp_path: Path) -> None:
+    made = result("fail", "FAIL", full_report(), full_report("chat", "code", "chat.yaml"))
+    page = show(made, scheme="dark")
+    data = page.pdf(format="A4")
+    assert data.startswith(b"%PDF")
+    assert len(data) < 2_000_000  # paints that a PDF has no words for would be bitmaps
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 690, "height": 900})  # A4 without its margins
+    assert page.evaluate("document.documentElement.scrollWidth") == 690
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert page.evaluate("getComputedStyle(document.querySelector('.contents')).display") == "none"
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1a1e22"
+    assert page.evaluate(
+        "[...document.querySelectorAll('figure')].every(one => getComputedStyle(one).breakInside === 'avoid')"
+    )
+
+
+@pytest.mark.parametrize("show_text", ["none", "full"])
+def test_text_is_hidden_unless_asked_for(show: Opener, show_text: ShowText) -> None:
+    page = show(CASES["quoting"](), show_text=show_text)
+    seen = page.locator("body").inner_text()
+    assert ("an agent" in seen) == (show_text == "full")
+    assert page.locator("pre.snippet").count() == (1 if show_text == "full" else 0)
+    assert page.locator("mark").count() == (1 if show_text == "full" else 0)
+    assert page.locator("pre.patch").count() == (1 if show_text == "full" else 0)
+
+
+def test_hostile_names_are_only_text(show: Opener) -> None:
+    evil = f"{HOSTILE}\"onload='alert(1)'<img src=x onerror=alert(1)>"
+    page = show(result("fail", evil, full_report(evil, f"{evil} 2", evil)), show_text="full")
+    assert page.locator("script, img, iframe, object, embed, form, base").count() == 0
+    assert "<img src=x onerror=alert(1)>" in page.locator("h1").inner_text()

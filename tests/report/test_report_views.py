@@ -1,0 +1,294 @@
+"""The views of a profile beside its totals: sums by key, causes with what they unlock, block sizes, and the next command."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.ledger.sums import OTHERS, SumRow
+from kvtool.cli.app import run
+from kvtool.profiler.unlock import CauseRow, GroupCauses, Unlock
+from kvtool.report.terminal.boundary import boundary_hint
+from kvtool.report.terminal.ledger_sums import costliest
+from kvtool.report.terminal.next_command import shorten_place
+from kvtool.report.terminal.unlock import print_causes
+from kvtool.text.terminal.console import cell_width, make_console
+
+BEHIND = ("blocked", "cosmetic", "seam")
+SECRET = "Xyzzyplugh"
+RULES = "\n".join(
+    f"Rule {number}: say what rule {number} of the {SECRET} handbook says, and no more." for number in range(12)
+)
+PROMPT = "\n".join(
+    [
+        "You help.",
+        "Now: {{ now }}",
+        RULES,
+        "Request id: {{ rid }}",
+        RULES.replace("say", "tell"),
+        "User: {{ user }}",
+        "End.\n",
+    ]
+)
+WORKLOAD = """\
+version: 1
+vars:
+  now: {datetime: 1m}
+  rid: {uuid: 4}
+  user: {choice: [anna, bert, carl]}
+groups:
+  - name: acme
+    tenant: acme
+    requests: 12
+    messages:
+      - {role: system, file: first.md}
+      - {role: user, text: "Hello {{ rid }}"}
+  - name: globex
+    tenant: globex
+    sessions: {count: 3, turns: 3, output_tokens: 20}
+    messages:
+      - {role: system, file: second.md}
+      - {role: user, text: "Hello {{ rid }}"}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workload of two tenants whose prompts have three lines that vary; it is the working directory."""
+    (tmp_path / "first.md").write_text(PROMPT, encoding="utf-8")
+    (tmp_path / "second.md").write_text(PROMPT, encoding="utf-8")
+    (tmp_path / "w.yaml").write_text(WORKLOAD, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def profiled(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["profile", *arguments, "--dry-run", "--quiet"]) == 0
+    return capsys.readouterr().out
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    found = json.loads(profiled(capsys, *arguments, "--json"))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_sums_add_up_whatever_they_are_by(folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keys: dict[str, set[str]] = {}
+    for by in ("session", "tenant", "line"):
+        found = document(capsys, "w.yaml", "--no-advice", "-t", bytes_json, "--by", by)
+        assert found["sums"]["by"] == by
+        rows = found["sums"]["rows"]
+        keys[by] = {row["key"] for row in rows}
+        for row in rows:
+            assert sum(row["fates"].values()) == row["prompt_tokens"] == row["hit_tokens"] + row["lost_tokens"]
+        for field in ("prompt_tokens", "hit_tokens"):
+            assert sum(row[field] for row in rows) == found["totals"][field]
+        fates: Counter[str] = Counter()
+        for row in rows:
+            fates.update(row["fates"])
+        assert fates == Counter(found["fates"])
+    assert keys["tenant"] == {"acme", "globex"}
+    assert {"(no session)"} < keys["session"]
+    assert len(keys["session"]) == 4
+    assert {"first.md:2", "second.md:2"} <= keys["line"]
+
+
+def test_no_sums_where_none_are_asked_for(folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, "w.yaml", "--no-advice", "-t", bytes_json)["sums"] is None
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_of_sums_fits_and_says_what_it_sums_to(
+    width: int, folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["w.yaml", "--no-advice", "-t", bytes_json, "--by", "line", "--width", str(width)]
+    out = profiled(capsys, *arguments)
+    assert max(map(cell_width, out.splitlines())) <= width
+    told = re.search(r"tokens sum to ([\d,]+) and lost to ([\d,]+)", " ".join(out.split()))
+    assert told is not None
+    table = out[out.index("  Line ") : out.index("  tokens sum to")].splitlines()[1:]
+    assert len(table) == 21
+    assert table[-1].startswith(f"  {OTHERS} ")
+    figures = [[int(cell.replace(",", "")) for cell in re.findall(r" ([\d,]+)(?= )", f"{line} ")] for line in table]
+    for column, total in ((-2, told[1]), (-1, told[2])):  # a row's whole numbers end with its tokens and the lost ones
+        assert sum(row[column] for row in figures) == int(total.replace(",", ""))
+
+
+def test_rows_beyond_the_costliest_are_one() -> None:
+    rows = [SumRow(f"s{n}", 1, 100 - n, Counter(hit=10, unique=90 - n)) for n in range(5)]
+    rows.insert(1, SumRow(OTHERS, 7, 70, Counter(unique=70)))
+    found = costliest(rows, 3)
+    assert [row.key for row in found] == ["s0", "s1", "s2", OTHERS]
+    assert (found[-1].requests, found[-1].prompt_tokens) == (9, 70 + 97 + 96)
+    assert found[-1].fates == Counter(hit=20, unique=70 + 87 + 86)
+    assert [row.key for row in costliest(rows[:1], 3)] == ["s0"]
+
+
+def test_a_place_keeps_its_line_number() -> None:
+    assert shorten_place("a/very/long/path/prompt.md:1234", 14) == "a/very…md:1234"
+    assert shorten_place("prompt.md:1234", 14) == "prompt.md:1234"
+    assert shorten_place("abcdefghijklmnop", 8) == "abcde…op"
+
+
+def test_causes_of_a_group_sum_to_what_is_behind_them(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = profiled(capsys, "w.yaml", "-t", bytes_json, "--json")
+    assert SECRET not in text
+    found = json.loads(text)
+    for group in found["groups"]:
+        rows = [row for row in found["causes"] if row["group"] == group["name"]]
+        left = group["causes_left_out"]
+        behind = sum(group["fates"].get(fate, 0) for fate in BEHIND)
+        assert behind > 0
+        for column in ("blame_tokens", "share_tokens"):
+            assert sum(row[column] for row in rows) + left[column] == behind
+        kept = [row["unlock"] for row in rows if row["unlock"] is not None]
+        assert len(kept) >= 2
+        assert [unlock["order"] for unlock in kept] == list(range(1, len(kept) + 1))
+        assert kept[0]["before"] == group["hit_rate"]
+        for one, next_one in pairwise(kept):
+            assert one["after"] == next_one["before"] < next_one["after"]
+        steps = [item for item in found["findings"] if item["group"] == group["name"] and item["rerun"]]
+        assert kept[-1]["after"] == steps[0]["rerun"]["group_after"]
+        assert [row["unlock"]["alone"] for row in rows if row["unlock"]] == [s["rerun"]["group_alone"] for s in steps]
+    first = found["causes"][0]
+    assert (first["path"], first["line"], first["code"], first["variable"]) == ("first.md", 2, "KV101", "now")
+    assert first["distinct_values"] == first["requests"] == 11
+    assert (first["volatility_within"], first["volatility_across"]) == (0.0, 1.0)
+
+
+def test_the_report_tells_causes_and_the_command_that_edits(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for width in (60, 80, 120):
+        out = profiled(capsys, "w.yaml", "-t", bytes_json, "--width", str(width))
+        assert max(map(cell_width, out.splitlines())) <= width
+        assert len(re.findall(r"^  In the way of [\d,]+ lost tokens of (?:acme|globex)", out, re.MULTILINE)) == 2
+        assert re.search(r"^  first\.md:2 +KV101 +[\d,]+ +[\d,]+ +[\d.]+% +[\d.]+%", out, re.MULTILINE)
+        command = " ".join(out[out.index("Next: ") :].replace("\\\n", " ").split()).partition(": kvtool ")[2]
+        assert command.startswith("optimize w.yaml --tokenizer ")
+        assert re.search(r"--allow P2(,P3)?$", command)
+
+
+def cause(**changes: Any) -> CauseRow:
+    values: dict[str, Any] = {
+        "group": "g", "code": "KV101", "kind": "timestamp", "name": "timestamp", "part": "messages[0] (system)",
+        "path": "log.jsonl", "line": 3, "column": 9, "line_in_text": 4, "variable": None, "logged": True, "blame_tokens": 600,
+        "share_tokens": 500, "requests": 9, "distinct_values": 9, "volatility_within": 0.0, "volatility_across": 1.0,
+        "confidence": 1.0, "unlock": None,
+    }  # fmt: skip
+    return CauseRow(**(values | changes))
+
+
+@pytest.mark.parametrize("width", [30, 50, 60, 80, 120])
+def test_the_table_of_causes_fits_and_its_columns_sum(width: int) -> None:
+    rows = (
+        cause(
+            unlock=Unlock(1, "P2", 0.01, 0.2, 0.2, 0.25),
+            path="a/long/path/of/a/prompt/file.md",
+            logged=False,
+            line=1234,
+        ),
+        cause(blame_tokens=0, share_tokens=300, unlock=Unlock(2, "P2", 0.2, 0.9, 0.01, 0.9), line_in_text=0),
+        cause(blame_tokens=300, share_tokens=150, name="客户" * 10),
+        cause(blame_tokens=90, share_tokens=10),
+    )
+    group = GroupCauses("客户" * 20, 10_000, 1000, rows, 5)
+    assert (group.others_blame, group.others_share) == (10, 40)
+    stream = StringIO()
+    print_causes(make_console(file=stream, width=width, color="never"), [group])
+    out = stream.getvalue()
+    assert max(map(cell_width, out.splitlines())) <= width
+    assert ":1234" in out
+    assert {"600", "500", "300", "150", "90.0%", "20.0%"} <= set(out.split())
+    assert re.search(r"\(others\)\s+(?:blame +)?100\s+(?:share +)?50\b", out)  # with the one below a hundredth
+
+
+def test_one_cause_is_told_by_its_finding() -> None:
+    stream = StringIO()
+    print_causes(make_console(file=stream, width=80, color="never"), [GroupCauses("g", 1000, 600, (cause(),), 0)])
+    assert stream.getvalue() == ""
+
+
+def test_fates_that_hashes_cannot_tell_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [{"timestamp": n, "input_length": 1024, "output_length": 4, "hash_ids": [1, n + 2]} for n in range(3)]
+    (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    out = profiled(capsys, "trace.jsonl", "--by", "line")
+    assert "block hashes have no text" in out
+    assert "(no source)" in out
+    assert set(document(capsys, "trace.jsonl")["absent_fates"]) == {"blocked", "displaced", "seam", "cosmetic"}
+
+
+def test_prompts_with_text_lack_no_fate(folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, "w.yaml", "--no-advice", "-t", bytes_json)["absent_fates"] == []
+
+
+def test_the_hint_on_block_sizes_is_given_where_it_matters() -> None:
+    book = BoundaryBook(16)
+    book.add("g", 1000, 0)
+    assert boundary_hint(book) is None
+    book.add("g", 1000, 520)  # 512 tokens hit; of 2,000 that is a quarter
+    assert boundary_hint(book) == "blocks of 528 tokens would hit 0.0%, not 25.6%: see --boundaries"
+    shared = BoundaryBook(16)
+    shared.add("g", 100_000, 0)
+    shared.add("g", 100_000, 99_000)  # 98,736 with blocks of 528, 98,992 with 16
+    assert boundary_hint(shared) is None
+    assert boundary_hint([]) is None
+
+
+def test_the_boundary_view_stands_before_the_findings(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = profiled(capsys, "w.yaml", "-t", bytes_json, "--boundaries")
+    assert out.index("Block boundaries of acme") < out.index("first.md:2:6: KV101") < out.index("Next: ")
+    assert "see --boundaries" not in out
+
+
+def log_of_shuffled_tools(path: Path, *, dated: bool) -> None:
+    """Twelve requests with six tools in six orders, behind a line that says the time or not."""
+    names = ["find", "open", "close", "count", "merge", "split"]
+    records = []
+    for number in range(12):
+        tools = [
+            {"type": "function", "function": {"name": name, "description": f"{name} what is asked for. " * 4}}
+            for name in (names[(number * 5 + at) % 6] for at in range(6))
+        ]
+        today = f"Today is 2026-03-{number + 1:02}, 10:{number:02}:00.\n" if dated else ""
+        system = {"role": "system", "content": f"You help.\n{today}{RULES}"}
+        records.append({"model": "m", "tools": tools, "messages": [system, {"role": "user", "content": "Why?"}]})
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def test_what_a_log_needs_is_told_and_not_edited(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_of_shuffled_tools(folder / "log.jsonl", dated=True)
+    for width in (60, 80, 120):
+        out = profiled(capsys, "log.jsonl", "-t", bytes_json, "--width", str(width))
+        assert max(map(cell_width, out.splitlines())) <= width
+        assert re.search(r"blocked by volatile text .*fix below", out)
+        assert out.index(": KV101 error") < out.index("KV111 error")  # the fix of the one builds on that of the other
+        assert "Next: change what writes this line" in out
+        assert re.search(r"^  tools +KV111 ", out, re.MULTILINE)
+        assert re.search(r"^  messages\[0\].*, line 2 +KV101 ", out, re.MULTILINE)
+
+
+def test_the_fate_that_a_fix_wins_back_says_so(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_of_shuffled_tools(folder / "log.jsonl", dated=False)
+    out = profiled(capsys, "log.jsonl", "-t", bytes_json)
+    assert re.search(r"differs only in form .*fix below$", out, re.MULTILINE)
+    assert not re.search(r"(hit|unique|blocked) .*fix below$", out, re.MULTILINE)
