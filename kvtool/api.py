@@ -263,7 +263,7 @@ def diff_prompts(
     Raises:
         KvtoolError: A prompt cannot be read.
     """
-    from kvtool.diff.side_inputs import Side, read_sides
+    from kvtool.diff.side_inputs import InputSide, read_sides
     from kvtool.diff.sides import Rendered, diff_sides
     from kvtool.text.templates.chat import ChatTemplate
     from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -271,13 +271,13 @@ def diff_prompts(
     from kvtool.workload.memory import MemorySource
     from kvtool.workload.render import Renderer
 
-    def side(name: str, prompt: Prompt | os.PathLike[str]) -> Side:
+    def side(name: str, prompt: Prompt | os.PathLike[str]) -> InputSide:
         if isinstance(prompt, os.PathLike):
             return read_sides([os.fspath(prompt)])[0]
         turn = next(MemorySource([prompt], LogOptions()).conversations()).next_turn(None)
         if turn is None or turn.hashed is not None:
             raise KvtoolError(f"prompt {name} has no text or tokens")
-        return Side(name, turn, name)
+        return InputSide(name, turn, name)
 
     with _told():
         if block_size < 1:

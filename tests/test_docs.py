@@ -21,7 +21,7 @@ from docs.generators.shell import Shell, one_tokenizer
 from docs.generators.shell import commands as shell_commands
 from kvtool.config.file_model import Config
 from kvtool.text.files.yaml_nodes import load_yaml
-from kvtool.workload.yaml.schema import Group, Workload
+from kvtool.workload.yaml.schema import GroupSpec, Workload
 from kvtool.workload.yaml.validate import validate
 
 DOCS = generate.DOCS
@@ -132,7 +132,7 @@ def as_workload(text: str) -> str:
         return text
     if (
         "groups" not in found
-        and set(found) <= set(keys.keys_of(Group))
+        and set(found) <= set(keys.keys_of(GroupSpec))
         and not set(found) <= set(keys.keys_of(Workload))
     ):
         inner = "".join(f"    {line}\n" for line in text.rstrip("\n").split("\n"))

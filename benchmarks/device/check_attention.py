@@ -18,7 +18,7 @@ from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.attention.prefill_plan import plan_prefill
 from kvtool.kernels.kv_quantization import MAXIMA
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import MODES, SHORT, AttentionShape, Int32, Layer, Sequences, attention_planner
+from kvtool.measure.bench.attention import MODES, SHORT, AttentionShape, BenchLayer, Int32, Sequences, attention_planner
 
 QUANTIZED = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
 
@@ -65,7 +65,7 @@ def named(shape: AttentionShape) -> str:
     return f"{SHORT[shape.kept]} cache, D {shape.head_dim}, {shape.heads}/{shape.kv_heads} heads, P {shape.block_size}"
 
 
-def poison_tails(layer: Layer, sequences: Sequences) -> None:
+def poison_tails(layer: BenchLayer, sequences: Sequences) -> None:
     """NaN, in every slot that belongs to no token, where its type has one: if it is read, the result shows it."""
     block_size = layer.k_cache.shape[2]
     used = torch.zeros(sequences.num_blocks * block_size, dtype=torch.bool)
@@ -82,7 +82,7 @@ def poison_tails(layer: Layer, sequences: Sequences) -> None:
             scale.transpose(1, 2)[unused] = math.nan
 
 
-def tokens_of(layer: Layer, sequences: Sequences, request: int) -> tuple[torch.Tensor, torch.Tensor]:
+def tokens_of(layer: BenchLayer, sequences: Sequences, request: int) -> tuple[torch.Tensor, torch.Tensor]:
     """K and V of a sequence, float64[length, Hkv, D]."""
     length = int(sequences.lengths[request])
     block_size = layer.k_cache.shape[2]
@@ -109,7 +109,7 @@ def check_decode_items(
     lengths = rng.integers(1, most_tokens, 5)
     sequences = Sequences.sharing([1] * 5, lengths.tolist(), 0, shape.block_size, seed)
     queries = max(12, most_queries)
-    layer = Layer.random(shape, sequences.num_blocks, queries, device)
+    layer = BenchLayer.random(shape, sequences.num_blocks, queries, device)
     poison_tails(layer, sequences)
     q_len = np.concatenate([rng.integers(1, most_queries + 1, 4), [most_queries]])
     kv_len = lengths.copy()
@@ -160,7 +160,7 @@ def check_prefill_tiles(
     lengths[0] = most_tokens
     counts = np.maximum(1, (lengths * [0.04, 1.0, 0.6, 0.3]).astype(np.int64))
     sequences = Sequences.sharing(counts.tolist(), lengths.tolist(), 0, shape.block_size, seed)
-    layer = Layer.random(shape, sequences.num_blocks, sequences.num_queries, device)
+    layer = BenchLayer.random(shape, sequences.num_blocks, sequences.num_queries, device)
     poison_tails(layer, sequences)
     batch = sequences.batch()
     query_start = batch.query_start.numpy()
@@ -213,7 +213,7 @@ def check_step(
     busy: int | None = None,
 ) -> Iterator[Check]:
     """Everything that the engine launches for a layer's attention, by a plan for `busy` processors if not this device's."""
-    layer = Layer.random(shape, sequences.num_blocks, sequences.num_queries, device)
+    layer = BenchLayer.random(shape, sequences.num_blocks, sequences.num_queries, device)
     poison_tails(layer, sequences)
     host = sequences.batch()
     plan = attention_planner(kernels, shape, mode, device, busy).plan(host)
@@ -236,7 +236,7 @@ def check_step(
 def _compared(
     kernel: str,
     out: torch.Tensor,
-    layer: Layer,
+    layer: BenchLayer,
     sequences: Sequences,
     shape: AttentionShape,
     case: str,

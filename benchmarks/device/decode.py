@@ -10,7 +10,14 @@ import torch
 
 from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import MODES, AttentionShape, Layer, Sequences, attention_calls, attention_planner
+from kvtool.measure.bench.attention import (
+    MODES,
+    AttentionShape,
+    BenchLayer,
+    Sequences,
+    attention_calls,
+    attention_planner,
+)
 from kvtool.measure.bench.ceilings import Ceilings
 from kvtool.measure.bench.timing import Timing, free_memory, layers_to_rotate, measure, release
 
@@ -96,7 +103,7 @@ def measure_decode(
     )
     memory = int(free_memory(device) * (1 - _KEPT_FREE))
     count = layers_to_rotate(decode_memory(point, shape), device, memory, most_layers)
-    layers = [Layer.random(shape, sequences.num_blocks, point.batch, device) for _ in range(count)]
+    layers = [BenchLayer.random(shape, sequences.num_blocks, point.batch, device) for _ in range(count)]
     host = sequences.batch()
     batch = host.to(device)
     timings: dict[str, Timing] = {}

@@ -19,7 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.device.decode import DecodePoint
 from benchmarks.device.prefill import PrefillPoint
-from kvtool.measure.bench.attention import AttentionShape, Layer, Sequences
+from kvtool.measure.bench.attention import AttentionShape, BenchLayer, Sequences
 from kvtool.measure.bench.timing import Call, Timing, free_memory, layers_to_rotate, measure, release
 
 Answer = Timing | str
@@ -229,8 +229,8 @@ def _paged(
     return a, b, c
 
 
-def _paged_layers(sequences: Sequences, shape: AttentionShape, device: torch.device) -> list[Layer]:
+def _paged_layers(sequences: Sequences, shape: AttentionShape, device: torch.device) -> list[BenchLayer]:
     release(device)
     size = sequences.num_blocks * shape.block_size * shape.kv_bytes_per_token
     count = layers_to_rotate(size, device, int(free_memory(device) * 0.8))
-    return [Layer.random(shape, sequences.num_blocks, sequences.num_queries, device) for _ in range(min(count, 8))]
+    return [BenchLayer.random(shape, sequences.num_blocks, sequences.num_queries, device) for _ in range(min(count, 8))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import AttentionShape, Layer, Sequences, attention_calls, attention_planner
+from kvtool.measure.bench.attention import AttentionShape, BenchLayer, Sequences, attention_calls, attention_planner
 from kvtool.measure.bench.ceilings import Ceilings
 from kvtool.measure.bench.timing import Timing, layers_to_rotate, measure, release
 
@@ -67,7 +67,7 @@ def measure_prefill(
     plan = attention_planner(kernels, shape, "auto", device).plan(host)
     size = sequences.num_blocks * shape.block_size * shape.kv_bytes_per_token
     count = layers_to_rotate(size, device, most=most_layers)
-    layers = [Layer.random(shape, sequences.num_blocks, sequences.num_queries, device) for _ in range(count)]
+    layers = [BenchLayer.random(shape, sequences.num_blocks, sequences.num_queries, device) for _ in range(count)]
     timing = measure(attention_calls(kernels, plan, host.to(device), layers), device, seconds=seconds)
     del layers
     release(device)

@@ -12,14 +12,14 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class Node:
+class BlockNode:
     """Blocks [start, end) that the sequences at `low` … `high - 1` of the sorted order all have, and no more of them."""
 
     low: int
     end: int
     start: int = 0
     high: int = 0
-    children: list[Node] = field(default_factory=list)  # of two and more sequences
+    children: list[BlockNode] = field(default_factory=list)  # of two and more sequences
     alone: list[int] = field(default_factory=list)  # positions of sequences that share nothing behind `end`
 
 
@@ -85,19 +85,19 @@ def sort_by_blocks(table: npt.NDArray[np.int32], full: Ints) -> tuple[Ints, list
     return order, [*common.tolist(), 0]
 
 
-def block_tree(common: list[int]) -> list[Node]:
+def block_tree(common: list[int]) -> list[BlockNode]:
     """The nodes over sorted sequences, children before parents and the root last, in O(n): intervals of the common prefixes."""
-    stack = [Node(low=0, end=0)]
-    nodes: list[Node] = []
+    stack = [BlockNode(low=0, end=0)]
+    nodes: list[BlockNode] = []
     for position, ahead in enumerate(common):
         if ahead > stack[-1].end:
-            stack.append(Node(low=position, end=ahead))
+            stack.append(BlockNode(low=position, end=ahead))
         stack[-1].alone.append(position)
         while stack[-1].end > ahead:
             node = stack.pop()
             node.high = position + 1
             if stack[-1].end < ahead:  # the sequences parted here
-                stack.append(Node(low=node.low, end=ahead))
+                stack.append(BlockNode(low=node.low, end=ahead))
             node.start = stack[-1].end
             stack[-1].children.append(node)
             nodes.append(node)
@@ -123,7 +123,7 @@ def shared_segments(common: list[int], goes_on: list[bool], rule: FoldRule) -> t
                 alone_from[position] = node.start
             continue
         left = node.high - node.low
-        kept: list[Node] = []
+        kept: list[BlockNode] = []
         for child in sorted(node.children, key=lambda child: child.low - child.high):
             count = child.high - child.low
             if rule.pays(count, left - count, blocks, count):

@@ -11,7 +11,7 @@ Int32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class DecodeItems:
     """One launch of `paged_decode`."""
 
     items: Int32  # [n, 4]: (q_off, q_len, blk_off, kv_len), the most expensive first
@@ -28,7 +28,7 @@ class DecodePlan:
     """
 
     phases: tuple[
-        Items, ...
+        DecodeItems, ...
     ]  # shared segments (q_len > 1), then what each sequence has alone (q_len = 1); none is empty
     query_index: Int32  # [m]: the q row of partial row r
     block_index: Int32  # [b]: block ids; between segments there are gaps, which no item reads

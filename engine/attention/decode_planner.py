@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.engine.attention.block_tree import FoldRule, Ints, Segment, common_blocks, shared_segments, sort_by_blocks
-from kvtool.engine.attention.decode_plan import DecodePlan, Int32, Items
+from kvtool.engine.attention.decode_plan import DecodeItems, DecodePlan, Int32
 from kvtool.engine.engine_error import EngineError
 
 DecodeMode = Literal["flat", "prefix-aware", "auto"]
@@ -181,13 +181,13 @@ class DecodePlanner:
         )
         shared = division.tiles
         sequence = order[np.concatenate([np.array(division.members, dtype=np.int64), np.arange(len(rows))])]
-        phases: list[Items] = []
+        phases: list[DecodeItems] = []
         part = np.zeros(0, dtype=np.int64)  # the sequence of each partial row
         tail_items = tails
         for work, share in zip((shared, private), shares, strict=True):
             if len(work):
                 items, segment, tail_items = self._items(work, share, len(part))
-                phases.append(Items(items, int(work.queries.max())))
+                phases.append(DecodeItems(items, int(work.queries.max())))
                 queries = work.queries[segment]
                 part = np.concatenate([part, sequence[np.repeat(work.first[segment], queries) + _ragged(queries)]])
         plan = DecodePlan(
@@ -339,7 +339,7 @@ class DecodePlanner:
         tokens = int(grown.sum())
         last.plan = replace(
             last.plan,
-            phases=(*last.plan.phases[:-1], Items(items, 1)),
+            phases=(*last.plan.phases[:-1], DecodeItems(items, 1)),
             tokens_read=last.plan.tokens_read + tokens,
             flat_tokens=last.plan.flat_tokens + tokens,
         )

@@ -17,7 +17,7 @@ from kvtool.text.align import common_prefix
 Ids = npt.NDArray[np.int32]
 
 
-class Node:
+class PrefixNode:
     """An edge of the tree and what hangs below it.
 
     `ids` are the tokens of the edge, the first of which stands at position `start` of every prompt that runs through it; `owner`
@@ -32,8 +32,8 @@ class Node:
         self.start = start
         self.owner = owner
         self.uses = 0
-        self.children: dict[int, Node] = {}
-        self.recent: Node | None = None
+        self.children: dict[int, PrefixNode] = {}
+        self.recent: PrefixNode | None = None
 
     @property
     def stop(self) -> int:
@@ -50,15 +50,15 @@ class Match:
     """How far a prompt was known (`length` tokens), and where it left the tree."""
 
     length: int
-    node: Node
+    node: PrefixNode
     """The last edge on the way; the prompt ends or differs at its end."""
 
 
-class PrefixTree:
+class RadixTree:
     """All token sequences seen, in one namespace. Memory grows with their distinct content only."""
 
     def __init__(self) -> None:
-        self.root = Node(np.empty(0, dtype=np.int32), 0, -1)
+        self.root = PrefixNode(np.empty(0, dtype=np.int32), 0, -1)
 
     def match(self, prompt: Ids) -> Match:
         """Follow a prompt as far as it is known, counting it as a use of what it runs through."""
@@ -68,7 +68,7 @@ class PrefixTree:
         """Add a sequence (prompt and computed output) whose prompt matched so far; new edges belong to `owner`."""
         match = self._walk(match, sequence, uses=0)
         if match.length < len(sequence):
-            leaf = Node(sequence[match.length :].copy(), match.length, owner)
+            leaf = PrefixNode(sequence[match.length :].copy(), match.length, owner)
             match.node.children[int(leaf.ids[0])] = leaf
             match.node.recent = leaf
 
@@ -89,8 +89,8 @@ class PrefixTree:
         return Match(at, node)
 
     @staticmethod
-    def _split(parent: Node, child: Node, length: int) -> Node:
-        upper = Node(child.ids[:length].copy(), child.start, child.owner)
+    def _split(parent: PrefixNode, child: PrefixNode, length: int) -> PrefixNode:
+        upper = PrefixNode(child.ids[:length].copy(), child.start, child.owner)
         upper.uses = child.uses
         upper.children[int(child.ids[length])] = child
         upper.recent = child
@@ -99,14 +99,14 @@ class PrefixTree:
         child.start += length
         return upper
 
-    def copy(self) -> PrefixTree:
+    def copy(self) -> RadixTree:
         """A tree that grows apart from this one; the tokens are shared."""
-        other = PrefixTree()
+        other = RadixTree()
         stack = [(self.root, other.root)]
         while stack:
             mine, theirs = stack.pop()
             for first, child in mine.children.items():
-                twin = Node(child.ids, child.start, child.owner)
+                twin = PrefixNode(child.ids, child.start, child.owner)
                 twin.uses = child.uses
                 theirs.children[first] = twin
                 if mine.recent is child:
@@ -125,7 +125,7 @@ class PrefixTree:
             node = node.recent
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[PrefixNode]:
         """Every edge, in no particular order."""
         stack = [self.root]
         while stack:

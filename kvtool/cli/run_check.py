@@ -9,7 +9,7 @@ from dataclasses import replace
 from kvtool.config.loading import read_config
 from kvtool.gate.check_settings import CheckArguments, CheckSettings, settings_of
 from kvtool.gate.run import run_settings
-from kvtool.report.outputs import Output, check_outputs, need_views, output_root, write_outputs
+from kvtool.report.outputs import OutputFile, check_outputs, need_views, output_root, write_outputs
 from kvtool.report.terminal.next_command import without_outputs
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
@@ -36,7 +36,7 @@ def run_check(arguments: CheckArguments) -> int:
     return result.verdict.exit_code
 
 
-def _show(result: CheckResult, outputs: Sequence[Output], settings: CheckSettings) -> None:
+def _show(result: CheckResult, outputs: Sequence[OutputFile], settings: CheckSettings) -> None:
     """The files, and the report on the terminal unless something else goes to standard output."""
     run = settings.run
     show_text = run.show_text or "none"

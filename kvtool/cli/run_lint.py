@@ -19,7 +19,7 @@ from kvtool.lint.probe import GROUP as PROBE
 from kvtool.lint.sources import WORKLOAD_SUFFIXES, sort_inputs
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.optimize.write_edits import check_undo, undo_command, write_edits
-from kvtool.report.outputs import Output, check_outputs, output_root, write_outputs
+from kvtool.report.outputs import OutputFile, check_outputs, output_root, write_outputs
 from kvtool.report.terminal.patch import put_patch
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.report import as_severe
@@ -130,7 +130,7 @@ def _taken(arguments: LintArguments) -> dict[str, str]:
     return {path: what for path, what in named.items() if path is not None}
 
 
-def _write(result: LintResult, outputs: Sequence[Output], arguments: LintArguments) -> None:
+def _write(result: LintResult, outputs: Sequence[OutputFile], arguments: LintArguments) -> None:
     """What `-o` asks for; its JSON is that of --json."""
     from kvtool.profiler.document import saved_finding
     from kvtool.report.terminal.lint import dump

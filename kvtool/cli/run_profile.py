@@ -13,7 +13,7 @@ from kvtool.gate.profiled import asked_baseline, judge
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profile import Demands, Profile
 from kvtool.profiler.profiler import Profiler
-from kvtool.report.outputs import Output, check_outputs, need_views, output_root, write_outputs
+from kvtool.report.outputs import OutputFile, check_outputs, need_views, output_root, write_outputs
 from kvtool.report.terminal.next_command import without_outputs
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.report import Report
@@ -64,7 +64,7 @@ def run_profile(arguments: ProfileArguments) -> int:
     return profile.verdict.exit_code
 
 
-def _outputs(arguments: ProfileArguments) -> list[Output]:
+def _outputs(arguments: ProfileArguments) -> list[OutputFile]:
     """What `-o` asks for; KvtoolError for what cannot be written."""
     taken = {
         arguments.events: "the file of --events",
@@ -87,7 +87,7 @@ def _report(profiler: Profiler, profile: Profile, show_text: ShowText) -> Report
     return report_of(profile, show_text=show_text, patches=patches)
 
 
-def _write(report: Report, outputs: Sequence[Output], arguments: ProfileArguments) -> None:
+def _write(report: Report, outputs: Sequence[OutputFile], arguments: ProfileArguments) -> None:
     from kvtool.results.wrap import check_of
 
     options = RenderOptions(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str
-from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, Model
+from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
 
 __all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions", "LintOptions", "WorkloadGate"]
 
@@ -21,7 +21,7 @@ class WorkloadGate(GateOptions):
     """Demands on groups, by name: [gate.groups.support]."""
 
 
-class CheckOptions(Model):
+class CheckOptions(SpecModel):
     """How `kvtool check` judges."""
 
     baseline: Str | None = None
@@ -34,7 +34,7 @@ class CheckOptions(Model):
     """Whether fixes are tried for the costliest causes."""
 
 
-class LintOptions(Model):
+class LintOptions(SpecModel):
     """What `kvtool lint` reports."""
 
     select: list[CodeField] = Field(default_factory=list)
@@ -45,7 +45,7 @@ class LintOptions(Model):
     """The severity from which on `kvtool lint` exits with 1."""
 
 
-class Config(Model):
+class Config(SpecModel):
     """Configuration of kvtool: kvtool.toml, or [tool.kvtool] in pyproject.toml."""
 
     workloads: list[Str] = Field(default_factory=list)

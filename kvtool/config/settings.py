@@ -12,7 +12,7 @@ from kvtool.config.file_model import EngineOptions, GateOptions
 from kvtool.config.layers import hidden_by
 from kvtool.config.loading import ConfigFile
 from kvtool.errors import Place
-from kvtool.text.files.yaml_nodes import Document, Path, Scalar
+from kvtool.text.files.yaml_nodes import Path, Scalar, YamlDocument
 from kvtool.workload.yaml.schema import Workload
 
 Kind = Literal["flag", "variable", "workload", "config", "default"]
@@ -61,7 +61,7 @@ _LINT: dict[str, tuple[Value, str]] = {"select": (None, "all"), "ignore": (None,
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ValueOrigin:
     """Where a value comes from; `name` is a flag or a variable, `place` a line of a file."""
 
     kind: Kind
@@ -80,7 +80,7 @@ class Setting:
 
     name: str
     value: Value
-    origin: Origin
+    origin: ValueOrigin
     words: str = ""
 
 
@@ -88,7 +88,7 @@ class Setting:
 class WorkloadFile:
     """A workload file, as far as it says settings."""
 
-    document: Document
+    document: YamlDocument
     spec: Workload
 
     def said(self, path: Path) -> Value:
@@ -97,8 +97,8 @@ class WorkloadFile:
         assert isinstance(node, Scalar)
         return node.value
 
-    def origin(self, path: Path) -> Origin:
-        return Origin("workload", place=self.document.place(path))
+    def origin(self, path: Path) -> ValueOrigin:
+        return ValueOrigin("workload", place=self.document.place(path))
 
 
 def settings(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> list[Setting]:
@@ -122,9 +122,9 @@ def _top(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -
         elif name == "seed" and workload is not None and "seed" in workload.spec.model_fields_set:
             yield Setting(name, workload.spec.seed, workload.origin(("seed",)))
         elif file is not None and name in file.config.model_fields_set:
-            yield Setting(name, getattr(file.config, name), Origin("config", place=file.place(name)))
+            yield Setting(name, getattr(file.config, name), ValueOrigin("config", place=file.place(name)))
         else:
-            yield Setting(name, value, Origin("default"), words)
+            yield Setting(name, value, ValueOrigin("default"), words)
 
 
 def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[Setting]:
@@ -141,15 +141,15 @@ def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None
                 value = workload.said(("engine", name))
             yield Setting(full, value, workload.origin(("engine", name)))
         elif file is not None and name in file.config.engine.model_fields_set and name not in hidden:
-            yield Setting(full, _written(file, "engine", name), Origin("config", place=file.place("engine", name)))
+            yield Setting(full, _written(file, "engine", name), ValueOrigin("config", place=file.place("engine", name)))
         else:
-            yield Setting(full, default, Origin("default"), words)
+            yield Setting(full, default, ValueOrigin("default"), words)
 
 
 def _of_flag(full: str, name: str, given: Given) -> Setting:
     value, where = given[name]
     assert isinstance(value, str | int | float | bool)
-    return Setting(full, value, Origin("flag" if where.startswith("-") else "variable", where))
+    return Setting(full, value, ValueOrigin("flag" if where.startswith("-") else "variable", where))
 
 
 def _written(file: ConfigFile, *path: str) -> Value:
@@ -160,18 +160,18 @@ def _written(file: ConfigFile, *path: str) -> Value:
 
 def _workloads(file: ConfigFile | None) -> Setting:
     if file is None or not file.config.workloads:
-        return Setting("workloads", None, Origin("default"), "none")
-    return Setting("workloads", list(file.config.workloads), Origin("config", place=file.place("workloads")))
+        return Setting("workloads", None, ValueOrigin("default"), "none")
+    return Setting("workloads", list(file.config.workloads), ValueOrigin("config", place=file.place("workloads")))
 
 
 def _gate(file: ConfigFile, path: tuple[str, ...], gate: GateOptions) -> Iterator[Setting]:
     for name in sorted(gate.model_fields_set - {"findings", "groups"}):
         yield Setting(
-            ".".join((*path, name)), _written(file, *path, name), Origin("config", place=file.place(*path, name))
+            ".".join((*path, name)), _written(file, *path, name), ValueOrigin("config", place=file.place(*path, name))
         )
     for key, level in sorted(gate.findings.items()):
         place = file.place(*path, "findings", key)
-        yield Setting(".".join((*path, "findings", key)), str(level), Origin("config", place=place))
+        yield Setting(".".join((*path, "findings", key)), str(level), ValueOrigin("config", place=place))
 
 
 def _gates_of(workload: WorkloadFile | None) -> Iterator[Setting]:
@@ -195,6 +195,6 @@ def _table(
         if file is not None and options is not None and name in options.model_fields_set:
             value = file.found((table, name))
             assert isinstance(value, str | int | float | bool | list)
-            yield Setting(f"{table}.{name}", value, Origin("config", place=file.place(table, name)))
+            yield Setting(f"{table}.{name}", value, ValueOrigin("config", place=file.place(table, name)))
         else:
-            yield Setting(f"{table}.{name}", default, Origin("default"), words)
+            yield Setting(f"{table}.{name}", default, ValueOrigin("default"), words)

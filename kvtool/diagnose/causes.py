@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from kvtool.accounting.ledger.alignment import Alignment, Rung, attribute
+from kvtool.accounting.ledger.alignment import DonorAlignment, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 from kvtool.diagnose.names import TIME
 from kvtool.diagnose.naming import Named, Namer
 from kvtool.diagnose.slots import Slot, content_part
-from kvtool.diagnose.values import Resolved, Values
+from kvtool.diagnose.values import Resolved, SlotValues
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin, line_around
 from kvtool.workload.turn import Turn
@@ -26,7 +26,7 @@ PERMUTED = ("documents_reordered", "examples_reordered")
 """Kinds of change whose gaps hold the same text as other gaps."""
 _SHARE_UNITS = 720_720
 """The least common multiple of 1 to 16: shares of tokens are whole numbers of these, so they add up exactly."""
-TEMPLATE_TIME = Kind("template_time", "date that the chat template writes", "KV131")
+TEMPLATE_TIME = DifferenceKind("template_time", "date that the chat template writes", "KV131")
 _STRUCTURE_IS_SURE = 0.95
 _EXCERPT = 160
 
@@ -70,7 +70,7 @@ class Cause:
         self,
         group: str,
         slot: Slot,
-        kind: Kind,
+        kind: DifferenceKind,
         origin: Origin | None,
         offset: int,
         excerpt: str,
@@ -98,7 +98,7 @@ class Cause:
         self.within = 0
         """How often it changed between requests of one session, and (`across`) between requests of two."""
         self.across = 0
-        self.values = Values()
+        self.values = SlotValues()
         self._share_units = 0
         self.structural = structural
         self._opportunities = opportunities or Opportunities()
@@ -140,7 +140,7 @@ class Cause:
         return min(self.across / self._opportunities.across, 1.0) if self._opportunities.across else 0.0
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DifferenceKind:
         """What varies, by all that was seen of it."""
         kind = self._resolve().kind
         return TEMPLATE_TIME if self.slot.part == "chat template" and kind.code == TIME.code else kind
@@ -179,7 +179,7 @@ class CauseBook:
         self._chains: dict[str, Chains] = {}
         self._opportunities: dict[str, Opportunities] = {}
 
-    def add(self, turn: Turn, prompt: Prompt, alignment: Alignment) -> tuple[Rung, ...]:
+    def add(self, turn: Turn, prompt: Prompt, alignment: DonorAlignment) -> tuple[Rung, ...]:
         """Enter what a prompt and its donor differ in; returns the rung of each gap. Where there are no gaps, that is `met`."""
         if alignment.donor is not None:
             self.met(turn, alignment.donor.turn)
@@ -247,7 +247,9 @@ class CauseBook:
     def __iter__(self) -> Iterator[Cause]:
         return (cause for causes in self._causes.values() for cause in causes.values())
 
-    def _book(self, group: str, alignment: Alignment, rungs: tuple[Rung, ...], slots: list[list[Cause]]) -> list[Chain]:
+    def _book(
+        self, group: str, alignment: DonorAlignment, rungs: tuple[Rung, ...], slots: list[list[Cause]]
+    ) -> list[Chain]:
         """Give the attributed tokens to their owners, to all slots before them, and to the chain of these.
 
         Returns the chain of slots up to each gap.
@@ -282,7 +284,7 @@ class CauseBook:
     def _promise(
         self,
         group: str,
-        alignment: Alignment,
+        alignment: DonorAlignment,
         rungs: Sequence[Rung],
         slots: list[list[Cause]],
         chains: list[Chain],

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kvtool.diagnose.detectors import DETECTORS, OTHER, Kind
+from kvtool.diagnose.detectors import DETECTORS, OTHER, DifferenceKind
 
-__all__ = ["DETECTORS", "OTHER", "Kind", "classify", "classify_in", "value_span"]
+__all__ = ["DETECTORS", "OTHER", "DifferenceKind", "classify", "classify_in", "value_span"]
 
 _MAX_VALUE = 4096
 _WINDOW = 256
@@ -26,7 +26,7 @@ def value_span(match: re.Match[str]) -> tuple[int, int]:
     return match.span("value") if "value" in match.re.groupindex else match.span()
 
 
-def classify(text: str) -> Kind:
+def classify(text: str) -> DifferenceKind:
     """The kind of a whole value, surrounding space and quotes aside."""
     value = text[:_MAX_VALUE].strip(" \t\r\n\"'`")
     if len(text) > _MAX_VALUE or not value:
@@ -34,7 +34,7 @@ def classify(text: str) -> Kind:
     return next((kind for kind, pattern in DETECTORS if pattern.fullmatch(value)), OTHER)
 
 
-def classify_in(text: str, start: int, end: int) -> tuple[Kind, int, int]:
+def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, int]:
     """The kind of the value that `text[start:end]` is a part of, and the range of that value.
 
     The range grows to the whole value around it within its line (two differing digits of a timestamp give the timestamp), at most

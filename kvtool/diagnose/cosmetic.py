@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 
 CODE = "KV121"
 _FORMAT = re.compile(
@@ -20,7 +20,7 @@ _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\t]")
 class Normalizer:
     """One difference that readers do not see, the function that removes it, and how the result is described."""
 
-    kind: Kind
+    kind: DifferenceKind
     result: str
     apply: Callable[[str], str]
 
@@ -31,33 +31,43 @@ def _no_trailing_space(text: str) -> str:
 
 NORMALIZERS: list[Normalizer] = [  # the mildest first
     Normalizer(
-        Kind("bom", "byte order mark", CODE), "without the byte order mark", lambda text: text.removeprefix("\ufeff")
+        DifferenceKind("bom", "byte order mark", CODE),
+        "without the byte order mark",
+        lambda text: text.removeprefix("\ufeff"),
     ),
     Normalizer(
-        Kind("line_endings", "line endings", CODE),
+        DifferenceKind("line_endings", "line endings", CODE),
         "with one kind of line ending",
         lambda text: text.replace("\r\n", "\n").replace("\r", "\n"),
     ),
     Normalizer(
-        Kind("final_newline", "newlines at the end", CODE),
+        DifferenceKind("final_newline", "newlines at the end", CODE),
         "without newlines at the end",
         lambda text: text.rstrip("\r\n"),
     ),
-    Normalizer(Kind("trailing_space", "spaces at line ends", CODE), "without spaces at line ends", _no_trailing_space),
     Normalizer(
-        Kind("unicode_form", "Unicode form", CODE),
+        DifferenceKind("trailing_space", "spaces at line ends", CODE), "without spaces at line ends", _no_trailing_space
+    ),
+    Normalizer(
+        DifferenceKind("unicode_form", "Unicode form", CODE),
         "in one Unicode form (NFC)",
         lambda text: unicodedata.normalize("NFC", text),
     ),
     Normalizer(
-        Kind("invisible", "invisible characters", CODE),
+        DifferenceKind("invisible", "invisible characters", CODE),
         "without invisible characters",
         lambda text: _FORMAT.sub("", text),
     ),
     Normalizer(
-        Kind("space_kind", "kinds of space", CODE), "with one kind of space", lambda text: _SPACES.sub(" ", text)
+        DifferenceKind("space_kind", "kinds of space", CODE),
+        "with one kind of space",
+        lambda text: _SPACES.sub(" ", text),
     ),
-    Normalizer(Kind("whitespace", "whitespace", CODE), "with the same whitespace", lambda text: " ".join(text.split())),
+    Normalizer(
+        DifferenceKind("whitespace", "whitespace", CODE),
+        "with the same whitespace",
+        lambda text: " ".join(text.split()),
+    ),
 ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DifferenceKind:
     """What a volatile value is: a stable `key`, a `name` for people, and the diagnostic `code` it leads to."""
 
     key: str
@@ -19,7 +19,7 @@ class Kind:
     code: str
 
 
-OTHER = Kind("other", "text", "KV201")
+OTHER = DifferenceKind("other", "text", "KV201")
 
 # Parts of patterns. `_B`, `_E`: not inside a longer word or number.
 _B, _E = r"(?<![\w])", r"(?![\w])"
@@ -246,6 +246,6 @@ _TABLE: list[tuple[str, str, str, str]] = [
     ("number", "number", "KV105", r"(?<![\d.,])\d++(?![\d,]|\.\d)"),  # digits inside a word: step3, gpt4
 ]
 
-DETECTORS: list[tuple[Kind, re.Pattern[str]]] = [
-    (Kind(key, name, code), re.compile(pattern)) for key, name, code, pattern in _TABLE
+DETECTORS: list[tuple[DifferenceKind, re.Pattern[str]]] = [
+    (DifferenceKind(key, name, code), re.compile(pattern)) for key, name, code, pattern in _TABLE
 ]

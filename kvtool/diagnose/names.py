@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 
 _LONGEST_NAME = 200
 _WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
 
-TIME = Kind("time", "clock or date", "KV101")
-REQUEST_ID = Kind("request_id", "request id", "KV102")
-USER = Kind("scope", "user, tenant or session", "KV104")
-COUNTER = Kind("counter", "counter", "KV105")
-ENVIRONMENT = Kind("environment", "working directory, version control or system", "KV106")
-FLAG = Kind("flag", "flag or variant", "KV107")
+TIME = DifferenceKind("time", "clock or date", "KV101")
+REQUEST_ID = DifferenceKind("request_id", "request id", "KV102")
+USER = DifferenceKind("scope", "user, tenant or session", "KV104")
+COUNTER = DifferenceKind("counter", "counter", "KV105")
+ENVIRONMENT = DifferenceKind("environment", "working directory, version control or system", "KV106")
+FLAG = DifferenceKind("flag", "flag or variant", "KV107")
 
-_NOUNS: tuple[tuple[Kind, str], ...] = (
+_NOUNS: tuple[tuple[DifferenceKind, str], ...] = (
     (
         TIME,
         "now date time clock datetime timestamp today tomorrow yesterday weekday hour day month year utcnow strftime ts",
@@ -39,7 +39,7 @@ _NOUNS: tuple[tuple[Kind, str], ...] = (
     ),
     (FLAG, "flag flags variant experiment bucket toggle treatment cohort"),
 )
-_WITH_ID: tuple[tuple[Kind, str], ...] = (
+_WITH_ID: tuple[tuple[DifferenceKind, str], ...] = (
     (REQUEST_ID, "request req run job task message msg call event transaction order ticket response completion"),
     (USER, "conversation conv thread chat"),
 )
@@ -53,7 +53,7 @@ _CONTENT = (
 """What people write: nothing follows from whose it is (`user_message`)."""
 
 
-def kind_of_name(name: str) -> Kind | None:
+def kind_of_name(name: str) -> DifferenceKind | None:
     """The kind of value that a variable of this name holds; None where the name does not say.
 
     Snake case, camel case and dotted names are read word by word from the end, where the noun stands: a `session_time` is a time.
@@ -75,5 +75,5 @@ def kind_of_name(name: str) -> Kind | None:
     return None
 
 
-def _in(table: tuple[tuple[Kind, str], ...], word: str) -> Kind | None:
+def _in(table: tuple[tuple[DifferenceKind, str], ...], word: str) -> DifferenceKind | None:
     return next((kind for kind, words in table if word in words.split()), None)

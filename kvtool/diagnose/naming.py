@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeGuard
 
-from kvtool.accounting.ledger.alignment import Alignment, Gap, Rung
-from kvtool.diagnose.classify import OTHER, Kind, classify, classify_in
+from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
+from kvtool.diagnose.classify import OTHER, DifferenceKind, classify, classify_in
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.kinds import (
@@ -25,13 +25,13 @@ from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
-from kvtool.diagnose.stretches import Side, Sources, Variable, by_line, char_span, is_whole, trimmed
+from kvtool.diagnose.stretches import PromptSide, Sources, VariableAt, by_line, char_span, is_whole, trimmed
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn
 
-SEAM = Kind("seam", "token boundary where texts are joined", "KV122")
-GENERATED = Kind("generated", "answer that is tokenized differently as a prompt", "KV124")
+SEAM = DifferenceKind("seam", "token boundary where texts are joined", "KV122")
+GENERATED = DifferenceKind("generated", "answer that is tokenized differently as a prompt", "KV124")
 
 _CONTEXT = 4
 """Tokens around a gap that are decoded with it: the bytes of one character may stand in several tokens."""
@@ -70,7 +70,7 @@ class Named:
     """
 
     slot: Slot
-    kind: Kind
+    kind: DifferenceKind
     structural: bool
     origin: Origin | None
     offset: int
@@ -89,7 +89,7 @@ class Namer:
     """Names the gaps of one alignment."""
 
     def __init__(
-        self, turn: Turn, prompt: Prompt, alignment: Alignment, decode: Callable[[Ids], str] | None = None
+        self, turn: Turn, prompt: Prompt, alignment: DonorAlignment, decode: Callable[[Ids], str] | None = None
     ) -> None:
         self._turn = turn
         self._prompt = prompt
@@ -143,18 +143,18 @@ class Namer:
         """Whether the donor belongs to the same session, as far as sessions are told apart."""
         return self._donor is not None and self._donor.turn.session == self._turn.session
 
-    def _own(self, gap: Gap) -> Side:
-        return Side(self._text, *char_span(self._prompt, gap.start, gap.stop))
+    def _own(self, gap: Gap) -> PromptSide:
+        return PromptSide(self._text, *char_span(self._prompt, gap.start, gap.stop))
 
-    def _theirs(self, gap: Gap) -> Side | None:
+    def _theirs(self, gap: Gap) -> PromptSide | None:
         """What the donor has there: in its prompt, or decoded where it was generated or the prompt is not known any more."""
         donor = self._donor
         if donor is not None and gap.donor_stop <= len(donor.prompt) and donor.prompt.text is not None:
-            return Side(donor.prompt.text, *char_span(donor.prompt, gap.donor_start, gap.donor_stop))
+            return PromptSide(donor.prompt.text, *char_span(donor.prompt, gap.donor_start, gap.donor_stop))
         if self._decode is None or gap.donor_stop - gap.donor_start > _MOST_DECODED:
             return None
         text = self._decode(self._alignment.donor_ids[gap.donor_start : gap.donor_stop])
-        return Side(text, 0, len(text))
+        return PromptSide(text, 0, len(text))
 
     def rest_of_tools(self, token: int) -> int:
         """Tokens from `token` to the end of the stretch without messages that it stands in; 0 where it stands in a message."""
@@ -173,7 +173,7 @@ class Namer:
 
     # What it is
 
-    def _seam(self, gap: Gap, own: Side, theirs: Side | None) -> Kind | None:
+    def _seam(self, gap: Gap, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
         """The kind of a gap whose tokens are other ones of the same text; None where the texts differ."""
         lengths = gap.stop - gap.start, gap.donor_stop - gap.donor_start
         if not min(lengths) or max(lengths) > _MOST_DECODED:
@@ -195,7 +195,7 @@ class Namer:
         answered = stretch is not None and self._layout.role(stretch.index) == "assistant"
         return GENERATED if generated or answered else SEAM
 
-    def _change(self, own: Side, theirs: Side | None) -> Change | None:
+    def _change(self, own: PromptSide, theirs: PromptSide | None) -> Change | None:
         """The change of structure that a gap belongs to; None where it is a value that differs."""
         if not self._changes:
             return None
@@ -211,7 +211,7 @@ class Namer:
         )
         return None if in_variable else change
 
-    def _covering(self, own: Side, theirs: Side | None) -> Change | None:
+    def _covering(self, own: PromptSide, theirs: PromptSide | None) -> Change | None:
         if self._turn.messages is None:
             texts = [change for change in self._changes if change.part.kind == "text"]
             return self._nearest(texts, own, theirs, 0)
@@ -234,7 +234,7 @@ class Namer:
         history = [each for each in self._changes if each.part.kind == "history" and each.part.index <= index]
         return history[-1] if history else None
 
-    def _nearest(self, changes: list[Change], own: Side, theirs: Side | None, shift: int) -> Change | None:
+    def _nearest(self, changes: list[Change], own: PromptSide, theirs: PromptSide | None, shift: int) -> Change | None:
         """The change of a part that shares most characters with a gap, or touches it; of equals the first.
 
         A change of order also has the gaps beside it in which one prompt has what the other one has elsewhere: which of several
@@ -252,7 +252,7 @@ class Namer:
         at = change.part.index
         return at in (index - 1, index) and change.start >= self._layout.content_length(at)
 
-    def _changed(self, change: Change, own: Side, theirs: Side | None) -> Named:
+    def _changed(self, change: Change, own: PromptSide, theirs: PromptSide | None) -> Named:
         """The slot of a change of structure. Where only the donor has a section, its place in the source is the donor's."""
         part = "history" if change.kind.code in _IN_SESSIONS else "tools" if change.part.kind == "tools" else ""
         value = str(own) if part == "history" else change.after
@@ -263,7 +263,7 @@ class Namer:
         named = self._structural(change.kind, own, part, words)
         return replace(named, value=value, other=change.before, absent=absent)
 
-    def _structural(self, kind: Kind, side: Side, part: str = "", words: str | None = None) -> Named:
+    def _structural(self, kind: DifferenceKind, side: PromptSide, part: str = "", words: str | None = None) -> Named:
         origin, offset = (self._donor_sources if self._is_donors(side) else self._sources).origin(side.start)
         slot = source_slot(origin, kind) if origin is not None and not part else None
         if slot is None:
@@ -272,11 +272,11 @@ class Namer:
             slot = structural_slot(part, kind, words)
         return Named(slot, kind, True, origin, offset, side.text, side.start, side.stop, str(side))
 
-    def _is_donors(self, side: Side | None) -> TypeGuard[Side]:
+    def _is_donors(self, side: PromptSide | None) -> TypeGuard[PromptSide]:
         """Whether a side is of the donor's prompt, so that its text is traced."""
         return side is not None and self._donor is not None and side.text is self._donor.prompt.text
 
-    def _shifting(self, side: Side) -> str | None:
+    def _shifting(self, side: PromptSide) -> str | None:
         """The part that a place belongs to if it may stand elsewhere in other turns, as the history does; else None."""
         messages = self._turn.messages
         if messages is None:
@@ -294,14 +294,14 @@ class Namer:
         """The first character of the history in a prompt that is one text."""
         return history_start(str.__str__(self._text))
 
-    def _values(self, own: Side, theirs: Side | None) -> list[Named]:
+    def _values(self, own: PromptSide, theirs: PromptSide | None) -> list[Named]:
         """The values that differ between two stretches of text: of each variable, or else the one that the detectors find."""
         found = list(self._variables(own, theirs))
         if found:
             return found
         return [self._literal(own, theirs)]
 
-    def _variables(self, own: Side, theirs: Side | None) -> Iterator[Named]:
+    def _variables(self, own: PromptSide, theirs: PromptSide | None) -> Iterator[Named]:
         """The variables whose values differ. Of the donor's text too, where it is known: what is equal there does not vary."""
         empty = own.start == own.stop
         mine = list(self._sources.variables(max(own.start - empty, 0), own.stop + empty))
@@ -324,7 +324,7 @@ class Namer:
                 named = self._variable(each, absent=True)
                 yield replace(named, text=theirs.text, value="", other=each.value)
 
-    def _variable(self, each: Variable, *, absent: bool = False) -> Named:
+    def _variable(self, each: VariableAt, *, absent: bool = False) -> Named:
         """The slot of a variable; `absent`: the other prompt has nothing of it."""
         low, high = each.start, each.stop
         kind = classify(each.value)
@@ -335,7 +335,7 @@ class Namer:
         other = "" if absent else None
         return Named(slot, kind, False, each.origin, each.offset, self._text, low, high, each.value, "", absent, other)
 
-    def _literal(self, own: Side, theirs: Side | None) -> Named:
+    def _literal(self, own: PromptSide, theirs: PromptSide | None) -> Named:
         """The value that differs in text without variables."""
         if theirs is not None and is_whole(own, theirs):
             origin, offset = (
@@ -380,7 +380,7 @@ class Namer:
         return Named(slot, kind, False, origin, offset, self._text, low, high, value, label, absent, other)
 
 
-def _elsewhere(own: Side, theirs: Side) -> bool:
+def _elsewhere(own: PromptSide, theirs: PromptSide) -> bool:
     """Whether the lines that one side has stand in the other prompt, too."""
     return _all_in(str(own), theirs.text) or _all_in(str(theirs), own.text)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kvtool.diagnose.classify import DETECTORS, OTHER, Kind, classify, value_span
+from kvtool.diagnose.classify import DETECTORS, OTHER, DifferenceKind, classify, value_span
 from kvtool.diagnose.names import kind_of_name
 from kvtool.text.traced import Origin, Traced
 
@@ -50,7 +50,7 @@ def content_part(origin: Origin) -> int | None:
     return next((at for name, at in pairwise(origin.pointer) if name == "content" and isinstance(at, int)), None)
 
 
-def structural_slot(part: str, kind: Kind, words: str | None = None) -> Slot:
+def structural_slot(part: str, kind: DifferenceKind, words: str | None = None) -> Slot:
     """The slot of a change of structure: one for all its occurrences in a part, wherever they stand.
 
     A section that is there or not is told from others by the `words` that it begins with.
@@ -68,7 +68,7 @@ def source_variable(origin: Origin | None, value: str) -> bool:
     return kind_of_name(origin.variable) is not None or classify(value).key not in (OTHER.key, "number")
 
 
-def source_slot(origin: Origin, kind: Kind) -> Slot | None:
+def source_slot(origin: Origin, kind: DifferenceKind) -> Slot | None:
     """The slot of a change of structure in text that a template variable or a file brought; None for text of a log."""
     if origin.variable is not None:
         return Slot(origin.path, origin.line, origin.column, variable=origin.variable, part=origin.part, kind=kind.key)
@@ -78,7 +78,7 @@ def source_slot(origin: Origin, kind: Kind) -> Slot | None:
 
 
 def value_slot(
-    text: str, origin: Origin | None, offset: int, low: int, high: int, kind: Kind, *, shifting: str | None
+    text: str, origin: Origin | None, offset: int, low: int, high: int, kind: DifferenceKind, *, shifting: str | None
 ) -> Slot:
     """The slot of the value `text[low:high]`, whose first character stands at `offset` of its origin's text.
 

@@ -19,7 +19,7 @@ _MOST_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PromptSide:
     """Characters `[start, stop)` of one of the two prompts."""
 
     text: str
@@ -30,7 +30,7 @@ class Side:
         return str.__getitem__(self.text, slice(self.start, self.stop))
 
 
-class Variable(NamedTuple):
+class VariableAt(NamedTuple):
     """What a template variable produced: its characters `[start, stop)`, from `offset` of the origin's text on."""
 
     origin: Origin
@@ -58,7 +58,7 @@ class Sources:
             return None, 0
         return origin, offset + min(char - self._starts[at], length)
 
-    def variables(self, start: int, stop: int) -> Iterator[Variable]:
+    def variables(self, start: int, stop: int) -> Iterator[VariableAt]:
         """The values of template variables that overlap `[start, stop)`."""
         at = max(bisect_right(self._starts, start) - 1, 0)
         while at < len(self._marks) and self._starts[at] < stop:
@@ -66,7 +66,7 @@ class Sources:
             if origin is not None and origin.variable is not None and self._starts[at] + length > start:
                 value = self._value(at)
                 if source_variable(origin, value):
-                    yield Variable(origin, self._starts[at], self._starts[at] + length, offset, value)
+                    yield VariableAt(origin, self._starts[at], self._starts[at] + length, offset, value)
             at += 1
 
     def _value(self, at: int) -> str:
@@ -84,7 +84,7 @@ def char_span(prompt: Prompt, start: int, stop: int) -> tuple[int, int]:
     return low, max(low, high)
 
 
-def trimmed(own: Side, theirs: Side | None) -> tuple[Side, Side | None]:
+def trimmed(own: PromptSide, theirs: PromptSide | None) -> tuple[PromptSide, PromptSide | None]:
     """Both sides without the characters that they begin and end with alike: their outer tokens may share some."""
     if theirs is None:
         return own, None
@@ -94,12 +94,12 @@ def trimmed(own: Side, theirs: Side | None) -> tuple[Side, Side | None]:
     most = min(most - front, _MOST_TRIMMED)
     back = next((n for n in range(most) if a[-1 - n] != b[-1 - n]), most)
     return (
-        Side(own.text, own.start + front, own.stop - back),
-        Side(theirs.text, theirs.start + front, theirs.stop - back),
+        PromptSide(own.text, own.start + front, own.stop - back),
+        PromptSide(theirs.text, theirs.start + front, theirs.stop - back),
     )
 
 
-def by_line(own: Side, theirs: Side | None) -> Iterator[tuple[Side, Side | None]]:
+def by_line(own: PromptSide, theirs: PromptSide | None) -> Iterator[tuple[PromptSide, PromptSide | None]]:
     """Pairs of lines that differ, where both sides have the same few; else both as they are."""
     lines = str(own).split("\n") if own.stop - own.start <= _MOST_CHARACTERS else []
     others = str(theirs).split("\n") if theirs is not None and lines else []
@@ -109,11 +109,11 @@ def by_line(own: Side, theirs: Side | None) -> Iterator[tuple[Side, Side | None]
     at, there = own.start, theirs.start
     for line, other in zip(lines, others, strict=True):
         if line != other:
-            yield trimmed(Side(own.text, at, at + len(line)), Side(theirs.text, there, there + len(other)))
+            yield trimmed(PromptSide(own.text, at, at + len(line)), PromptSide(theirs.text, there, there + len(other)))
         at, there = at + len(line) + 1, there + len(other) + 1
 
 
-def is_whole(empty: Side, full: Side) -> bool:
+def is_whole(empty: PromptSide, full: PromptSide) -> bool:
     """Whether one side lacks what the other has, whole words of it: no part of a longer word or of a longer row of one sign."""
     if empty.stop > empty.start or full.start == full.stop:
         return False

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.classify import OTHER, DifferenceKind
 from kvtool.diagnose.compare.kinds import OPTIONAL
 from kvtool.diagnose.names import COUNTER, FLAG, REQUEST_ID, USER, kind_of_name
 
@@ -18,7 +18,7 @@ _MOST_STEPS = 64
 _MOST_SESSIONS = 4096
 _INTEGER = re.compile(r"(?<![\d.])-?\d{1,15}(?![\d.])")
 
-NUMBER = Kind("number", "number", "KV201")
+NUMBER = DifferenceKind("number", "number", "KV201")
 """A number that follows no series; the detector's own code is that of counters."""
 
 _FLAG_WORDS = frozenset(
@@ -39,7 +39,7 @@ _RISES = 6
 class Resolved(NamedTuple):
     """A kind, and how sure it is: 0 (a guess) to 1 (proven)."""
 
-    kind: Kind
+    kind: DifferenceKind
     confidence: float
 
 
@@ -74,7 +74,7 @@ class Series:
 
 
 @dataclass(slots=True)
-class Values:
+class SlotValues:
     """Counts of a slot's values, in bounded memory: hashes of them, some examples, and what follows what."""
 
     seen: int = 0
@@ -83,7 +83,7 @@ class Values:
     distinct: set[int] = field(default_factory=set)
     examples: list[str] = field(default_factory=list)
     """The first 32 values, at most 256 characters of each."""
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[DifferenceKind] = field(default_factory=Counter)
     """What detectors made of each value that was new."""
     labels: Counter[str] = field(default_factory=Counter)
     """Words before the value that may be its name."""
@@ -96,7 +96,14 @@ class Values:
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def add(
-        self, value: str, kind: Kind, label: str, session: str | None, *, absent: bool, other: str | None = None
+        self,
+        value: str,
+        kind: DifferenceKind,
+        label: str,
+        session: str | None,
+        *,
+        absent: bool,
+        other: str | None = None,
     ) -> None:
         """Enter one value, which a gap of a request of this session holds; empty where only the other side has it.
 
@@ -121,7 +128,7 @@ class Values:
                 if of in self._numbers or len(self._numbers) < _MOST_SESSIONS:
                     self._numbers[of] = number
 
-    def _enter(self, value: str, kind: Kind) -> None:
+    def _enter(self, value: str, kind: DifferenceKind) -> None:
         key = hash(value)
         if key in self.distinct or len(self.distinct) >= MOST_VALUES:
             return
@@ -182,7 +189,7 @@ class Values:
             return Resolved(NUMBER, numeric * sure)
         return Resolved(OTHER, sure)
 
-    def _detected(self) -> tuple[Kind, int]:
+    def _detected(self) -> tuple[DifferenceKind, int]:
         """The kind that detectors found most, and for how many values it or one of the same code was found."""
         codes: Counter[str] = Counter()
         for kind, number in self.kinds.items():
@@ -197,7 +204,7 @@ class Values:
         ]
         return max(of_code, key=lambda item: (item[0], item[1].key))[1], covered
 
-    def _named(self, variable: str | None, detected: Kind) -> Kind | None:
+    def _named(self, variable: str | None, detected: DifferenceKind) -> DifferenceKind | None:
         """What the variable's name says. Without one, the label before most values, where their form leaves open what they are."""
         if variable is not None:
             return kind_of_name(variable)

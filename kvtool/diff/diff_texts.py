@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.text.align import Run, align
+from kvtool.text.align import EqualRun, align
 from kvtool.text.traced import Traced
 
 Range = tuple[int, int]
@@ -29,7 +29,7 @@ class Region(NamedTuple):
     b: Range
 
 
-class Texts:
+class DiffTexts:
     """Two different texts and the regions of whole lines in which they differ. Lines end at line feeds only."""
 
     def __init__(self, a: Traced, b: Traced) -> None:
@@ -81,7 +81,7 @@ class Texts:
         return Region(_first_line(self.a, region.a), _first_line(self.b, region.b))
 
 
-def excerpts(texts: Texts, region: Region) -> tuple[tuple[str | None, list[Range]], tuple[str | None, list[Range]]]:
+def excerpts(texts: DiffTexts, region: Region) -> tuple[tuple[str | None, list[Range]], tuple[str | None, list[Range]]]:
     """The first line of a region in either text (None where it has none) and the ranges in it that differ.
 
     Line ends are shown only where they differ.
@@ -98,7 +98,7 @@ def excerpts(texts: Texts, region: Region) -> tuple[tuple[str | None, list[Range
     return (None if missing_a else str.__str__(text_a), found_a), (None if missing_b else str.__str__(text_b), found_b)
 
 
-def moved_ranges(texts: Texts) -> tuple[Unit, list[Region], list[Region]]:
+def moved_ranges(texts: DiffTexts) -> tuple[Unit, list[Region], list[Region]]:
     """What to move to the end: the unit, the stretch of the first difference, and those of all differences.
 
     Whole lines; of a line too long to be one thing, the sentence; of a sentence too long for that, the words.
@@ -130,7 +130,7 @@ def taken_out(text: str, ranges: Sequence[Range]) -> tuple[str, list[str]]:
     return "".join([*kept, text[at:]]), moved
 
 
-def _units(texts: Texts, region: Region) -> tuple[Unit, list[Region]]:
+def _units(texts: DiffTexts, region: Region) -> tuple[Unit, list[Region]]:
     """The stretches to move for one region: the region itself, or the sentences or words that differ in one long line."""
     one_line = "\n" not in texts.a[region.a[0] : max(region.a[1] - 1, 0)]
     if not one_line or _longest([region]) <= _LONG_LINE or region.a[0] == region.a[1] or region.b[0] == region.b[1]:
@@ -172,22 +172,22 @@ def _around(text: str, inside: Range, bounds: Range, end: re.Pattern[str]) -> Ra
     return start, stop.end() if stop else min(bounds[1], inside[1] + 2 * _LONG_LINE)
 
 
-def _gaps(runs: list[Run], length_a: int, length_b: int) -> list[tuple[Range, Range]]:
+def _gaps(runs: list[EqualRun], length_a: int, length_b: int) -> list[tuple[Range, Range]]:
     """What lies between equal runs."""
     found: list[tuple[Range, Range]] = []
     at_a = at_b = 0
-    for start_a, start_b, length in [*runs, Run(length_a, length_b, 0)]:
+    for start_a, start_b, length in [*runs, EqualRun(length_a, length_b, 0)]:
         if at_a < start_a or at_b < start_b:
             found.append(((at_a, start_a), (at_b, start_b)))
         at_a, at_b = start_a + length, start_b + length
     return found
 
 
-def _position_wise(a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]) -> list[Run]:
+def _position_wise(a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]) -> list[EqualRun]:
     """Equal runs of two arrays of the same length that differ in place, as two timestamps do."""
     equal = np.concatenate(([False], a == b, [False]))
     edges = np.flatnonzero(equal[1:] != equal[:-1]).reshape(-1, 2).tolist()
-    return [Run(start, start, stop - start) for start, stop in edges]
+    return [EqualRun(start, start, stop - start) for start, stop in edges]
 
 
 def _within(ranges: list[Range], start: int, length: int) -> list[Range]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kvtool.accounting.prefix_tree import PrefixTree
+from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.diff.prompts import SCHEMA, Difference, Reuse, first_difference, kind_json, spot_json
 from kvtool.diff.sides import Rendered, named_changes, named_difference
 from kvtool.text.align import common_prefix
@@ -145,7 +145,7 @@ def _matrix(ids: Sequence[Ids], block_size: int) -> tuple[tuple[int, ...], ...]:
 
 def _reusable(ids: Sequence[Ids], block_size: int) -> int:
     """Tokens found in an unlimited cache when the prompts come one after another."""
-    tree = PrefixTree()
+    tree = RadixTree()
     found = 0
     for owner, prompt in enumerate(ids):
         match = tree.match(prompt)

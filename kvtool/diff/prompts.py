@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.classify import OTHER, DifferenceKind
 from kvtool.diagnose.compare.grown_value import value_around
 from kvtool.diagnose.cosmetic import CODE as COSMETIC_CODE
 from kvtool.diagnose.cosmetic import cosmetic
-from kvtool.diff.diff_texts import Range, Region, Texts, Unit, excerpts
-from kvtool.text.align import LineEnds, Run, align, common_prefix
+from kvtool.diff.diff_texts import DiffTexts, Range, Region, Unit, excerpts
+from kvtool.text.align import EqualRun, LineEnds, align, common_prefix
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
 from kvtool.workload.logs.logs import locate
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kvtool.diagnose.compare.change import Change
 
 SCHEMA = "kvtool.diff/1"
-ONE_SIDED = Kind("one_sided", "lines in one prompt only", "KV107")
-SEAM = Kind("seam", "one text goes on here", "KV122")
+ONE_SIDED = DifferenceKind("one_sided", "lines in one prompt only", "KV107")
+SEAM = DifferenceKind("seam", "one text goes on here", "KV122")
 TOOLS = "tools"
 CHAT_TEMPLATE = "chat template"
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
@@ -73,7 +73,7 @@ class Difference:
     offset: int
     tokens_a: int
     tokens_b: int
-    kind: Kind = OTHER
+    kind: DifferenceKind = OTHER
     a: Spot | None = None
     b: Spot | None = None
     excerpt_a: Excerpt | None = None
@@ -114,7 +114,7 @@ class PromptDiff:
     relation: Relation
     common: int
     reuse: Reuse
-    runs: list[Run] = field(repr=False)
+    runs: list[EqualRun] = field(repr=False)
     first: Difference | None
     cosmetic: tuple[str, ...]
     changes: tuple[Trial, ...]
@@ -200,7 +200,7 @@ def _trial_json(trial: Trial) -> dict[str, object]:
     }
 
 
-def kind_json(kind: Kind) -> dict[str, object]:
+def kind_json(kind: DifferenceKind) -> dict[str, object]:
     return {"key": kind.key, "name": kind.name, "code": kind.code}
 
 
@@ -236,7 +236,7 @@ def diff_prompts(
     relation = _relation(a, b, common)
     first = None
     if relation == "different":
-        after = next((run for run in runs if run.b_start + run.length > common), Run(len(a), len(b), 0))
+        after = next((run for run in runs if run.b_start + run.length > common), EqualRun(len(a), len(b), 0))
         first = _difference(common, after, block_size, texts, names)
     unseen = cosmetic(texts.a, texts.b) if texts is not None else []
     return PromptDiff(
@@ -267,12 +267,12 @@ def first_difference(
     common = common_prefix(a.ids, b.ids) if common is None else common
     if common in (len(a), len(b)):
         return None
-    return _difference(common, Run(common, common, 0), block_size, texts_of(a, b), names)
+    return _difference(common, EqualRun(common, common, 0), block_size, texts_of(a, b), names)
 
 
-def texts_of(a: Prompt, b: Prompt) -> Texts | None:
+def texts_of(a: Prompt, b: Prompt) -> DiffTexts | None:
     """The texts of two prompts and where their lines differ; None where they are equal or there is no text."""
-    return None if a.text is None or b.text is None or a.text == b.text else Texts(a.text, b.text)
+    return None if a.text is None or b.text is None or a.text == b.text else DiffTexts(a.text, b.text)
 
 
 def _relation(a: Prompt, b: Prompt, common: int) -> Relation:
@@ -283,7 +283,9 @@ def _relation(a: Prompt, b: Prompt, common: int) -> Relation:
     return "b_begins_a" if common == len(b) else "different"
 
 
-def _difference(token: int, after: Run, block_size: int, texts: Texts | None, names: tuple[str, str]) -> Difference:
+def _difference(
+    token: int, after: EqualRun, block_size: int, texts: DiffTexts | None, names: tuple[str, str]
+) -> Difference:
     """The difference at `token`; `after` is the equal run that follows it."""
     tokens_a, tokens_b = after.a_start - token, after.b_start - token
     if texts is None:
@@ -292,7 +294,7 @@ def _difference(token: int, after: Run, block_size: int, texts: Texts | None, na
     return replace(found, tokens_a=tokens_a, tokens_b=tokens_b)
 
 
-def difference_in(texts: Texts, region: Region, token: int, block_size: int, names: tuple[str, str]) -> Difference:
+def difference_in(texts: DiffTexts, region: Region, token: int, block_size: int, names: tuple[str, str]) -> Difference:
     """What differs first in a region that begins to differ at `token`, and where; token counts are left at 0."""
     kind, value_a, value_b = _kind(texts, region)
     (line_a, spans_a), (line_b, spans_b) = excerpts(texts, region)
@@ -309,7 +311,7 @@ def difference_in(texts: Texts, region: Region, token: int, block_size: int, nam
     )
 
 
-def _kind(texts: Texts, region: Region) -> tuple[Kind, Range, Range]:
+def _kind(texts: DiffTexts, region: Region) -> tuple[DifferenceKind, Range, Range]:
     """What differs first in a region, and the range of the whole value in either text."""
     chunk = texts.chunks(region)[0]
     if texts.a.startswith(texts.b) or texts.b.startswith(texts.a):

@@ -29,7 +29,7 @@ _SKIP_HINT = "--on-bad-line skip"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class InputSide:
     """One request to compare. `name` is what the user wrote; path, line and column (from 1) say where its record begins."""
 
     name: str
@@ -49,7 +49,7 @@ class _Wanted:
     request: int | None = None
 
 
-def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[Side]:
+def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[InputSide]:
     """The requests that the names stand for, in order; every file is read once.
 
     A name is a path, or `-` for standard input (once). A `.json` or `.jsonl` file holds records: `log.jsonl:12` is record 12,
@@ -63,7 +63,7 @@ def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[S
     by_path: dict[str, list[_Wanted]] = {}
     for one in wanted:
         by_path.setdefault(one.path, []).append(one)
-    found: dict[_Wanted, Side] = {}
+    found: dict[_Wanted, InputSide] = {}
     for path, ones in by_path.items():
         found.update(_read_file(path, ones, log_format))
     return [found[one] for one in wanted]
@@ -79,7 +79,7 @@ def read_prompt(path: str) -> Traced:
         return _text(path, file.read(len(codecs.BOM_UTF8)), text)
 
 
-def side_of(name: str, data: bytes) -> Side:
+def side_of(name: str, data: bytes) -> InputSide:
     """The request in what a program printed: a chat where it reads as one, else the text itself."""
     wanted = _Wanted(name, name)
     if _reads_as_chat(data, name):
@@ -87,11 +87,11 @@ def side_of(name: str, data: bytes) -> Side:
     return _text_side([wanted], _text(name, data, decode(data, shown=name)))[wanted]
 
 
-def side_of_value(name: str, data: bytes) -> Side:
+def side_of_value(name: str, data: bytes) -> InputSide:
     """The request in a JSON value: a text is the prompt itself, an object or a list must be a chat."""
     value = parse(data)
     if isinstance(value, str):
-        return Side(name, Turn("prompts", text=Traced.of(value, Origin(name, text=value)), id=name), name)
+        return InputSide(name, Turn("prompts", text=Traced.of(value, Origin(name, text=value)), id=name), name)
     wanted = _Wanted(name, name)
     return _records(name, lambda: io.BufferedReader(io.BytesIO(data)), [wanted], None)[wanted]
 
@@ -137,7 +137,7 @@ def _plain_suffix(path: str) -> str:
     return Path(path.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
-def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict[_Wanted, Side]:
+def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict[_Wanted, InputSide]:
     numbered = next((one for one in wanted if one.record is not None), None)
     suffix = _plain_suffix(path)
     format_ = None if log_format in (None, TEXT_FORMAT) else format_named(str(log_format))
@@ -156,8 +156,8 @@ def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict
     return _records(path, lambda: open_bytes(path), wanted, format_)
 
 
-def _text_side(wanted: list[_Wanted], text: Traced) -> dict[_Wanted, Side]:
-    return {one: Side(one.name, Turn("prompts", text=text, id=one.name), one.path) for one in wanted}
+def _text_side(wanted: list[_Wanted], text: Traced) -> dict[_Wanted, InputSide]:
+    return {one: InputSide(one.name, Turn("prompts", text=text, id=one.name), one.path) for one in wanted}
 
 
 def _reads_as_chat(data: bytes, path: str) -> bool:
@@ -174,7 +174,7 @@ def _records(
     opened: Callable[[], AbstractContextManager[io.BufferedReader]],
     wanted: list[_Wanted],
     format_: RecordFormat | None,
-) -> dict[_Wanted, Side]:
+) -> dict[_Wanted, InputSide]:
     """The wanted records of a file; those in between are not even parsed."""
     numbers = {one.record or 1 for one in wanted}
     alone = any(one.record is None for one in wanted)
@@ -194,13 +194,13 @@ def _records(
             f"`{_shown(path)}` has more than one record",
             hint=f"a number says which one is meant: {path}:1 is the first",
         )
-    sides: dict[_Wanted, Side] = {}
+    sides: dict[_Wanted, InputSide] = {}
     for one in wanted:
         found = kept.get(one.record or 1)
         if found is None:
             has = f"{count} record" + ("" if count == 1 else "s")
             raise KvtoolError(f"`{one.name}`: `{_shown(path)}` has only {has}", hint=f"the last one is {path}:{count}")
-        sides[one] = Side(one.name, _request(one, found, format_), path, found.line, found.column)
+        sides[one] = InputSide(one.name, _request(one, found, format_), path, found.line, found.column)
     return sides
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, normalized
-from kvtool.diff.diff_texts import Range, Texts, move_to_end, moved_ranges, taken_out
+from kvtool.diff.diff_texts import DiffTexts, Range, move_to_end, moved_ranges, taken_out
 from kvtool.diff.prompts import PromptDiff, Reuse, Trial
 from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
@@ -101,7 +101,7 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
     """Changes of two texts: the first difference alone, then all differences."""
     if pair[0].text is None or pair[1].text is None:
         return ()
-    texts = Texts(pair[0].text, pair[1].text)
+    texts = DiffTexts(pair[0].text, pair[1].text)
 
     def measured(trial: Trial, a: str, b: str) -> Trial:
         reuse = _reuse((Turn("", text=Traced(a)), Turn("", text=Traced(b))), diff.block_size, render)
@@ -120,7 +120,7 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
         alone = measured(Trial("normalize", 1, line_a, line_b, diff.reuse, 0, result, code), plain_a, plain_b)
         if plain_a == plain_b:
             return (alone,)
-        _, _, left = moved_ranges(Texts(Traced(plain_a), Traced(plain_b)))
+        _, _, left = moved_ranges(DiffTexts(Traced(plain_a), Traced(plain_b)))
         result += ", what still differs at the end"
         both = Trial("normalize", 1 + len(left), line_a, line_b, diff.reuse, 0, result)
         ends = move_to_end(plain_a, [a for a, _ in left]), move_to_end(plain_b, [b for _, b in left])
@@ -145,7 +145,7 @@ def _moved_in_text(pair: Pair) -> _Move | None:
     a, b = (Traced(turn.text or "") for turn in pair)
     if a == b:
         return None
-    texts = Texts(a, b)
+    texts = DiffTexts(a, b)
     unit, _, regions = moved_ranges(texts)
     trial = Trial(unit, len(regions), *_lines(texts), Reuse(0, 0), 0)
     moved = (
@@ -155,7 +155,7 @@ def _moved_in_text(pair: Pair) -> _Move | None:
     return _Move((next(moved), next(moved)), trial)
 
 
-def _lines(texts: Texts) -> tuple[int, int]:
+def _lines(texts: DiffTexts) -> tuple[int, int]:
     """The lines, from 1, on which two texts first differ."""
     first = texts.regions[0]
     return texts.a.count("\n", 0, first.a[0]) + 1, texts.b.count("\n", 0, first.b[0]) + 1
@@ -184,7 +184,7 @@ def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
         stays = role in _SAID_THERE
         if a == b or not (stays or all(ends)):
             continue
-        texts = Texts(a, b)
+        texts = DiffTexts(a, b)
         unit, _, regions = moved_ranges(texts)
         moved = [chat.move(where, [region[side] for region in regions], stays) for side, chat in enumerate(chats)]
         if not any(moved):

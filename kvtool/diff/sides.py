@@ -9,10 +9,10 @@ from kvtool.diagnose.classify import OTHER
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, diff_prompts
-from kvtool.diff.side_inputs import Side
+from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.side_trials import trials_of
 from kvtool.fixes.turn_texts import INSTRUCTIONS
-from kvtool.text.align import Run
+from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.render import Renderer
@@ -25,11 +25,11 @@ _STRUCTURAL = frozenset({"KV111", "KV112", "KV113", "KV114", "KV115", "KV141", "
 class Rendered:
     """A request and the prompt that a server would see of it."""
 
-    side: Side
+    side: InputSide
     prompt: Prompt
 
     @classmethod
-    def of(cls, side: Side, renderer: Renderer) -> Rendered:
+    def of(cls, side: InputSide, renderer: Renderer) -> Rendered:
         return cls(side, renderer.prompt(side.turn))
 
     @property
@@ -109,7 +109,7 @@ def _message_of(side: Rendered, start: int) -> int | None:
     return None
 
 
-def _shared_later(prompt: Prompt, runs: Sequence[Run], common: int) -> bool:
+def _shared_later(prompt: Prompt, runs: Sequence[EqualRun], common: int) -> bool:
     """Whether text that both chats have, other than the template's own, follows token `common`."""
     text = prompt.text
     if text is None:

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from kvtool.diagnose.classify import DETECTORS, value_span
-from kvtool.fixes.move import Target, places_at
+from kvtool.fixes.move import MoveTarget, places_at
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
@@ -26,7 +26,7 @@ _DIGIT = re.compile(r"\d")
 _ONLY_A_LABEL = re.compile(r"[\W_]*+(?:[^\W_]++[\W_]*+){0,4}")
 
 
-def coarsen_times(turn: Turn, target: Target) -> Turn:
+def coarsen_times(turn: Turn, target: MoveTarget) -> Turn:
     """The turn with the times of the slot in their own format: a date with a time at midnight, a time alone at the full hour."""
 
     def change(text: str) -> str:
@@ -87,7 +87,7 @@ def coarsened(value: str, step: Step) -> str:
     return "".join(result)
 
 
-def drop_values(turn: Turn, target: Target) -> Turn:
+def drop_values(turn: Turn, target: MoveTarget) -> Turn:
     """The turn without the slot's values, and without their lines where these are nothing but a label for them."""
 
     def change(text: str) -> str:

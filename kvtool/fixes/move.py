@@ -35,7 +35,7 @@ _OPENING = re.compile(r"<([\w.-]{1,40})(?: [^<>\n]{0,200})?>")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MoveTarget:
     """What is to be moved: the lines of a slot, grown to the block around them, or whole sections.
 
     `steady` are lines that most requests have: a block ends there (None: the lines of the value alone are meant). `sections` are
@@ -49,11 +49,11 @@ class Target:
     before: frozenset[str] | None = None
 
 
-def target_of(cause: Cause, samples: Sequence[Turn]) -> Target:
+def target_of(cause: Cause, samples: Sequence[Turn]) -> MoveTarget:
     """What of a cause is to be moved, as far as requests of its group show it."""
     if cause.kind.code == "KV107" and cause.slot.variable is None:
-        return Target(cause.slot, sections=_sections(cause, samples))
-    target = Target(cause.slot, before=_all_before(cause.slot, samples) if cause.slot.logged else None)
+        return MoveTarget(cause.slot, sections=_sections(cause, samples))
+    target = MoveTarget(cause.slot, before=_all_before(cause.slot, samples) if cause.slot.logged else None)
     if cause.kind.code not in _BLOCK_CODES or len(samples) < 2:
         return target
     texts = [
@@ -109,7 +109,7 @@ def _sections(cause: Cause, samples: Sequence[Turn]) -> tuple[str, ...]:
     return tuple(sorted(often, key=lambda text: (-len(text), text))[:_MOST_SECTIONS])
 
 
-def move_targets(turn: Turn, targets: Sequence[Target], *, within: bool = False) -> Turn:
+def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = False) -> Turn:
     """The turn with what the targets name at the end of its last message; the very turn where that changes nothing.
 
     What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
@@ -140,7 +140,7 @@ def destination(slot: Slot, *, within: bool = False) -> str:
     return "the end of the last message" if in_message else "the end of the prompt"
 
 
-def _take_from_message(message: Message, targets: Sequence[Target]) -> list[Traced]:
+def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[Traced]:
     content = message.get("content")
     if isinstance(content, str):
         message["content"], moved = _take(content, targets, role_of(message))
@@ -172,7 +172,7 @@ def _with_lines(text: str, lines: list[Traced]) -> Traced:
     return concat([text, gap, Traced("\n").join(lines)])
 
 
-def _take(text: str, targets: Sequence[Target], role: str) -> tuple[Traced, list[Traced]]:
+def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[Traced]]:
     """The text without what the targets name, and that."""
     traced = Traced(text)
     units: list[tuple[int, int]] = []
@@ -191,7 +191,7 @@ def _take(text: str, targets: Sequence[Target], role: str) -> tuple[Traced, list
     return concat([*kept, traced[at:]]), moved
 
 
-def _units(text: Traced, target: Target, role: str) -> Iterator[tuple[int, int]]:
+def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[tuple[int, int]]:
     if target.sections:
         if not role or role == role_of_part(target.slot.part):
             yield from _places_of_sections(str.__str__(text), target.sections)
@@ -231,7 +231,7 @@ def _with_its_gap(text: str, start: int, stop: int) -> tuple[int, int]:
     return start, stop
 
 
-def places_at(text: Traced, target: Target) -> Iterator[tuple[int, int]]:
+def places_at(text: Traced, target: MoveTarget) -> Iterator[tuple[int, int]]:
     """Where the values of the target's slot begin and end."""
     for start, stop in places_of(text, target.slot):
         if target.before is None or _before(text, start) in target.before:

@@ -31,7 +31,7 @@ Tokens = Annotated[StrictInt, Field(ge=0)]
 Value = StrictBool | StrictInt | float | StrictStr
 
 
-class Sums(Model):
+class RecordedSums(Model):
     """Of a group or a workload. The rates repeat what the tokens say, for people; `findings` counts them by code.
 
     `findings` None: nobody looked for them (`--no-advice`).
@@ -55,7 +55,7 @@ class Sums(Model):
         reachable_tokens: int,
         findings: Mapping[str, int] | None,
         **more: Any,
-    ) -> Sums:
+    ) -> RecordedSums:
         """With the rates that follow from the tokens."""
         return cls(
             requests=requests,
@@ -69,7 +69,7 @@ class Sums(Model):
         )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Sums:
+    def _consistent(self) -> RecordedSums:
         """What people changed by hand in one place only."""
         if max(self.hit_tokens, self.reachable_tokens) > self.prompt_tokens:
             raise ValueError("more tokens were hit, or can be, than the prompts have")
@@ -79,11 +79,11 @@ class Sums(Model):
         return self
 
 
-class WorkloadSums(Sums):
+class WorkloadSums(RecordedSums):
     """`key` is what must be the same for figures to be comparable; what is not in it has its default."""
 
     key: dict[str, Value]
-    groups: dict[str, Sums]
+    groups: dict[str, RecordedSums]
 
 
 class Baseline(Model):

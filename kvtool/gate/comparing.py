@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kvtool.gate.baseline import FILE_NAME, Sums, Value, WorkloadSums
+from kvtool.gate.baseline import FILE_NAME, RecordedSums, Value, WorkloadSums
 from kvtool.gate.demand import DemandLevel
 from kvtool.gate.evaluate import check_id, exact, rate, status_of
 from kvtool.gate.facts import Facts
@@ -30,7 +30,7 @@ _MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BaselineComparison:
     """`problem` says why there was nothing to compare with; empty where there was."""
 
     checks: list[Check] = field(default_factory=list)
@@ -70,16 +70,16 @@ def compare(
     path: str = FILE_NAME,
     max_drop: float = DEFAULT_DROP,
     levels: Mapping[str | None, DemandLevel] | None = None,
-) -> Comparison:
+) -> BaselineComparison:
     """How a run fares against its entry in the baseline at `path`.
 
     A group, and all requests (None), fail at the level of `levels` where their hit rate fell by more than `max_drop` (a ratio).
     """
     name = facts.workload
     if before is None:
-        return Comparison(problem=f"{name} is not in the baseline {path}")
+        return BaselineComparison(problem=f"{name} is not in the baseline {path}")
     if wrong := differences(before.key, now.key):
-        return Comparison(problem=f"{name} cannot be compared with the baseline {path}: {'; '.join(wrong)}")
+        return BaselineComparison(problem=f"{name} cannot be compared with the baseline {path}: {'; '.join(wrong)}")
     asked = levels or {}
     checks: list[Check] = []
     alone = next(iter(now.groups)) if len(now.groups) == 1 and before.groups.keys() == now.groups.keys() else None
@@ -90,10 +90,12 @@ def compare(
         if one is None or level == "off" or not one.prompt_tokens:
             continue
         checks.append(_fall(facts, group, one, other, max_drop, path, "warn" if level == "warn" else "error"))
-    return Comparison(checks, _changes(facts, before, now))
+    return BaselineComparison(checks, _changes(facts, before, now))
 
 
-def _fall(facts: Facts, group: str | None, before: Sums, now: Sums, drop: float, path: str, level: Level) -> Check:
+def _fall(
+    facts: Facts, group: str | None, before: RecordedSums, now: RecordedSums, drop: float, path: str, level: Level
+) -> Check:
     was, actual = rate(before.hit_tokens, before.prompt_tokens), rate(now.hit_tokens, now.prompt_tokens)
     fall = was - actual
     met = fall <= exact(drop)
@@ -126,7 +128,7 @@ def _fall(facts: Facts, group: str | None, before: Sums, now: Sums, drop: float,
     )
 
 
-def _new_codes(before: Sums, now: Sums) -> list[str]:
+def _new_codes(before: RecordedSums, now: RecordedSums) -> list[str]:
     """Codes of findings that there are more of than before."""
     if before.findings is None or now.findings is None:
         return []
@@ -152,11 +154,11 @@ def _changes(facts: Facts, before: WorkloadSums, now: WorkloadSums) -> list[str]
     return notices
 
 
-def _size(sums: Sums) -> tuple[int, int]:
+def _size(sums: RecordedSums) -> tuple[int, int]:
     return sums.requests, sums.prompt_tokens
 
 
-def _sizes(before: Sums, now: Sums) -> str:
+def _sizes(before: RecordedSums, now: RecordedSums) -> str:
     if before.requests != now.requests:
         return f"had {plural(before.requests, 'request')} and has {now.requests:,}"
     return f"had {plural(before.prompt_tokens, 'prompt token')} and has {now.prompt_tokens:,}"

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
-from kvtool.gate.facts import Facts, Scope, Seen
+from kvtool.gate.facts import Facts, Scope, SeenFinding
 from kvtool.results.gate_words import durations, percents, points, subject
 from kvtool.results.verdict import (
     CODES,
@@ -169,7 +169,7 @@ def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
     return checks
 
 
-def _deciding(found: Seen, demands: Iterable[Demand]) -> Demand | None:
+def _deciding(found: SeenFinding, demands: Iterable[Demand]) -> Demand | None:
     """The most specific pattern that the finding matches: a code, the longest beginning of one, the nearest severity below."""
     best: Demand | None = None
     most = -1

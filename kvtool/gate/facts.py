@@ -27,7 +27,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFinding:
     """A finding as demands look at it; `group` is empty where it was seen in a file, not measured."""
 
     code: str
@@ -46,7 +46,7 @@ class Facts:
     workload: str
     total: Scope
     groups: Mapping[str, Scope] = field(default_factory=dict)
-    findings: Sequence[Seen] = ()
+    findings: Sequence[SeenFinding] = ()
     audit: str | None = None
     partial: bool = False
     limit: int | None = None
@@ -65,7 +65,7 @@ def facts_of(
         workload,
         _scope(profile.total, profile.predicted_on),
         {**dict.fromkeys(groups, Scope()), **profiled},
-        [Seen(found.code, found.severity, found.group) for found in profile.findings],
+        [SeenFinding(found.code, found.severity, found.group) for found in profile.findings],
         profile.audit_verdict,
         profile.partial,
         limit,

@@ -24,7 +24,7 @@ _TEXTS = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py")
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class CheckedWorkload:
     """Inputs that are run together. `name` is what reports call them."""
 
     paths: Sequence[str]
@@ -75,7 +75,9 @@ def in_order(paths: Iterable[str]) -> list[str]:
     return list(shown.values())
 
 
-def open_all(paths: Sequence[str], arguments: ProfileArguments, problems: Problems) -> tuple[list[Workload], Inputs]:
+def open_all(
+    paths: Sequence[str], arguments: ProfileArguments, problems: Problems
+) -> tuple[list[CheckedWorkload], Inputs]:
     """The workloads, and what is only read; what is wrong with one of them is collected. `arguments` are those of each run."""
     inputs = problems.attempt(lambda: sort_inputs(paths))
     if inputs is None:
@@ -83,21 +85,21 @@ def open_all(paths: Sequence[str], arguments: ProfileArguments, problems: Proble
     load = Tokenizers(offline=arguments.offline)
     missing = set(arguments.groups)
     known: list[str] = []
-    workloads: list[Workload] = []
+    workloads: list[CheckedWorkload] = []
     for run in inputs.runs:
         run_arguments = replace(arguments, inputs=run, groups=())
         opened = problems.attempt(partial(open_workload, run_arguments, load=load))
         if opened is None:
             missing.clear()  # perhaps it has them
             continue
-        workload = Workload(run, opened)
+        workload = CheckedWorkload(run, opened)
         if arguments.groups:
             known += workload.groups or ()
             chosen = [name for name in arguments.groups if name in (workload.groups or ())]
             missing -= set(chosen)
             if not chosen:
                 continue
-            workload = Workload(
+            workload = CheckedWorkload(
                 run, open_workload(replace(run_arguments, groups=chosen), source=opened.source, load=load)
             )
         workloads.append(workload)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kvtool.gate.baseline import ACCOUNTING, Sums, Value, WorkloadSums
+from kvtool.gate.baseline import ACCOUNTING, RecordedSums, Value, WorkloadSums
 from kvtool.gate.facts import Facts, Scope
 from kvtool.gate.opened import in_order
 from kvtool.text.terminal.streams import STDIN
@@ -93,10 +93,10 @@ def sums_of(facts: Facts, key: Mapping[str, Value], *, with_findings: bool) -> W
         if found.group in by_group:
             by_group[found.group][found.code] += 1
     groups = {
-        name: Sums.of(**_tokens(scope), findings=by_group[name] if with_findings else None)
+        name: RecordedSums.of(**_tokens(scope), findings=by_group[name] if with_findings else None)
         for name, scope in facts.groups.items()
     }
-    total = Sums.of(**_tokens(facts.total), findings=codes if with_findings else None)
+    total = RecordedSums.of(**_tokens(facts.total), findings=codes if with_findings else None)
     return WorkloadSums(**total.model_dump(), key=dict(key), groups=groups)
 
 

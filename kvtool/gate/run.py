@@ -12,11 +12,11 @@ from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_settings import CheckSettings
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
-from kvtool.gate.comparing import Comparison, compare, required_check
+from kvtool.gate.comparing import BaselineComparison, compare, required_check
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate
-from kvtool.gate.facts import Facts, Scope, Seen, facts_of
-from kvtool.gate.opened import Problems, Workload, open_all
+from kvtool.gate.facts import Facts, Scope, SeenFinding, facts_of
+from kvtool.gate.opened import CheckedWorkload, Problems, open_all
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
 from kvtool.lint.ignores import apply_ignores
@@ -38,7 +38,7 @@ from kvtool.version import __version__
 class _Done:
     """A workload that was run."""
 
-    workload: Workload
+    workload: CheckedWorkload
     profile: Profile
     facts: Facts
     ignored: int
@@ -112,7 +112,7 @@ def _baseline(settings: CheckSettings) -> Baseline | None:
 
 
 def _run_all(
-    workloads: Sequence[Workload], settings: CheckSettings, progress: Progress, problems: Problems
+    workloads: Sequence[CheckedWorkload], settings: CheckSettings, progress: Progress, problems: Problems
 ) -> tuple[list[_Done], bool]:
     """All workloads, up to the one that was interrupted; what turns out to be wrong with one while it runs is collected."""
     done: list[_Done] = []
@@ -131,7 +131,7 @@ def _run_all(
     return done, False
 
 
-def _run(workload: Workload, settings: CheckSettings, progress: Progress) -> _Done:
+def _run(workload: CheckedWorkload, settings: CheckSettings, progress: Progress) -> _Done:
     opened = workload.opened
     profiler = opened.profiler(Demands(advice=settings.advice, views=settings.views), progress)
     profile = opened.run(profiler)
@@ -210,20 +210,20 @@ def _demands(one: _Done, settings: CheckSettings) -> list[Demand]:
 
 def _compared(
     facts: Facts, now: WorkloadSums, before: WorkloadSums | None, settings: CheckSettings, path: str
-) -> Comparison:
+) -> BaselineComparison:
     result = compare(facts, now, before, path=path, max_drop=settings.max_drop, levels=levels(settings.gate))
     if not result.problem:
         return result
     if settings.require_baseline:
-        return Comparison([required_check(facts, result.problem)])
-    return Comparison(notices=[f"{result.problem}; kvtool check --update-baseline records it as it is now"])
+        return BaselineComparison([required_check(facts, result.problem)])
+    return BaselineComparison(notices=[f"{result.problem}; kvtool check --update-baseline records it as it is now"])
 
 
 def _text_checks(texts: _Texts, settings: CheckSettings, *, partial: bool) -> list[Check]:
     """What is demanded of findings, held against each of the files that were read."""
-    seen: dict[str, list[Seen]] = {path: [] for path in texts.paths}
+    seen: dict[str, list[SeenFinding]] = {path: [] for path in texts.paths}
     for found in texts.findings:
-        seen.setdefault(found.path, []).append(Seen(found.code, found.severity, ""))
+        seen.setdefault(found.path, []).append(SeenFinding(found.code, found.severity, ""))
     checks: list[Check] = []
     for path, of_file in sorted(seen.items()):
         demands = [

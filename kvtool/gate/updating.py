@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kvtool.gate.baseline import Baseline, Sums, WorkloadSums, load_baseline
+from kvtool.gate.baseline import Baseline, RecordedSums, WorkloadSums, load_baseline
 from kvtool.gate.comparing import differences
 from kvtool.results.gate_words import percents, subject
 from kvtool.text.files.atomic_file import AtomicFile
@@ -77,7 +77,7 @@ def _workload(name: str, one: WorkloadSums, other: WorkloadSums) -> list[str]:
     return told
 
 
-def _sums(label: str, one: Sums, other: Sums) -> list[str]:
+def _sums(label: str, one: RecordedSums, other: RecordedSums) -> list[str]:
     if one.hit_rate != other.hit_rate:
         return [f"{label}: {' -> '.join(percents(one.hit_rate, other.hit_rate))}"]
     if one.findings != other.findings and one.findings is not None and other.findings is not None:

@@ -15,7 +15,7 @@ from kvtool.lint.line_moves import movable, moved
 from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import traffic_ignores
 from kvtool.lint.yaml_ignores import named_files
-from kvtool.profiler.advice.advisor import Advice, Step
+from kvtool.profiler.advice.advisor import Advice, AdviceStep
 from kvtool.profiler.advice.tell import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.optimizer import Changed, optimize
@@ -63,7 +63,7 @@ class _Choice:
 
     def __call__(
         self, source: YamlSource | LogSource, result: PassResult, advice: Advice
-    ) -> Mapping[str, Sequence[Step]]:
+    ) -> Mapping[str, Sequence[AdviceStep]]:
         opened = self._opened
         teller = Teller(result, opened.setup.plan, locate=locate, path=opened.name)
         overlay = source.overlay if isinstance(source, YamlSource) else None

@@ -101,7 +101,7 @@ def between(text: str, begin: str, end: str, start: int, stop: int) -> Iterator[
         start = close + len(end)
 
 
-class Lines:
+class IgnoredLines:
     """Lines of a text by character offset, counted from 1."""
 
     def __init__(self, text: str) -> None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kvtool.diagnose.findings import Finding
-from kvtool.lint.ignore_marks import HOW, MARK, Ignore, Lines, between, parse_ignore
+from kvtool.lint.ignore_marks import HOW, MARK, Ignore, IgnoredLines, between, parse_ignore
 
 UNUSED = "KV001"
 MALFORMED = "KV002"
@@ -47,7 +47,7 @@ def read_ignores(path: str, text: str) -> list[Ignore]:
 
 def _template_ignores(path: str, text: str, *, markdown: bool) -> list[Ignore]:
     rendered = _JINJA.search(text) is not None
-    lines = Lines(text)
+    lines = IgnoredLines(text)
     stop = len(text)
     comments = [*between(text, "{#", "#}", 0, stop), *(between(text, "<!--", "-->", 0, stop) if markdown else ())]
     alone = frozenset(lines.number(start) for start, _ in comments)

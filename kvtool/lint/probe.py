@@ -9,22 +9,22 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.classify import OTHER, DifferenceKind
 from kvtool.diagnose.findings import Finding, severity_of
-from kvtool.diff.diff_texts import Range, Region, Texts
+from kvtool.diff.diff_texts import DiffTexts, Range, Region
 from kvtool.diff.prompts import ONE_SIDED, Difference, Reuse, difference_in, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
 from kvtool.diff.sides import Rendered, named_changes, named_difference
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances, fix_of
-from kvtool.lint.probe_runner import Circumstances, Output, RunError, Runner
-from kvtool.text.align import Run, align
+from kvtool.lint.probe_runner import Circumstances, ProbeOutput, ProbeRunner, RunError
+from kvtool.text.align import EqualRun, align
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer
 from kvtool.workload.render import Renderer
 
 GROUP = "probe"
-_ORDER = Kind("order", "order of entries", "KV113")
+_ORDER = DifferenceKind("order", "order of entries", "KV113")
 _DAY = 86_400
 _AT = 10 * 3600 + 20 * 60 + 30.123456
 """The time of day (UTC) at which the clock of Python stands: a second, an hour more is still the same day."""
@@ -63,7 +63,7 @@ class Leak:
     fix: str
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DifferenceKind:
         return self.difference.kind
 
 
@@ -127,7 +127,7 @@ def run_probe(spec: str, options: ProbeOptions = ProbeOptions()) -> ProbeResult:
         lambda: load_tokenizer(options.tokenizer, offline=options.offline),
         lambda tokenizer: ChatTemplate.load(options.chat_template, tokenizer),
     )
-    with Runner(spec, timeout=options.timeout) as runner:
+    with ProbeRunner(spec, timeout=options.timeout) as runner:
         return _Probe(runner, renderer, options).result()
 
 
@@ -164,7 +164,7 @@ class _Base:
 
 
 class _Probe:
-    def __init__(self, runner: Runner, renderer: Renderer, options: ProbeOptions) -> None:
+    def __init__(self, runner: ProbeRunner, renderer: Renderer, options: ProbeOptions) -> None:
         self._runner = runner
         self._renderer = renderer
         self._options = options
@@ -198,13 +198,13 @@ class _Probe:
     def _made(self, how: Circumstances, name: str) -> Rendered:
         return self._rendered(self._output(how, name))
 
-    def _output(self, how: Circumstances, name: str) -> Output:
+    def _output(self, how: Circumstances, name: str) -> ProbeOutput:
         if self._options.on_run is not None:
             self._options.on_run(name)
         self._runs += 1
         return self._runner.run(how)
 
-    def _rendered(self, output: Output) -> Rendered:
+    def _rendered(self, output: ProbeOutput) -> Rendered:
         read = side_of_value if output.is_value else side_of
         return Rendered.of(read(self._runner.spec, output.data), self._renderer)
 
@@ -282,7 +282,7 @@ def _merged(found: Mapping[_Key, Leak]) -> list[Leak]:
     What the time zone or the locale changes in a line that follows the clock anyway is left to the clock.
     """
     clock = {key.line for key in found if key.factor == "clock"}
-    groups: dict[tuple[str, Kind, str], list[Leak]] = {}
+    groups: dict[tuple[str, DifferenceKind, str], list[Leak]] = {}
     for key, leak in found.items():
         if key.factor in ("time_zone", "locale") and key.line in clock:
             continue
@@ -329,14 +329,14 @@ def _leaks(
         )
 
 
-def _kind(factor: Factor, kind: Kind, texts: Texts, region: Region) -> Kind:
+def _kind(factor: Factor, kind: DifferenceKind, texts: DiffTexts, region: Region) -> DifferenceKind:
     """The kind of a difference whose circumstance is known: its own where that fits the circumstance, else the factor's."""
     if kind.code in factor.codes or kind.code in _STRUCTURAL:
         return kind
     if factor.is_order and _same_words(texts.a[slice(*region.a)], texts.b[slice(*region.b)]):
         return _ORDER
     name = factor.what if kind is OTHER or kind is ONE_SIDED else kind.name
-    return Kind(kind.key, name, factor.code)
+    return DifferenceKind(kind.key, name, factor.code)
 
 
 _STRUCTURAL = frozenset({"KV111", "KV112", "KV113", "KV114"})
@@ -348,14 +348,14 @@ def _same_words(a: str, b: str) -> bool:
     return bare[0] == bare[1]
 
 
-def _behind(runs: Sequence[Run], token: int) -> int:
+def _behind(runs: Sequence[EqualRun], token: int) -> int:
     """How many tokens behind `token` of the base are the same in the other prompt."""
     return sum(
         max(run.a_start + run.length - max(run.a_start, token), 0) for run in runs if run.a_start + run.length > token
     )
 
 
-def _stretches(texts: Texts) -> list[Range]:
+def _stretches(texts: DiffTexts) -> list[Range]:
     """The lines of the first text that differ."""
     return [line.a for region in texts.regions for line in texts.by_line(region)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 from kvtool.lint.probe_runner import Circumstances
 
 Environment = Mapping[str, str]
@@ -144,7 +144,7 @@ _CLOCK_FIXES = {
 _ORDERS = frozenset({"KV111", "KV112", "KV113", "KV114"})
 
 
-def fix_of(factor: Factor, kind: Kind, when: str) -> str:
+def fix_of(factor: Factor, kind: DifferenceKind, when: str) -> str:
     """What to do about a circumstance that reaches the prompt."""
     if factor.key == "clock":
         return _CLOCK_FIXES.get(when, _CLOCK_FIXES["a second later"])

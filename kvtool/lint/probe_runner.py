@@ -60,7 +60,7 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ProbeOutput:
     """What a builder made: text as it was printed, or the value that a function returned as JSON."""
 
     data: bytes
@@ -69,7 +69,7 @@ class Output:
     """Whether a Python process was prepared, so that clock, listings and randomness were as asked."""
 
 
-class Runner:
+class ProbeRunner:
     """Runs one builder as often as it is asked to. Use it as a context: its temporary folder is removed at the end."""
 
     def __init__(self, spec: str, *, timeout: float = 30.0) -> None:
@@ -89,7 +89,7 @@ class Runner:
         shutil.copyfile(own.with_name("probe_call.py"), root / "call.py")
         self.faketime = shutil.which("faketime")
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> ProbeRunner:
         return self
 
     def __exit__(
@@ -97,7 +97,7 @@ class Runner:
     ) -> None:
         self._temporary.cleanup()
 
-    def run(self, how: Circumstances) -> Output:
+    def run(self, how: Circumstances) -> ProbeOutput:
         """One run. Raises RunError where it gives no prompt, KvtoolError where it cannot be started at all."""
         self._mark.unlink(missing_ok=True)
         self._value.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ class Runner:
                 f"`{self.spec}` {'returned' if self._function else 'printed'} nothing",
                 hint="it must print the prompt (text, or a chat body as JSON) on standard output",
             )
-        return Output(data, self._function is not None, hooked)
+        return ProbeOutput(data, self._function is not None, hooked)
 
     def _prepared(self, how: Circumstances) -> list[str]:
         if self._function:

@@ -20,7 +20,7 @@ from kvtool.lint.python_values import (
     percents,
     plain,
 )
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, Spot, style_of, text_nodes
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, style_of, text_nodes
 from kvtool.lint.templates import jinja_template
 from kvtool.lint.volatile import JSON_KEYS, called, environment, named, unordered
 from kvtool.text.traced import Origin, Traced
@@ -132,7 +132,7 @@ class Expressions:
             result.append(piece.text[at:])
         return cut(result)
 
-    def _filled(self, node: ast.expr | None, name: str, spot: Spot) -> Value:
+    def _filled(self, node: ast.expr | None, name: str, spot: TemplatePlace) -> Value:
         """What is put into a placeholder, where it is put."""
         if node is None:
             hole = named(name, spot) if name else None
@@ -161,13 +161,13 @@ class Expressions:
         return self._function(name, spot)
 
     @staticmethod
-    def _function(name: str, spot: Spot) -> Value:
+    def _function(name: str, spot: TemplatePlace) -> Value:
         """What a function gives, by its name (`current_time`); a class says nothing (`Path`)."""
         hole = named(name, spot) if name.rpartition(".")[2][:1].islower() else None
         return (hole,) if hole is not None else ()
 
     @staticmethod
-    def _dumps(node: ast.Call, name: str, spot: Spot) -> Value:
+    def _dumps(node: ast.Call, name: str, spot: TemplatePlace) -> Value:
         """JSON keeps the order of keys unless it is told to sort them; of what is written in place the order is known."""
         if (
             any(word.arg == "sort_keys" for word in node.keywords)
@@ -177,7 +177,7 @@ class Expressions:
             return ()
         return (Hole(spot, JSON_KEYS, f"`{name}()` without sort_keys", certain=True, order=True, minor=True),)
 
-    def _method(self, node: ast.Call, function: ast.Attribute, spot: Spot) -> Value:
+    def _method(self, node: ast.Call, function: ast.Attribute, spot: TemplatePlace) -> Value:
         method = function.attr
         if method == "join" and node.args:
             return self._join(node.args[0])
@@ -256,7 +256,7 @@ class Expressions:
         except KvtoolError:
             yield literal.text
 
-    def _spot_in(self, literal: Literal, written: str) -> Spot:
+    def _spot_in(self, literal: Literal, written: str) -> TemplatePlace:
         found = self.source.text.find(written, literal.start, literal.stop) if written else -1
         start = found if found >= 0 else literal.start
         return self.source.spot(start, start + max(len(written), 1))

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.ignore_marks import MARK, Ignore, Lines, parse_ignore
+from kvtool.lint.ignore_marks import MARK, Ignore, IgnoredLines, parse_ignore
 from kvtool.lint.python_source import with_line_feeds
 
 
 def python_ignores(path: str, text: str) -> list[Ignore]:
     """The comments of a Python file; KvtoolError where its tokens cannot be told apart."""
     text = with_line_feeds(text)
-    lines = Lines(text)
+    lines = IgnoredLines(text)
     result: list[Ignore] = []
     for first, last, comments in _statements(path, text):
         for line, column, comment in comments:

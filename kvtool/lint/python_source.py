@@ -7,7 +7,7 @@ import re
 import warnings
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.skeleton import Spot
+from kvtool.lint.skeleton import TemplatePlace
 
 _EXCERPT = 400
 _LITERAL = re.compile(r"([A-Za-z]{0,3})('''|\"\"\"|'|\")")
@@ -56,18 +56,18 @@ class PythonSource:
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column)
 
-    def spot(self, start: int, stop: int) -> Spot:
+    def spot(self, start: int, stop: int) -> TemplatePlace:
         """The place of a range, as much of it as its first line has."""
         from bisect import bisect_right
 
         line = bisect_right(self._starts, start)
         end = min(stop, self._starts[line] - 1)
-        return Spot(self.path, line, start - self._starts[line - 1] + 1, max(end - start, 1))
+        return TemplatePlace(self.path, line, start - self._starts[line - 1] + 1, max(end - start, 1))
 
-    def spot_of(self, node: ast.expr | ast.stmt) -> Spot:
+    def spot_of(self, node: ast.expr | ast.stmt) -> TemplatePlace:
         return self.spot(*self.span(node))
 
-    def fields(self, node: ast.JoinedStr) -> list[Spot]:
+    def fields(self, node: ast.JoinedStr) -> list[TemplatePlace]:
         """The places of the `{…}` of an f-string, in order.
 
         Found in the source: before Python 3.12 the parser's own places are wrong in strings of several lines. Where the source is

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class TemplatePlace:
     """A place in a file, 1-based; `width` characters of the line are meant."""
 
     path: str
@@ -27,8 +27,8 @@ class Hole:
     same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it.
     """
 
-    spot: Spot
-    kind: Kind
+    spot: TemplatePlace
+    kind: DifferenceKind
     what: str
     certain: bool = False
     clock: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvtool.diagnose.findings import Finding, Severity
-from kvtool.lint.skeleton import Behind, Hole, Node, Spot, holes
+from kvtool.lint.skeleton import Behind, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.catalogue import find_entry
 
@@ -73,7 +73,7 @@ def _claim(hole: Hole) -> str:
     return "gives another order in another process, before" if hole.order else "stands before"
 
 
-def _excerpt(text: str, spot: Spot) -> tuple[str, int]:
+def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
     """A part of a long line around the place, and where it begins in it; short lines are read from the file."""
     if spot.column < _LONG_LINE:
         return "", 0

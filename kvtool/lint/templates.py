@@ -11,7 +11,7 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from kvtool.diagnose.names import COUNTER, FLAG, TIME, kind_of_name
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, Spot, placeholders, text_nodes
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
 from kvtool.text.templates.environment import TracedEnvironment
 from kvtool.text.traced import Origin, Traced
@@ -41,11 +41,11 @@ class Spots:
         self._line = 1
         self._start = self._seen = 0
 
-    def at(self, start: int, stop: int) -> Spot:
+    def at(self, start: int, stop: int) -> TemplatePlace:
         self._line += self._text.count("\n", self._seen, start)
         self._start = max(self._start, self._text.rfind("\n", self._seen, start) + 1)
         self._seen = start
-        return Spot(self._path, self._line, start - self._start + 1, stop - start)
+        return TemplatePlace(self._path, self._line, start - self._start + 1, stop - start)
 
 
 def jinja_template(source: Traced) -> list[Node]:
@@ -156,9 +156,9 @@ class _Reader:
         origin = self._environment.origins[number]
         if origin is None:
             return
-        yield from self._pieces(expression, Spot(origin.path, origin.line, origin.column, origin.width))
+        yield from self._pieces(expression, TemplatePlace(origin.path, origin.line, origin.column, origin.width))
 
-    def _pieces(self, node: nodes.Node, spot: Spot) -> Iterator[Node]:
+    def _pieces(self, node: nodes.Node, spot: TemplatePlace) -> Iterator[Node]:
         """An expression's text, from left to right, as far as it is known."""
         if isinstance(node, nodes.TemplateData):
             yield node.data
@@ -185,13 +185,13 @@ class _Reader:
             for child in node.iter_child_nodes():
                 yield from (part for part in self._pieces(child, spot) if isinstance(part, Hole))
 
-    def _filtered(self, node: nodes.Filter, spot: Spot) -> Iterator[Node]:
+    def _filtered(self, node: nodes.Filter, spot: TemplatePlace) -> Iterator[Node]:
         if node.name in ("random", "shuffle"):
             yield from filter(None, [called("random.choice", spot)])
         elif node.node is not None and node.name not in ("length", "count"):
             yield from self._pieces(node.node, spot)
 
-    def _called(self, node: nodes.Call, spot: Spot) -> Iterator[Node]:
+    def _called(self, node: nodes.Call, spot: TemplatePlace) -> Iterator[Node]:
         name = _dotted(node.node)
         if isinstance(node.node, nodes.Name) and node.node.name in self._macros and self._depth < _DEEPEST_MACRO:
             self._depth += 1
@@ -211,7 +211,7 @@ class _Reader:
         for argument in node.args:
             yield from (part for part in self._pieces(argument, spot) if isinstance(part, Hole))
 
-    def _variable(self, node: nodes.Node, spot: Spot) -> Iterator[Node]:
+    def _variable(self, node: nodes.Node, spot: TemplatePlace) -> Iterator[Node]:
         name = _dotted(node)
         root = name.partition(".")[0]
         if name in ("loop.index", "loop.index0", "loop.revindex", "loop.revindex0"):
@@ -222,15 +222,15 @@ class _Reader:
         elif root not in self._loop_names and name and (hole := named(name, spot)) is not None:
             yield hole
 
-    def _line_spot(self, line: int) -> Spot:
+    def _line_spot(self, line: int) -> TemplatePlace:
         place = _line_place(self._environment.source, line)
         if place is None:
-            return Spot("", line, 1, 1)
+            return TemplatePlace("", line, 1, 1)
         found = re.search(r"\{%[^%\n]{0,200}", place.excerpt or "")
         column = (place.column or 1) + (found.start() if found else 0)
-        return Spot(place.path, place.line or line, column, len(found[0].rstrip()) + 2 if found else 1)
+        return TemplatePlace(place.path, place.line or line, column, len(found[0].rstrip()) + 2 if found else 1)
 
-    def _spot(self, statement: nodes.Node) -> Spot:
+    def _spot(self, statement: nodes.Node) -> TemplatePlace:
         return self._line_spot(statement.lineno)
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 from kvtool.diagnose.names import COUNTER, ENVIRONMENT, FLAG, REQUEST_ID, TIME, USER, kind_of_name
-from kvtool.lint.skeleton import Hole, Spot
+from kvtool.lint.skeleton import Hole, TemplatePlace
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-RANDOM = Kind("random", "random value", "KV102")
-HOST = Kind("environment", "environment of the process", "KV106")
-TEMPLATE_CLOCK = Kind("time", "date that a chat template writes", "KV131")
-JSON_KEYS = Kind("json_keys", "JSON keys in the order they were added", "KV112")
+RANDOM = DifferenceKind("random", "random value", "KV102")
+HOST = DifferenceKind("environment", "environment of the process", "KV106")
+TEMPLATE_CLOCK = DifferenceKind("time", "date that a chat template writes", "KV131")
+JSON_KEYS = DifferenceKind("json_keys", "JSON keys in the order they were added", "KV112")
 
 _CLOCKS = _words(
     "now utcnow today time time_ns ctime asctime localtime gmtime strftime strftime_now perf_counter perf_counter_ns monotonic"
@@ -39,7 +39,7 @@ _UNORDERED_METHODS = frozenset(
 )
 
 
-def called(name: str, spot: Spot) -> Hole | None:
+def called(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a call of a dotted name (`datetime.now`), where the call cannot give the same twice."""
     owner, _, method = name.rpartition(".")
     what = f"call `{name}()`"
@@ -55,20 +55,20 @@ def called(name: str, spot: Spot) -> Hole | None:
     return environment(name, spot) if name in ("os.getenv", "getenv", "os.environ.get", "environ.get") else None
 
 
-def environment(name: str, spot: Spot) -> Hole | None:
+def environment(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a variable of the process's environment."""
     if name.startswith(("os.environ", "environ", "os.getenv", "getenv")):
         return Hole(spot, HOST, f"`{name}`", certain=False)
     return None
 
 
-def named(name: str, spot: Spot) -> Hole | None:
+def named(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a variable whose name says that it varies."""
     kind = kind_of_name(name) if name not in _MODULES else None
     return None if kind is None else Hole(spot, kind, f"`{name}`")
 
 
-def unordered(name: str, items: str, spot: Spot) -> Hole | None:
+def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
     """The hole of going over what `name()` gives where its order is not the same in each run; `items` is what its elements are."""
     owner, _, method = name.rpartition(".")
     if name not in _UNORDERED and not (owner and method in _UNORDERED_METHODS):
@@ -76,14 +76,14 @@ def unordered(name: str, items: str, spot: Spot) -> Hole | None:
     return Hole(spot, order_kind(items), f"`{name}()` without sorted()", certain=True, order=True)
 
 
-def order_kind(items: str) -> Kind:
+def order_kind(items: str) -> DifferenceKind:
     """What it is that stands in another order each time, by what it is called."""
     words = items.lower()
     if "tool" in words or "function" in words:
-        return Kind("tools_reordered", "tools in no fixed order", "KV111")
+        return DifferenceKind("tools_reordered", "tools in no fixed order", "KV111")
     if "example" in words or "shot" in words:
-        return Kind("examples_reordered", "examples in no fixed order", "KV114")
-    return Kind("documents_reordered", "items in no fixed order", "KV113")
+        return DifferenceKind("examples_reordered", "examples in no fixed order", "KV114")
+    return DifferenceKind("documents_reordered", "items in no fixed order", "KV113")
 
 
 CODES = frozenset(

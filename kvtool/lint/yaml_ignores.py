@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from kvtool.lint.ignore_marks import Ignore, Lines, between, parse_ignore
-from kvtool.text.files.yaml_nodes import Document, Mapping, Node, Scalar, Sequence, parse_yaml
+from kvtool.lint.ignore_marks import Ignore, IgnoredLines, between, parse_ignore
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlDocument, YamlNode, parse_yaml
 
 _COMMENT = re.compile(r"(?:(?<=[ \t\n])|^)#[^\r\n]*kvtool:[^\r\n]*", re.MULTILINE)
 _FILE_KEYS = ("file", "glob", "chat_template")
@@ -47,7 +47,7 @@ class _Places:
         document = parse_yaml(text, path)
         self._text = text
         self._folder = Path(path).parent
-        self.lines = Lines(text)
+        self.lines = IgnoredLines(text)
         scalars = sorted(_scalars(document.root), key=lambda scalar: scalar.start)
         written = [(scalar.line, *_written(scalar, text)) for scalar in scalars]
         self.spans = [(start, stop) for _, start, stop in written if stop > start]
@@ -99,7 +99,7 @@ def _matching(folder: Path, name: str) -> list[str]:
         return []
 
 
-def _nodes(root: Node) -> Iterator[Node]:
+def _nodes(root: YamlNode) -> Iterator[YamlNode]:
     """Every node of the document once, however often aliases name it."""
     seen: set[int] = set()
     waiting = [root]
@@ -115,18 +115,18 @@ def _nodes(root: Node) -> Iterator[Node]:
             waiting += one.values.values()
 
 
-def _scalars(root: Node) -> Iterator[Scalar]:
+def _scalars(root: YamlNode) -> Iterator[Scalar]:
     return (node for node in _nodes(root) if isinstance(node, Scalar))
 
 
-def _values(root: Node, keys: tuple[str, ...]) -> list[Scalar]:
+def _values(root: YamlNode, keys: tuple[str, ...]) -> list[Scalar]:
     """The values of these keys anywhere in the document, in the order of the file."""
     mappings = [node for node in _nodes(root) if isinstance(node, Mapping)]
     found = [value for one in mappings for key in keys if isinstance(value := one.values.get(key), Scalar)]
     return sorted(found, key=lambda scalar: scalar.start)
 
 
-def _flat_mappings(root: Node, text: str) -> Iterator[tuple[int, int]]:
+def _flat_mappings(root: YamlNode, text: str) -> Iterator[tuple[int, int]]:
     """First line and last character of each mapping that holds nothing but values, such as a message or a segment."""
     for node in _nodes(root):
         if isinstance(node, Mapping) and all(isinstance(value, Scalar) for value in node.values.values()):
@@ -134,7 +134,7 @@ def _flat_mappings(root: Node, text: str) -> Iterator[tuple[int, int]]:
             yield node.line, max([node.start, *(end - 1 for end in ends)])
 
 
-def _group_names(document: Document) -> Iterator[Scalar]:
+def _group_names(document: YamlDocument) -> Iterator[Scalar]:
     groups = document.root.values.get("groups")
     for group in groups.items if isinstance(groups, Sequence) else ():
         name = group.values.get("name") if isinstance(group, Mapping) else None

@@ -47,7 +47,7 @@ _RESERVED_BYTES = 1 << 30
 
 
 @dataclass(slots=True)
-class Measured:
+class MeasuredRun:
     """Seconds to the first token of each measured request, and why there are not more of them."""
 
     on: array[float] = field(default_factory=lambda: array("d"))
@@ -124,7 +124,7 @@ class Measurement:
         self._vocabulary = model.config.vocab_size
         choice = choose_kernels(model.device)
         self._triton = choice.triton
-        self.result = Measured(
+        self.result = MeasuredRun(
             exact=model.dtype == torch.float32 and how.kv_cache_dtype == AUTO,
             device=device_name(model.device),
             kernels=choice.kernels.NAME,
@@ -191,7 +191,7 @@ class Measurement:
         times = [prefill(_WARM_UP_TOKENS, 1) for _ in range(3)]
         return _WARM_UP_TOKENS / max(times[-1], 1e-6)
 
-    def run(self, source: Source) -> Measured:
+    def run(self, source: Source) -> MeasuredRun:
         """Measure until the budget or the workload ends; Ctrl-C keeps what there is."""
         result = self.result
         self._progress.ends_by(self._deadline)

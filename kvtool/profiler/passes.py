@@ -12,7 +12,7 @@ from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.rule_cache import RuleRun
 from kvtool.accounting.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
-from kvtool.accounting.ledger.ledger import Entry, Ledger
+from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.sums import By
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
@@ -140,7 +140,7 @@ class Accountant:
         boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
         self.result = PassResult(ledger, causes, boundaries, views=views)
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, LedgerEntry] = {}
         self._shield = Shield()
         dry = DryRunner()
         self._windows = ConversationWindows(plan) if look_at_decode else None

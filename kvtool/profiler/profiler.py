@@ -22,7 +22,7 @@ from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import sample_turns
 from kvtool.fixes.chat.chat_templates import check_chat_template
-from kvtool.fixes.edits.edit import Edit
+from kvtool.fixes.edits.edit import FileEdit
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.fixes.propose import propose
@@ -45,7 +45,7 @@ from kvtool.workload.turn import Source
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
-    from kvtool.measure.local import Measured
+    from kvtool.measure.local import MeasuredRun
 
 
 _TRIED_EDITS = 4
@@ -81,7 +81,7 @@ class Profiler:
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
         """What was tried in the last run and kept."""
-        self._edits: dict[str, list[Edit] | str] = {}
+        self._edits: dict[str, list[FileEdit] | str] = {}
         self.source = source
         self.renderer = renderer
         self.plan = plan
@@ -309,7 +309,7 @@ class Profiler:
             return False
         return any(not isinstance(self.edits_of(fix), str) for fix in self.advice.fixes[:_TRIED_EDITS])
 
-    def edits_of(self, fix: Fix) -> list[Edit] | str:
+    def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
         assert isinstance(self.source, YamlSource | LogSource)
         if fix.key not in self._edits:
@@ -329,7 +329,7 @@ class Profiler:
         if how.model is not None:
             check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
-    def _measure(self, how: MeasureOptions, decode: DecodeTraffic | None) -> Measured:
+    def _measure(self, how: MeasureOptions, decode: DecodeTraffic | None) -> MeasuredRun:
         with uninterrupted():
             from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
 

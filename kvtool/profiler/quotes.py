@@ -11,7 +11,7 @@ from kvtool.diagnose.findings import Finding
 from kvtool.diagnose.meant_line import meant_line, redacted_line
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.apply import apply_edits
-from kvtool.fixes.edits.edit import Edit
+from kvtool.fixes.edits.edit import FileEdit
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.results.show_text import ShowText
 from kvtool.text.files.text_files import read_source
@@ -64,7 +64,7 @@ class _Changed:
     after: str
 
 
-def _patch(edits: list[Edit] | str, source: YamlSource) -> str:
+def _patch(edits: list[FileEdit] | str, source: YamlSource) -> str:
     """Empty where no edit makes the fix."""
     if isinstance(edits, str):
         return ""

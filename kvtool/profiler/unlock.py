@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
-from kvtool.profiler.advice.advisor import Advice, Step
+from kvtool.profiler.advice.advisor import Advice, AdviceStep
 from kvtool.profiler.passes import PassResult
 
 MOST_CAUSES = 200
@@ -112,7 +112,7 @@ def group_causes(
             yield GroupCauses(group.name, group.prompt_tokens, sum(shares.values()), tuple(rows), others)
 
 
-def _unlock(number: int, step: Step) -> Unlock:
+def _unlock(number: int, step: AdviceStep) -> Unlock:
     return Unlock(number, step.fix.tier, step.before, step.after, step.alone, step.predicted)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kvtool.diagnose.cost import by_cost
 from kvtool.report import markdown
 from kvtool.report.finding_words import sentences, title_of
-from kvtool.report.places import Places, Spot
+from kvtool.report.places import OutputPlace, Places
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.verdict import Outcome
@@ -72,7 +72,7 @@ def _lines(result: CheckResult, options: RenderOptions) -> Iterator[str]:
     yield _command(_VERDICTS[result.verdict.outcome], "kvtool", result.verdict.sentence)
 
 
-def _command(level: str, title: str, *lines: str, spot: Spot | None = None) -> str:
+def _command(level: str, title: str, *lines: str, spot: OutputPlace | None = None) -> str:
     """One workflow command; its message is `lines`."""
     properties: dict[str, str | int] = {}
     if spot is not None:

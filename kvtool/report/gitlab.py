@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from kvtool.report.finding_words import sentences, title_of
-from kvtool.report.places import Places, Spot, check_fingerprint, fingerprints
+from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import sanitize
@@ -40,7 +40,7 @@ def render(result: CheckResult, options: RenderOptions) -> str:
     return blunt_json(json.dumps(issues, indent=2, sort_keys=True, ensure_ascii=False)) + "\n"
 
 
-def _issue(code: str, message: str, severity: str, fingerprint: str, spot: Spot | None) -> dict[str, Any]:
+def _issue(code: str, message: str, severity: str, fingerprint: str, spot: OutputPlace | None) -> dict[str, Any]:
     return {
         "type": "issue",
         "check_name": sanitize(code),

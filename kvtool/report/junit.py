@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
 from kvtool.report.finding_words import sentences, title_of
-from kvtool.report.places import Places, Spot
+from kvtool.report.places import OutputPlace, Places
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding, Report
@@ -121,7 +121,7 @@ def _suite(root: ET.Element, name: str) -> ET.Element:
     return ET.SubElement(root, "testsuite", name=_line(name))
 
 
-def _case(suite: ET.Element, name: str, workload: str, spot: Spot | None) -> ET.Element:
+def _case(suite: ET.Element, name: str, workload: str, spot: OutputPlace | None) -> ET.Element:
     case = ET.SubElement(suite, "testcase", classname=_line(f"kvtool.{workload}"), name=_line(name))
     if spot is not None:
         case.set("file", _line(spot.path))
@@ -137,7 +137,7 @@ def _outcome(case: ET.Element, tag: str, message: str, kind: str = "", text: str
         element.text = _text(f"{sanitize(message)}\n{text}".rstrip("\n"))
 
 
-def _where(spot: Spot) -> str:
+def _where(spot: OutputPlace) -> str:
     return f"{spot.path}:{spot.line}:{spot.column}" if spot.line else spot.path
 
 

@@ -31,7 +31,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputFile:
     """One thing to write; the path `-` is standard output."""
 
     format: Format
@@ -42,7 +42,7 @@ class Output:
         return self.path == STDOUT
 
 
-def parse_output(text: str, formats: Collection[str] = tuple(FORMATS)) -> Output:
+def parse_output(text: str, formats: Collection[str] = tuple(FORMATS)) -> OutputFile:
     """`[FORMAT=]PATH`, or a format alone, which is that format on standard output. KvtoolError for anything else.
 
     A word before `=` names the format (`md` and the other extensions will do); else the path's extension decides, the longest
@@ -51,11 +51,11 @@ def parse_output(text: str, formats: Collection[str] = tuple(FORMATS)) -> Output
     names = _names(formats)
     word, equals, path = text.partition("=")
     if not equals and text.lower() in names:
-        return Output(names[text.lower()], STDOUT)
+        return OutputFile(names[text.lower()], STDOUT)
     if equals and (found := names.get(word.lower())) is not None:
         if not path:
             raise KvtoolError(f"--output {text} names no file", hint=f"{word}=PATH, or {word} for standard output")
-        return Output(found, path)
+        return OutputFile(found, path)
     if equals and word.replace("-", "").isalnum():
         close = get_close_matches(word.lower(), names, n=1)
         hint = f"did you mean {close[0]}={path}?" if close else _choice(formats)
@@ -66,7 +66,7 @@ def parse_output(text: str, formats: Collection[str] = tuple(FORMATS)) -> Output
         raise KvtoolError("--output names no file", hint=_choice(formats))
     if text == STDOUT:
         raise KvtoolError("--output - does not say in which format", hint=f"-o json, or another: {_choice(formats)}")
-    return Output(_by_extension(text, formats), text)
+    return OutputFile(_by_extension(text, formats), text)
 
 
 def _names(formats: Collection[str]) -> dict[str, Format]:
@@ -105,7 +105,7 @@ def check_outputs(
     json: bool = False,
     taken: Mapping[str, str] | None = None,
     formats: Collection[str] = tuple(FORMATS),
-) -> list[Output]:
+) -> list[OutputFile]:
     """What `-o` asks for, in order; KvtoolError for what could not be written, before any work is done.
 
     No file may be written twice, be one of the `inputs`, or be `taken` (paths with what they are: "the file of --events"). Only one
@@ -196,14 +196,14 @@ def _check_writable(path: str) -> None:
     AtomicFile(path).discard()
 
 
-def need_views(outputs: Sequence[Output]) -> bool:
+def need_views(outputs: Sequence[OutputFile]) -> bool:
     """Whether what reports draw has to be collected for these."""
     return any(output.format.name in _WITH_VIEWS for output in outputs)
 
 
 def write_outputs(
     result: CheckResult,
-    outputs: Sequence[Output],
+    outputs: Sequence[OutputFile],
     options: RenderOptions,
     *,
     ready: Mapping[str, str] | None = None,
@@ -216,7 +216,7 @@ def write_outputs(
     for a file that cannot be written.
     """
     given = ready or {}
-    texts: list[tuple[Output, str]] = []
+    texts: list[tuple[OutputFile, str]] = []
     for output in outputs:
         text = given.get(output.format.name)
         texts.append((output, output.format.render(result, options) if text is None else text))
@@ -229,7 +229,7 @@ def write_outputs(
         _append_summary(os.environ[_SUMMARY], summary)
 
 
-def write_texts(texts: Sequence[tuple[Output, str]], *, quiet: bool = False) -> None:
+def write_texts(texts: Sequence[tuple[OutputFile, str]], *, quiet: bool = False) -> None:
     """Write what is rendered already; KvtoolError, and no file, where one of the files cannot be written."""
     with ExitStack() as stack:
         for output, text in texts:

@@ -40,7 +40,7 @@ _NAMES = re.compile(r"`([^`]{1,200})`")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class OutputPlace:
     """A place in a file, whose path is relative to the root; `line` 0 is the whole file, `column` 0 the whole line."""
 
     path: str
@@ -78,13 +78,13 @@ class Places:
         self._root = root
         self._workloads = {found.identity: report.workload for report in result.reports for found in report.findings}
 
-    def of_finding(self, finding: Finding) -> Spot | None:
+    def of_finding(self, finding: Finding) -> OutputPlace | None:
         """Where it is or, if that is in no file below the root, the file of its workload; None where that is none either."""
         path = self._file(finding.path, finding.line)
         if path is None:
             return self._instead(self._workloads.get(finding.identity, ""))
         width = finding.width if finding.in_source else 0  # in a log, a value may be written longer than it is
-        return Spot(path, finding.line, finding.column if finding.line else 0, width)
+        return OutputPlace(path, finding.line, finding.column if finding.line else 0, width)
 
     def elsewhere(self, finding: Finding) -> list[str]:
         """A sentence about where it really is, if that cannot be shown as a place; else none. No folder is named."""
@@ -94,16 +94,18 @@ class Places:
         where = f"in {sanitize(name)}{f':{finding.line}' if finding.line else ''}, " if name else ""
         return [f"It is {where}in no file below the root of the repository."]
 
-    def of_check(self, check: Check) -> Spot | None:
+    def of_check(self, check: Check) -> OutputPlace | None:
         """Where the demand is written or, if that is not below the root, the file of the workload."""
         path = self._file(check.path, check.line)
         return (
-            self._instead(check.workload) if path is None else Spot(path, check.line, check.column if check.line else 0)
+            self._instead(check.workload)
+            if path is None
+            else OutputPlace(path, check.line, check.column if check.line else 0)
         )
 
-    def _instead(self, workload: str) -> Spot | None:
+    def _instead(self, workload: str) -> OutputPlace | None:
         path = self._file(workload, 0)
-        return None if path is None else Spot(path)
+        return None if path is None else OutputPlace(path)
 
     def _file(self, path: str, line: int) -> str | None:
         """The path below the root; a name without a line may be that of something else ("3 files", a prompt builder)."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from kvtool.report.finding_words import name_of, sentences
 from kvtool.report.markdown_text import block
-from kvtool.report.places import Places, Spot, check_fingerprint, fingerprints
+from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.catalogue import Entry, entry_of
 from kvtool.results.check import CheckResult
@@ -117,7 +117,7 @@ def _help_markdown(entry: Entry) -> str:
     return f"{entry.what} {entry.why}\n\nBefore:\n\n{before}\n\nAfter:\n\n{after}\n\n{ways}\n\n*Ignore it when:* {entry.ignore}\n"
 
 
-def _check(check: Check, fingerprint: str, spot: Spot | None) -> dict[str, Any]:
+def _check(check: Check, fingerprint: str, spot: OutputPlace | None) -> dict[str, Any]:
     return _result(
         check.code,
         _LEVELS[check.status],
@@ -128,7 +128,7 @@ def _check(check: Check, fingerprint: str, spot: Spot | None) -> dict[str, Any]:
     )
 
 
-def _finding(finding: Finding, text: str, fingerprint: str, spot: Spot | None) -> dict[str, Any]:
+def _finding(finding: Finding, text: str, fingerprint: str, spot: OutputPlace | None) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "group": sanitize(finding.group),
         "tokensLost": finding.tokens_lost,
@@ -147,7 +147,7 @@ def _finding(finding: Finding, text: str, fingerprint: str, spot: Spot | None) -
 
 
 def _result(
-    code: str, level: str, text: str, spot: Spot | None, fingerprint: str, properties: dict[str, Any]
+    code: str, level: str, text: str, spot: OutputPlace | None, fingerprint: str, properties: dict[str, Any]
 ) -> dict[str, Any]:
     name = name_of(code)
     result: dict[str, Any] = {
@@ -165,7 +165,7 @@ def _result(
     return {**result, "locations": [{"physicalLocation": place}]}
 
 
-def _region(spot: Spot) -> dict[str, int]:
+def _region(spot: OutputPlace) -> dict[str, int]:
     region = {"startLine": spot.line}
     if spot.column:
         region["startColumn"] = spot.column

@@ -25,7 +25,7 @@ _MAX_TOKEN_CELLS = 1 << 24
 """The same where the items are tokens; longer stretches are cut into chunks first."""
 
 
-class Run(NamedTuple):
+class EqualRun(NamedTuple):
     """`a[a_start:a_start+length]` equals `b[b_start:b_start+length]`."""
 
     a_start: int
@@ -33,7 +33,7 @@ class Run(NamedTuple):
     length: int
 
 
-def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) -> list[Run]:
+def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) -> list[EqualRun]:
     """The equal runs of `a [n]` and `b [m]`, in increasing order in both and not overlapping.
 
     `newline` tells which ids end a line: a mask over the vocabulary (fastest) or a set of ids. Runs shorter than `min_run` are
@@ -44,7 +44,7 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
     if suffix < min_run:  # a line end, say: the last line is better left whole
         suffix = 0
     stop_a, stop_b = len(a) - suffix, len(b) - suffix
-    blocks = [Run(0, 0, prefix)]
+    blocks = [EqualRun(0, 0, prefix)]
     if prefix < stop_a and prefix < stop_b:
         middle_a, middle_b = a[prefix:stop_a], b[prefix:stop_b]
         pairs = (
@@ -52,8 +52,8 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
             if newline is None
             else _pieces(middle_a, middle_b, line_cuts(middle_a, newline), line_cuts(middle_b, newline), chunked=True)
         )
-        blocks += [Run(prefix + i, prefix + j, n) for i, j, n in pairs]
-    blocks.append(Run(stop_a, stop_b, suffix))
+        blocks += [EqualRun(prefix + i, prefix + j, n) for i, j, n in pairs]
+    blocks.append(EqualRun(stop_a, stop_b, suffix))
     return [run for run in _joined(blocks) if run.length >= min_run or (run.a_start == 0 == run.b_start)]
 
 
@@ -70,14 +70,14 @@ def common_prefix(a: Ids, b: Ids) -> int:
     return n
 
 
-def _joined(blocks: list[Run]) -> Iterator[Run]:
+def _joined(blocks: list[EqualRun]) -> Iterator[EqualRun]:
     """Runs that touch in both sequences made one; empty ones dropped."""
-    last = Run(0, 0, 0)
+    last = EqualRun(0, 0, 0)
     for run in blocks:
         if not run.length:
             continue
         if last.length and last.a_start + last.length == run.a_start and last.b_start + last.length == run.b_start:
-            last = Run(last.a_start, last.b_start, last.length + run.length)
+            last = EqualRun(last.a_start, last.b_start, last.length + run.length)
             continue
         if last.length:
             yield last
@@ -86,21 +86,23 @@ def _joined(blocks: list[Run]) -> Iterator[Run]:
         yield last
 
 
-def _pieces(a: Ids, b: Ids, cuts_a: npt.NDArray[np.intp], cuts_b: npt.NDArray[np.intp], *, chunked: bool) -> list[Run]:
+def _pieces(
+    a: Ids, b: Ids, cuts_a: npt.NDArray[np.intp], cuts_b: npt.NDArray[np.intp], *, chunked: bool
+) -> list[EqualRun]:
     """Equal runs by whole pieces (lines or chunks), and by tokens in between."""
     names: dict[bytes, int] = {}
     keys_a, keys_b = _keys(a, cuts_a, names), _keys(b, cuts_b, names)
-    runs: list[Run] = []
+    runs: list[EqualRun] = []
     at_a = at_b = 0
-    for i, j, n in [*_sequence(keys_a, keys_b), Run(len(keys_a), len(keys_b), 0)]:
+    for i, j, n in [*_sequence(keys_a, keys_b), EqualRun(len(keys_a), len(keys_b), 0)]:
         start_a, start_b = int(cuts_a[i]), int(cuts_b[j])
         runs += _between(a, b, at_a, start_a, at_b, start_b, chunked=chunked)
         at_a, at_b = int(cuts_a[i + n]), int(cuts_b[j + n])
-        runs.append(Run(start_a, start_b, at_a - start_a))
+        runs.append(EqualRun(start_a, start_b, at_a - start_a))
     return runs
 
 
-def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: int, *, chunked: bool) -> list[Run]:
+def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: int, *, chunked: bool) -> list[EqualRun]:
     """Equal runs of two stretches, after their common ends are cut off."""
     if start_a == stop_a or start_b == stop_b:
         return []
@@ -109,9 +111,9 @@ def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: in
     suffix = common_prefix(left_a[prefix:][::-1], left_b[prefix:][::-1])
     inner = _tokens(left_a[prefix : len(left_a) - suffix], left_b[prefix : len(left_b) - suffix], chunked=chunked)
     return [
-        Run(start_a, start_b, prefix),
-        *(Run(start_a + prefix + i, start_b + prefix + j, n) for i, j, n in inner),
-        Run(stop_a - suffix, stop_b - suffix, suffix),
+        EqualRun(start_a, start_b, prefix),
+        *(EqualRun(start_a + prefix + i, start_b + prefix + j, n) for i, j, n in inner),
+        EqualRun(stop_a - suffix, stop_b - suffix, suffix),
     ]
 
 
@@ -139,7 +141,7 @@ def _keys(ids: Ids, cuts: npt.NDArray[np.intp], names: dict[bytes, int]) -> list
     return [names.setdefault(data[start:stop], len(names)) for start, stop in pairwise(bounds)]
 
 
-def _tokens(a: Ids, b: Ids, *, chunked: bool = True) -> list[Run]:
+def _tokens(a: Ids, b: Ids, *, chunked: bool = True) -> list[EqualRun]:
     """Equal runs by tokens; by chunks first where there are too many tokens for a subsequence."""
     if not len(a) or not len(b):
         return []
@@ -161,17 +163,17 @@ def chunk_ends(ids: Ids) -> npt.NDArray[np.bool_]:
     return ends
 
 
-def _sequence(a: list[int], b: list[int]) -> list[Run]:
+def _sequence(a: list[int], b: list[int]) -> list[EqualRun]:
     """Matching runs of a longest common subsequence, or of anchors where that would take too much memory."""
     if len(a) * len(b) > _MAX_CELLS:
         return list(_anchors(a, b))
     from rapidfuzz.distance import LCSseq
 
     matches = LCSseq.editops(array("q", a), array("q", b)).as_matching_blocks()
-    return [Run(match.a, match.b, match.size) for match in matches if match.size]
+    return [EqualRun(match.a, match.b, match.size) for match in matches if match.size]
 
 
-def _anchors(a: list[int], b: list[int]) -> Iterator[Run]:
+def _anchors(a: list[int], b: list[int]) -> Iterator[EqualRun]:
     """Items that occur once in `a` and once in `b`: their longest subsequence that is in order in both."""
     where = _once(b)
     pairs = [(i, where[item]) for item, i in _once(a).items() if item in where]
@@ -187,7 +189,7 @@ def _anchors(a: list[int], b: list[int]) -> Iterator[Run]:
     while at >= 0:
         path.append(at)
         at = before[at]
-    yield from (Run(*pairs[index], 1) for index in reversed(path))
+    yield from (EqualRun(*pairs[index], 1) for index in reversed(path))
 
 
 def _once(items: list[int]) -> dict[int, int]:

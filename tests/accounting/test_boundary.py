@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.boundary import SIZES, BoundaryBook, GroupBoundary
-from kvtool.accounting.prefix_tree import PrefixTree
+from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.profiler.boundary_json import boundaries_json
 from kvtool.report.terminal.boundary import edit_sentence, print_boundaries
 from kvtool.text.terminal.console import make_console
@@ -84,7 +84,7 @@ def test_the_edit_against_trying_every_one(requests: list[tuple[int, int]], bloc
 
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=150), min_size=1, max_size=8))
 def test_every_size_equals_a_cache_of_such_blocks(prompts: list[list[int]]) -> None:
-    tree, book = PrefixTree(), BoundaryBook(16)
+    tree, book = RadixTree(), BoundaryBook(16)
     caches: dict[int, set[tuple[int, ...]]] = {size: set() for size in SIZES}
     hits = dict.fromkeys(SIZES, 0)
     for number, tokens in enumerate(prompts):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors as module
-from kvtool.accounting.ledger.alignment import MIN_RUN, RUNGS, Alignment, Gap, Rung, Seen, attribute
-from kvtool.accounting.ledger.donors import MOST_SLOTS, Content, Donors
+from kvtool.accounting.ledger.alignment import MIN_RUN, RUNGS, DonorAlignment, Gap, Rung, Seen, attribute
+from kvtool.accounting.ledger.donors import MOST_SLOTS, DonorContent, Donors
 from kvtool.accounting.ledger.gaps import MOST_GAPS, find_gaps
 from kvtool.accounting.ledger.lines import LineTable, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
@@ -37,7 +37,7 @@ def text(seed: str, count: int) -> list[int]:
 def ask(donors: Donors, tokens: list[int], *, group: str = "g", session: str | None = None) -> Seen | None:
     """Find the donor of a prompt, then keep the prompt."""
     turn, prompt = Turn(group, session=session), Prompt(ids(tokens))
-    content = Content.of(prompt.ids)
+    content = DonorContent.of(prompt.ids)
     donor = donors.find(turn, content)
     donors.add(Seen(turn, prompt, prompt.ids), content)
     donors.check()
@@ -119,7 +119,7 @@ def test_what_was_not_used_for_longest_is_forgotten() -> None:
         ask(donors, [40_000 + number, *templates[number]])
     assert begins(ask(donors, [50_001, *templates[0]])) == 50_000
     assert begins(ask(donors, [50_002, *templates[3]])) == 40_003
-    donor = donors.find(Turn("g"), Content.of(ids([50_003, *templates[1]])))
+    donor = donors.find(Turn("g"), DonorContent.of(ids([50_003, *templates[1]])))
     assert donor is None or int(donor.ids[0]) != 40_001
 
 
@@ -136,8 +136,10 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_prompt_that_shares_nothing_has_no_donor() -> None:
     donors = Donors()
     ask(donors, text("a", 5_000))
-    assert donors.find(Turn("g"), Content.of(ids(text("b", 5_000)))) is None
-    assert donors.find(Turn("g"), Content.of(ids(text("b", 500)))) is not None  # short: they are compared all the same
+    assert donors.find(Turn("g"), DonorContent.of(ids(text("b", 5_000)))) is None
+    assert (
+        donors.find(Turn("g"), DonorContent.of(ids(text("b", 500)))) is not None
+    )  # short: they are compared all the same
 
 
 def test_empty_prompts() -> None:
@@ -161,7 +163,7 @@ def test_a_gap_may_begin_before_what_was_known() -> None:
     shared = text("shared", 60)
     gaps = find_gaps(ids([1, *shared]), 31, ids([2, *shared]), newline=None)
     assert gaps == (Gap(0, 1, 0, 1, 60),)
-    alignment = Alignment(31, gaps, ids([2, *shared]))
+    alignment = DonorAlignment(31, gaps, ids([2, *shared]))
     assert [(found.start, found.stop) for found in attribute(alignment, ("blocked",))] == [(31, 61)]
     assert alignment.behind == 30
 
@@ -222,7 +224,7 @@ def test_gaps_and_what_they_block(
         return
     check_gaps(mine, theirs, known, gaps)
     rungs = tuple((drawn * len(gaps) + ["blocked"] * len(gaps))[: len(gaps)])
-    got = attribute(Alignment(known, gaps, theirs), rungs)
+    got = attribute(DonorAlignment(known, gaps, theirs), rungs)
     assert [(at, found.rung, found.owner) for found in got for at in range(found.start, found.stop)] == list(
         one_by_one(gaps, rungs, known)
     )

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import sums as module
-from kvtool.accounting.ledger.alignment import RUNGS, Alignment, Rung
-from kvtool.accounting.ledger.ledger import Entry, Ledger
+from kvtool.accounting.ledger.alignment import RUNGS, DonorAlignment, Rung
+from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.source_lines import source_lines
 from kvtool.accounting.ledger.sums import By
 from kvtool.accounting.plan import Plan
@@ -58,7 +58,7 @@ class Book:
         self.rungs = rungs
         self.asked = 0
 
-    def add(self, turn: Turn, prompt: Prompt, alignment: Alignment) -> tuple[Rung, ...]:
+    def add(self, turn: Turn, prompt: Prompt, alignment: DonorAlignment) -> tuple[Rung, ...]:
         assert len(prompt) >= alignment.known
         assert turn.group
         self.asked += 1
@@ -154,7 +154,7 @@ def test_a_line_within_the_same_prompt_is_not_an_earlier_one(byte_renderer: Rend
 # What a ledger is told.
 
 
-def submit(ledger: Ledger, ids: list[int] | range, **turn: object) -> Entry:
+def submit(ledger: Ledger, ids: list[int] | range, **turn: object) -> LedgerEntry:
     return ledger.submit(Turn("g", **turn), np.array(ids, np.int32), np.empty(0, np.int32))  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kvtool.accounting.prefix_tree import PrefixTree
+from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
@@ -26,7 +26,7 @@ def shared(a: list[int], b: list[int]) -> int:
 
 @given(workloads)
 def test_it_knows_the_longest_prefix_of_anything_earlier(workload: list[tuple[list[int], list[int]]]) -> None:
-    tree = PrefixTree()
+    tree = RadixTree()
     earlier: list[list[int]] = []
     for owner, (prompt, output) in enumerate(workload):
         match = tree.match(ids(prompt))
@@ -47,7 +47,7 @@ def test_it_knows_the_longest_prefix_of_anything_earlier(workload: list[tuple[li
 @given(workloads)
 @example([([0, 1, 2, 2], []), ([0, 1, 2, 2], []), ([0], [1, 0])])  # an answer splits what a prompt has reused
 def test_every_token_belongs_to_the_first_that_brought_it(workload: list[tuple[list[int], list[int]]]) -> None:
-    tree = PrefixTree()
+    tree = RadixTree()
     first: dict[tuple[int, ...], int] = {}
     reused: set[tuple[int, ...]] = set()
     for owner, (prompt, output) in enumerate(workload):
@@ -79,7 +79,7 @@ def test_one_number_gives_the_hits_of_an_unlimited_cache_of_every_block_size(
 ) -> None:
     config = EngineConfig(block_size=block_size)
     scheduler = Scheduler(config, BlockManager(config))
-    tree = PrefixTree()
+    tree = RadixTree()
     for owner, (prompt, output) in enumerate(workload):
         request = Request(str(owner), len(prompt), prompt_ids=ids(prompt), output_ids=[*output, 0])
         account(scheduler, request)
@@ -92,12 +92,12 @@ def test_one_number_gives_the_hits_of_an_unlimited_cache_of_every_block_size(
 def test_a_copy_grows_apart(
     before: list[tuple[list[int], list[int]]], after: list[tuple[list[int], list[int]]]
 ) -> None:
-    tree = PrefixTree()
+    tree = RadixTree()
     for owner, (prompt, output) in enumerate(before):
         tree.insert(ids(prompt + output), owner, tree.match(ids(prompt)))
     twin = tree.copy()
 
-    def contents(of: PrefixTree) -> list[tuple[int, int, bool, list[int]]]:
+    def contents(of: RadixTree) -> list[tuple[int, int, bool, list[int]]]:
         return sorted((node.start, node.owner, node.reused, node.ids.tolist()) for node in of.nodes())
 
     twin.check()
@@ -118,7 +118,7 @@ def test_a_copy_grows_apart(
 
 
 def test_what_came_last_is_what_continues() -> None:
-    tree = PrefixTree()
+    tree = RadixTree()
     for owner, tail in enumerate([[7, 7], [8, 8, 8], [7, 7, 9]]):
         prompt = ids([1, 2, *tail])
         tree.insert(prompt, owner, tree.match(prompt))

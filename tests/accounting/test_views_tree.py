@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvtool.accounting.plan import Rules
-from kvtool.accounting.prefix_tree import PrefixTree as Tree
+from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.accounting.views.tree import MOST_GROUPS, MOST_NODES, prefix_tree
 from kvtool.accounting.views.tree_nodes import Known
 from kvtool.results.views import PrefixTree
@@ -105,8 +105,8 @@ def test_a_partial_block_that_others_fill(byte_renderer: Renderer) -> None:
     assert [(node.start, node.tokens, node.requests) for node in view.nodes] == [(0, 6, 2), (6, 6, 1)]
 
 
-def grown(prompts: Sequence[Sequence[int]]) -> tuple[Tree, list[tuple[str, int]], Known]:
-    tree = Tree()
+def grown(prompts: Sequence[Sequence[int]]) -> tuple[RadixTree, list[tuple[str, int]], Known]:
+    tree = RadixTree()
     for owner, ids in enumerate(prompts):
         array = np.array(ids, np.int32)
         tree.insert(array, owner, tree.match(array))

@@ -16,7 +16,7 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.cli.doctor import machine_items as machine
 from kvtool.cli.doctor import versions
-from kvtool.cli.doctor.item import Item, shown_home
+from kvtool.cli.doctor.item import DoctorItem, shown_home
 from kvtool.errors import NotAvailableError
 from kvtool.text.terminal.console import cell_width
 from tests.files import write
@@ -145,7 +145,7 @@ def test_colour_and_why(
 
 
 def test_a_part_that_fails_keeps_no_other_from_being_told(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> list[Item]:
+    def broken() -> list[DoctorItem]:
         raise RuntimeError("everything is different here")
 
     monkeypatch.setattr(machine, "configuration", broken)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from kvtool.accounting.ledger.alignment import Alignment, Gap, Seen, attribute
+from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen, attribute
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Cause, CauseBook
 from kvtool.diagnose.chains import MOST_CHAINS, Chains
@@ -263,12 +263,12 @@ def prompt_of(text: str, tokenizer: Tokenizer) -> Prompt:
 
 def compared(
     tokenizer: Tokenizer, before: str, after: str, gaps: list[Gap], *, sessions: tuple[str, str] | None = None
-) -> tuple[Turn, Prompt, Alignment]:
+) -> tuple[Turn, Prompt, DonorAlignment]:
     """Two prompts of one token for each character, aligned by hand."""
     old, new = prompt_of(before, tokenizer), prompt_of(after, tokenizer)
     first, second = sessions or (None, None)
     donor = Seen(Turn("g", text=old.text, session=first), old, old.ids)
-    return Turn("g", text=new.text, session=second), new, Alignment(gaps[0].start, tuple(gaps), old.ids, donor)
+    return Turn("g", text=new.text, session=second), new, DonorAlignment(gaps[0].start, tuple(gaps), old.ids, donor)
 
 
 def test_blame_share_and_chains_by_hand(byte_tokenizer: Tokenizer) -> None:
@@ -389,13 +389,13 @@ def test_a_seam_is_the_same_text_in_other_tokens(byte_tokenizer: Tokenizer, gene
     ids = np.concatenate([prompt.ids[:6], [300], prompt.ids[8:]]).astype(np.int32)
     donor_prompt = prompt_of(text[:6], byte_tokenizer)
     donor = Seen(Turn("g", text=donor_prompt.text), donor_prompt, ids) if generated else None
-    alignment = Alignment(6, (Gap(6, 8, 6, 7, 12),), ids, donor)
+    alignment = DonorAlignment(6, (Gap(6, 8, 6, 7, 12),), ids, donor)
     book = CauseBook(decoded)
     assert book.add(Turn("g", text=prompt.text), prompt, alignment) == ("seam",)
     (cause,) = book
     assert cause.kind.code == code
     assert cause.blocked == 2 + 12  # what stands in a seam is the same text
-    other = Alignment(6, (Gap(6, 8, 6, 7, 12),), np.where(ids == 300, 301, ids).astype(np.int32), donor)
+    other = DonorAlignment(6, (Gap(6, 8, 6, 7, 12),), np.where(ids == 300, 301, ids).astype(np.int32), donor)
     assert CauseBook(decoded).add(Turn("g", text=prompt.text), prompt, other) == ("blocked",)
 
 

@@ -13,7 +13,7 @@ from kvtool.diagnose.classify import classify
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.slots import Slot, places_in_log, words_beside
-from kvtool.diagnose.values import MOST_EXAMPLES, Values
+from kvtool.diagnose.values import MOST_EXAMPLES, SlotValues
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 
@@ -49,7 +49,7 @@ def resolved(
     absent: bool = False,
 ) -> tuple[str, float]:
     """Code and confidence of values that were seen in this order; empty ones stood on the other side only."""
-    known = Values()
+    known = SlotValues()
     for index, value in enumerate(values):
         session = sessions[index] if sessions else None
         known.add(value, classify(value), label, session, absent=absent)
@@ -110,7 +110,7 @@ def test_more_values_make_surer() -> None:
 
 
 def test_examples_are_few_and_short() -> None:
-    known = Values()
+    known = SlotValues()
     for number in range(100):
         known.add(f"{number} " * 1000, classify(""), "", None, absent=False)
     assert len(known.examples) == MOST_EXAMPLES
@@ -238,7 +238,7 @@ def test_tools_are_told_by_their_names() -> None:
 
 
 def test_counts_of_values_are_counts() -> None:
-    known = Values()
+    known = SlotValues()
     for value in ["a", "b", "a", "c"]:
         known.add(value, classify(value), "Mode", "s", absent=value == "c", other="" if value == "c" else None)
     assert (known.seen, known.absent, len(known.distinct)) == (4, 1, 4)

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.cli import run_diff as command
-from kvtool.diff.diff_texts import Texts, move_to_end
+from kvtool.diff.diff_texts import DiffTexts, move_to_end
 from kvtool.diff.prompts import PromptDiff, Reuse, diff_prompts
-from kvtool.diff.side_inputs import Side, read_prompt
+from kvtool.diff.side_inputs import InputSide, read_prompt
 from kvtool.diff.sides import Rendered, diff_sides
 from kvtool.errors import KvtoolError
 from kvtool.report.terminal.diff import print_diff
@@ -77,7 +77,7 @@ def compare(a: str, b: str, block_size: int = 16) -> PromptDiff:
     words = Words()
     renderer = Renderer(lambda: words, lambda loaded: ChatTemplate.load(None, loaded))
     sides = [
-        Rendered.of(Side(name, Turn("", text=Traced.of(text, Origin(name, text=text))), name), renderer)
+        Rendered.of(InputSide(name, Turn("", text=Traced.of(text, Origin(name, text=text))), name), renderer)
         for name, text in (("a.txt", a), ("b.txt", b))
     ]
     return diff_sides(*sides, renderer, block_size)
@@ -341,7 +341,7 @@ def test_sums_hold_for_any_two_texts(a, b, block_size):
 def test_regions_and_chunks_rebuild_the_second_text(a, b):
     if a == b:
         return
-    texts = Texts(Traced(a), Traced(b))
+    texts = DiffTexts(Traced(a), Traced(b))
     for parts in (texts.regions, [chunk for region in texts.regions for chunk in texts.chunks(region)]):
         built, at = "", 0
         for (start_a, stop_a), (start_b, stop_b) in parts:

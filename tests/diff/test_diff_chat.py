@@ -10,7 +10,7 @@ import pytest
 
 from kvtool.cli.run_diff import run_diff
 from kvtool.diff.prompts import PromptDiff, Reuse
-from kvtool.diff.side_inputs import Side, read_sides
+from kvtool.diff.side_inputs import InputSide, read_sides
 from kvtool.diff.sides import Rendered, diff_sides
 from kvtool.fixes.canonical import sort_tools
 from kvtool.report.terminal.diff import print_diff
@@ -157,7 +157,9 @@ def test_documents_of_a_text_in_another_order(renderer):
     texts = [
         "".join(each.format(at) for at, each in enumerate(order, 1)) + RULES for order in (documents, documents[::-1])
     ]
-    sides = [Rendered.of(Side(f"{at}.txt", Turn("", text=Traced(text)), ""), renderer) for at, text in enumerate(texts)]
+    sides = [
+        Rendered.of(InputSide(f"{at}.txt", Turn("", text=Traced(text)), ""), renderer) for at, text in enumerate(texts)
+    ]
     diff = diff_sides(*sides, renderer, 16)
     assert diff.first.kind.code == "KV113"
     assert diff.changes[0].result == "one order of the documents"
@@ -166,7 +168,7 @@ def test_documents_of_a_text_in_another_order(renderer):
 
 def test_a_chat_and_a_text(compare, renderer):
     turns = [Turn("", messages=chat(RULES, "hi")["messages"]), Turn("", text=Traced(RULES))]
-    sides = [Rendered.of(Side(f"{at}", turn, f"{at}"), renderer) for at, turn in enumerate(turns)]
+    sides = [Rendered.of(InputSide(f"{at}", turn, f"{at}"), renderer) for at, turn in enumerate(turns)]
     diff = diff_sides(*sides, renderer, 16)
     assert diff.changes == ()
     assert diff.reuse.blocks == 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvtool.cli.run_diff import run_diff
 from kvtool.diff.matrix import ManyDiff, common_trie, diff_many
-from kvtool.diff.side_inputs import Side
+from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.sides import Rendered
 from kvtool.errors import KvtoolError
 from kvtool.report.terminal.diff_matrix import letters, print_many
@@ -43,7 +43,7 @@ def compare(renderer):
         for at, each in enumerate(turns):
             name = f"p{at}.txt"
             turn = Turn("", text=Traced.of(each, Origin(name, text=each))) if isinstance(each, str) else each
-            sides.append(Rendered.of(Side(name, turn, name), renderer))
+            sides.append(Rendered.of(InputSide(name, turn, name), renderer))
         return diff_many(sides, block_size)
 
     return compare

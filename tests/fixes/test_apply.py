@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.apply import apply_edits, write_files
-from kvtool.fixes.edits.edit import Edit
+from kvtool.fixes.edits.edit import FileEdit
 from kvtool.fixes.edits.patch import undo_patch, unified_patch
 
 
@@ -28,23 +28,28 @@ class Changed:
 
 
 def test_edits_replace_what_they_name_and_nothing_else() -> None:
-    edits = [Edit("a", 6, 11, "you"), Edit("a", 0, 0, "\ufeff"), Edit("b", 1, 1, "2"), Edit("b", 1, 1, "3")]
+    edits = [
+        FileEdit("a", 6, 11, "you"),
+        FileEdit("a", 0, 0, "\ufeff"),
+        FileEdit("b", 1, 1, "2"),
+        FileEdit("b", 1, 1, "3"),
+    ]
     texts = {"a": "Hello world\r\n", "b": "14", "c": "same"}
     assert apply_edits(texts, edits) == {"a": "\ufeffHello you\r\n", "b": "1234"}
-    assert apply_edits(texts, [Edit("c", 0, 4, "same")]) == {}
+    assert apply_edits(texts, [FileEdit("c", 0, 4, "same")]) == {}
 
 
 @pytest.mark.parametrize(
     "edits",
     [
-        [Edit("a", 0, 3, ""), Edit("a", 2, 4, "")],
-        [Edit("a", 0, 3, ""), Edit("a", 1, 1, "x")],
-        [Edit("a", 3, 6, "")],
-        [Edit("a", 2, 1, "")],
-        [Edit("gone", 0, 0, "")],
+        [FileEdit("a", 0, 3, ""), FileEdit("a", 2, 4, "")],
+        [FileEdit("a", 0, 3, ""), FileEdit("a", 1, 1, "x")],
+        [FileEdit("a", 3, 6, "")],
+        [FileEdit("a", 2, 1, "")],
+        [FileEdit("gone", 0, 0, "")],
     ],
 )
-def test_edits_that_cannot_be_meant_are_refused(edits: list[Edit]) -> None:
+def test_edits_that_cannot_be_meant_are_refused(edits: list[FileEdit]) -> None:
     with pytest.raises(KvtoolError):
         apply_edits({"a": "12345"}, edits)
 

@@ -15,7 +15,7 @@ from kvtool.diagnose.slots import Slot
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Transform
-from kvtool.fixes.move import Target, move_targets
+from kvtool.fixes.move import MoveTarget, move_targets
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.drive import rewritten
 from kvtool.workload.inputs import open_inputs
@@ -66,7 +66,7 @@ def fix_of(make: Callable[[], Transform], key: str = "move:x", group: str | None
 
 def mover(source: YamlSource, variable: str = "now") -> Fix:
     slot = slot_of(source, variable)
-    return fix_of(lambda: lambda turn: move_targets(turn, [Target(slot)]))
+    return fix_of(lambda: lambda turn: move_targets(turn, [MoveTarget(slot)]))
 
 
 def edited(source: YamlSource, fix: Fix) -> dict[str, str]:
@@ -285,7 +285,7 @@ def test_a_prompt_file_is_edited_and_a_log_is_not(tmp_path: Path) -> None:
 
     def last(turn: Turn) -> Turn:
         logged = Slot("", 0, 0, part="prompt", kind="clock", logged=True)
-        return move_targets(turn, [Target(Slot(path, 2, 1)), Target(logged)])
+        return move_targets(turn, [MoveTarget(Slot(path, 2, 1)), MoveTarget(logged)])
 
     source = open_inputs([path], LogOptions(), seed=None)
     edits = edits_for(fix_of(lambda: last, group=None), source)

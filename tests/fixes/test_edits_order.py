@@ -22,7 +22,7 @@ from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.edits.edits_order import json_tree, reordered
 from kvtool.fixes.edits.edits_yaml import SourceEdit
 from kvtool.fixes.fix import Fix, Transform
-from kvtool.fixes.move import Target
+from kvtool.fixes.move import MoveTarget
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
@@ -212,7 +212,7 @@ def test_any_json_is_brought_into_any_order(value: object, indent: int | None, d
 )
 def test_a_clock_tells_less(tmp_path: Path, before: str, after: str) -> None:
     def coarse(turn: Turn, source: YamlSource) -> Turn:
-        return coarsen_times(turn, Target(slot_of_now(source)))
+        return coarsen_times(turn, MoveTarget(slot_of_now(source)))
 
     assert edits_or_reason(tmp_path, "coarsen:", coarse, workload(ASK, before)) == {"w.yaml": workload(ASK, after)}
 
@@ -227,7 +227,7 @@ def test_a_clock_tells_less(tmp_path: Path, before: str, after: str) -> None:
 )
 def test_what_is_no_clock_is_not_coarsened(tmp_path: Path, now: str, text: str, reason: str) -> None:
     def coarse(turn: Turn, source: YamlSource) -> Turn:
-        return coarsen_times(turn, Target(slot_of_now(source)))
+        return coarsen_times(turn, MoveTarget(slot_of_now(source)))
 
     changed = edits_or_reason(tmp_path, "coarsen:", coarse, workload(text, now))
     assert isinstance(changed, str)
@@ -236,7 +236,7 @@ def test_what_is_no_clock_is_not_coarsened(tmp_path: Path, now: str, text: str, 
 
 def test_a_value_is_left_out_with_its_label(tmp_path: Path) -> None:
     def drop(turn: Turn, source: YamlSource) -> Turn:
-        return drop_values(turn, Target(slot_of_now(source))) if "now }}" in source.document.source else turn
+        return drop_values(turn, MoveTarget(slot_of_now(source))) if "now }}" in source.document.source else turn
 
     text = '  messages: [{role: system, text: "Hello.\\nRequest: {{ now }}\\nBe brief."}]\n'
     want = '  messages: [{role: system, text: "Hello.\\nBe brief."}]\n'

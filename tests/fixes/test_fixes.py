@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
 from kvtool.fixes.coarsen import Step, coarsen_times, coarsened, drop_values
-from kvtool.fixes.move import Target
+from kvtool.fixes.move import MoveTarget
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import edited, texts_of
 from kvtool.fixes.window import StrideWindow
@@ -266,7 +266,7 @@ def test_coarsened(time: str, step: Step, want: str) -> None:
 )
 def test_the_time_of_a_slot(time: str, want: str) -> None:
     text = concat([literal("Now 10:59. It is "), value(time), literal(", on 2024-05-06 07:08.")])
-    after = done(system(text), lambda turn: coarsen_times(turn, Target(NOW)))
+    after = done(system(text), lambda turn: coarsen_times(turn, MoveTarget(NOW)))
     assert texts(after)[0] == f"Now 10:59. It is {want}, on 2024-05-06 07:08."
     origin, _ = texts_of(after).__next__().text.at(17)  # type: ignore[attr-defined]  # the texts of these turns are Traced
     assert origin.variable == "now"
@@ -289,8 +289,8 @@ ID = Slot(FILE, 5, 9, variable="request_id")
 )
 def test_a_value_is_left_out(pieces: tuple[str, str, str], want: str) -> None:
     text = concat([literal(pieces[0]), value(pieces[1], ID), literal(pieces[2])])
-    assert texts(done(system(text), lambda turn: drop_values(turn, Target(ID))))[0] == want
-    assert texts(done(Turn("g", text=text), lambda turn: drop_values(turn, Target(ID)))) == [want]
+    assert texts(done(system(text), lambda turn: drop_values(turn, MoveTarget(ID))))[0] == want
+    assert texts(done(Turn("g", text=text), lambda turn: drop_values(turn, MoveTarget(ID)))) == [want]
 
 
 # Sessions
@@ -379,8 +379,8 @@ ODD: list[Turn] = [
         sort_tools,
         sort_keys,
         lambda turn: normalize(turn, "whitespace"),
-        lambda turn: coarsen_times(turn, Target(NOW)),
-        lambda turn: drop_values(turn, Target(ID)),
+        lambda turn: coarsen_times(turn, MoveTarget(NOW)),
+        lambda turn: drop_values(turn, MoveTarget(ID)),
         FirstSeenTools(),
         StrideWindow(),
     ],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvtool.diagnose.classify import OTHER
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.move import LONG_LINE, Target, destination, move_targets
+from kvtool.fixes.move import LONG_LINE, MoveTarget, destination, move_targets
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.logs.plain import read_prompt
 from kvtool.workload.turn import Turn
@@ -33,7 +33,7 @@ def value(text: str, slot: Slot = CLOCK) -> Traced:
 
 
 def move_to_end(turn: Turn, *slots: Slot) -> Turn:
-    return move_targets(turn, [Target(slot) for slot in slots])
+    return move_targets(turn, [MoveTarget(slot) for slot in slots])
 
 
 def lines_of(turn: Turn) -> Counter[str]:
@@ -338,7 +338,7 @@ def test_any_block_keeps_its_lines(lines: list[str], at: int, varying: str, chat
     text = concat([literal(before), value(varying), literal(after)])
     turn = Turn("g", messages=[{"role": "system", "content": text}, {"role": "user", "content": "Q?"}])
     turn = turn if chat else Turn("g", text=text)
-    target = Target(CLOCK, steady=frozenset(["steady", "Tree:", "<t>", "</t>"]))
+    target = MoveTarget(CLOCK, steady=frozenset(["steady", "Tree:", "<t>", "</t>"]))
     once = move_targets(turn, [target])
     assert lines_of(once) == lines_of(turn)
     assert move_targets(once, [target]) is once
@@ -349,7 +349,7 @@ def test_any_section_keeps_its_lines(pieces: list[str], chat: bool) -> None:
     text = Traced("\n".join(pieces))
     turn = Turn("g", messages=[{"role": "system", "content": text}, {"role": "user", "content": "Q?"}])
     turn = turn if chat else Turn("g", text=text)
-    target = Target(
+    target = MoveTarget(
         Slot("", 0, 0, part="messages[0] (system)", kind="optional", logged=True), sections=("One\nTwo", "B")
     )
     once = move_targets(turn, [target])
@@ -363,7 +363,7 @@ def test_any_section_keeps_its_lines(pieces: list[str], chat: bool) -> None:
 )
 def test_only_rows_of_a_tree_or_a_status_go_with_a_path(line: str, goes_along: bool) -> None:
     text = concat([literal("You help.\nIn "), value("/home/ana/shop"), literal(f"\n{line}\nBe brief.")])
-    target = Target(CLOCK, steady=frozenset(["You help.", "Be brief."]))
+    target = MoveTarget(CLOCK, steady=frozenset(["You help.", "Be brief."]))
     after = move_targets(Turn("g", text=text), [target]).text
     moved_along = f"In /home/ana/shop\n{line}"
     assert after == (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.classify import OTHER, DifferenceKind
 from kvtool.diagnose.compare.kinds import (
     DOCUMENTS_REORDERED,
     EXAMPLES_REORDERED,
@@ -33,9 +33,9 @@ from kvtool.workload.turn import Turn
 
 FILE = "prompt.yaml"
 NOW = Slot(FILE, 3, 7, variable="now", part="system")
-TIME = Kind("timestamp_iso", "timestamp (ISO 8601)", "KV101")
-UUID = Kind("uuid", "UUID", "KV102")
-TREE = Kind("path", "path", "KV106")
+TIME = DifferenceKind("timestamp_iso", "timestamp (ISO 8601)", "KV101")
+UUID = DifferenceKind("uuid", "UUID", "KV102")
+TREE = DifferenceKind("path", "path", "KV106")
 
 
 def literal(text: str) -> Traced:
@@ -52,7 +52,7 @@ def logged(text: str, index: int = 0, role: str = "system") -> dict[str, Any]:
     return {"role": role, "content": Traced.of(text, origin)}
 
 
-def cause(kind: Kind, slot: Slot | None = None, origin: Origin | None = None) -> Cause:
+def cause(kind: DifferenceKind, slot: Slot | None = None, origin: Origin | None = None) -> Cause:
     slot = slot or structural_slot("messages[0] (system)", kind)
     return Cause("g", slot, kind, origin, 0, "", 0, 0, 0)
 
@@ -65,7 +65,7 @@ def texts(turn: Turn) -> list[str]:
     return [str.__str__(at.text) for at in texts_of(turn)]
 
 
-def proposed(kind: Kind, samples: list[Turn], slot: Slot | None = None) -> dict[str, Fix]:
+def proposed(kind: DifferenceKind, samples: list[Turn], slot: Slot | None = None) -> dict[str, Fix]:
     """The fixes by the first word of their key; each that changes a sample proves itself, and none is text of a prompt."""
     fixes = propose(cause(kind, slot), samples, block_size=16)
     order: tuple[Tier, ...] = ("P0", "P1", "P2", "P3")
@@ -131,7 +131,7 @@ def test_an_id_that_a_user_asked_with_is_not_left_out() -> None:
 
 
 def test_after_a_drop_another_value_is_not_taken_for_it() -> None:
-    number = Kind("number", "number", "KV105")
+    number = DifferenceKind("number", "number", "KV105")
     samples = [
         Turn("g", messages=[logged(f"Step {n} of 40, and so on with what is to be done."), logged("Hm?", 1, "user")])
         for n in range(4)
@@ -228,7 +228,7 @@ def test_a_window_and_advice() -> None:
     advised = proposed(HISTORY_EDITED, samples)
     assert [fix.can_be_tried for fix in advised.values()] == [False]
     for code in ("KV122", "KV124", "KV103"):
-        assert [fix.can_be_tried for fix in proposed(Kind("x", "x", code), samples).values()] == [False]
+        assert [fix.can_be_tried for fix in proposed(DifferenceKind("x", "x", code), samples).values()] == [False]
 
 
 def test_a_segment_declared_stable_gets_advice_too() -> None:

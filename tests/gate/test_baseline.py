@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.gate.baseline import Baseline, Sums, WorkloadSums, load_baseline
+from kvtool.gate.baseline import Baseline, RecordedSums, WorkloadSums, load_baseline
 from kvtool.gate.comparing import compare, differences, required_check
-from kvtool.gate.facts import Facts, Scope, Seen
+from kvtool.gate.facts import Facts, Scope, SeenFinding
 from kvtool.gate.recording import key_of, sums_of
 from kvtool.gate.updating import update_baseline
 from kvtool.results.verdict_of import verdict_of
@@ -44,7 +44,7 @@ def facts(hit: int = 80, prompt: int = 100, *, requests: int = 4, codes: tuple[s
     """Two groups, `a` with these tokens and `b` with none of them hit."""
     a, b = Scope(requests, prompt, hit, prompt), Scope(1, 100, 0, 0)
     total = Scope(requests + 1, prompt + 100, hit, prompt)
-    found = [Seen(code, "error", "a") for code in codes]
+    found = [SeenFinding(code, "error", "a") for code in codes]
     return Facts("w.yaml", total, {"a": a, "b": b}, found, **more)
 
 
@@ -375,5 +375,5 @@ def test_additions_of_a_newer_kvtool_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_rates_of_nothing() -> None:
-    empty = Sums.of(requests=0, prompt_tokens=0, hit_tokens=0, reachable_tokens=0, findings=None)
+    empty = RecordedSums.of(requests=0, prompt_tokens=0, hit_tokens=0, reachable_tokens=0, findings=None)
     assert (empty.hit_rate, empty.reachable_hit_rate, empty.findings) == (0.0, 0.0, None)

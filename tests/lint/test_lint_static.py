@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.lint.python_templates import python_prompts
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, Spot, holes, placeholders, style_of
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
 from kvtool.lint.sources import sort_inputs
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, text_template
@@ -39,7 +39,7 @@ def short(findings: list[Finding]) -> list[tuple[str, str, int, int, int]]:
 
 
 def hole(number: int) -> Hole:
-    return Hole(Spot("p", number, 1, 1), RANDOM, "`x`")
+    return Hole(TemplatePlace("p", number, 1, 1), RANDOM, "`x`")
 
 
 def test_text_behind_is_counted_from_the_hole_on() -> None:

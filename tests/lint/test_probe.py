@@ -15,7 +15,7 @@ import pytest
 from kvtool.errors import KvtoolError
 from kvtool.lint import probe, probe_runner
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
-from kvtool.lint.probe_runner import Circumstances, Runner
+from kvtool.lint.probe_runner import Circumstances, ProbeRunner
 from kvtool.report.terminal.probe import print_probe
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -100,7 +100,7 @@ def script(text: str) -> str:
 
 
 def output(spec: str, how: Circumstances | None = None, timeout: float = 20.0) -> str:
-    with Runner(spec, timeout=timeout) as runner:
+    with ProbeRunner(spec, timeout=timeout) as runner:
         return runner.run(how or Circumstances(clock=NOON)).data.decode()
 
 

@@ -14,7 +14,7 @@ import pytest
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
@@ -33,7 +33,7 @@ from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 
 TOKENS = 100_000
-CLOCK = Kind("clock", "clock time", "KV101")
+CLOCK = DifferenceKind("clock", "clock time", "KV101")
 ROOT = Path(__file__).parents[2]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kvtool.fixes.edits import apply
-from kvtool.fixes.edits.edit import Edit
+from kvtool.fixes.edits.edit import FileEdit
 from kvtool.profiler.optimize.breakpoint_plan import plan_breakpoints
 from kvtool.profiler.profiler import Profiler
 from kvtool.text.terminal.console import cell_width
@@ -304,14 +304,14 @@ def test_blank_lines_and_a_byte_order_mark(optimize: Optimize) -> None:
     ("edit", "reason"),
     [
         (
-            Edit("prompts/desk.md", 0, 0, "{{ rid }} "),
+            FileEdit("prompts/desk.md", 0, 0, "{{ rid }} "),
             "group `desk` would hit less (42.5% -> 1.8%), so the edit was dropped",
         ),
-        (Edit("prompts/desk.md", 0, 0, "!"), "the edited files hit no more than before, so the edit was dropped"),
+        (FileEdit("prompts/desk.md", 0, 0, "!"), "the edited files hit no more than before, so the edit was dropped"),
     ],
 )
 def test_an_edit_that_does_not_win_is_dropped(
-    optimize: Optimize, desk: str, monkeypatch: pytest.MonkeyPatch, edit: Edit, reason: str
+    optimize: Optimize, desk: str, monkeypatch: pytest.MonkeyPatch, edit: FileEdit, reason: str
 ) -> None:
     """The prompts promise a gain; edits that do something else are found out when the files are run."""
     write("prompts/desk.md", "# Desk\n" + RULES * 4 + "Now: {{ now }}\n" + RULES * 4)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.text import align as module
-from kvtool.text.align import Run, align, common_prefix
+from kvtool.text.align import EqualRun, align, common_prefix
 
 NEWLINE = 0
 MASK = np.array([True, False, False])
@@ -54,7 +54,7 @@ def test_runs_are_equal_increasing_and_apart(a, b, newline, min_run, tight):
 @given(small)
 @settings(deadline=None, max_examples=50)
 def test_identical_sequences_give_one_run(a):
-    assert align(ids(a), ids(a)) == ([Run(0, 0, len(a))] if a else [])
+    assert align(ids(a), ids(a)) == ([EqualRun(0, 0, len(a))] if a else [])
 
 
 @given(
@@ -98,12 +98,12 @@ def test_moved_lines_are_matched_once_and_in_order():
 
 def test_short_coincidences_are_dropped_but_not_the_prefix():
     a, b = ids([1, 2, 50, 9, 9, 60, 7]), ids([1, 2, 51, 9, 9, 61, 7])
-    assert align(a, b) == [Run(0, 0, 2)]
-    assert align(a, b, min_run=2) == [Run(0, 0, 2), Run(3, 3, 2)]
+    assert align(a, b) == [EqualRun(0, 0, 2)]
+    assert align(a, b, min_run=2) == [EqualRun(0, 0, 2), EqualRun(3, 3, 2)]
 
 
 def test_wide_ids_and_ids_beyond_the_mask():
     a = np.array([2**40, 2**40 + 1, 7, 8, 9, 10], dtype=np.int64)
     b = np.array([2**40, 2**40 + 2, 7, 8, 9, 10], dtype=np.int64)
-    assert align(a, b, newline=MASK) == [Run(0, 0, 1), Run(2, 2, 4)]
+    assert align(a, b, newline=MASK) == [EqualRun(0, 0, 1), EqualRun(2, 2, 4)]
     assert align(a, a[:0]) == []

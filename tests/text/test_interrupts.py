@@ -102,9 +102,9 @@ def test_ctrl_c_never_tears_the_books(
     capsys: pytest.CaptureFixture[str],
     interruptible: None,
 ) -> None:
-    from kvtool.accounting.prefix_tree import PrefixTree
+    from kvtool.accounting.prefix_tree import RadixTree
 
-    insert = PrefixTree.insert
+    insert = RadixTree.insert
     calls = 0
 
     def insert_and_interrupt(*arguments: Any) -> None:
@@ -114,7 +114,7 @@ def test_ctrl_c_never_tears_the_books(
         if calls == 9:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(PrefixTree, "insert", insert_and_interrupt)
+    monkeypatch.setattr(RadixTree, "insert", insert_and_interrupt)
     assert run(["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--json"]) == 130
     document = json.loads(capsys.readouterr().out)
     assert sum(document["fates"].values()) == document["totals"]["prompt_tokens"]

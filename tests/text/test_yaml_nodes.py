@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.text.files.yaml_nodes import MAX_DEPTH, Mapping, Node, Scalar, Sequence, parse_yaml
+from kvtool.text.files.yaml_nodes import MAX_DEPTH, Mapping, Scalar, Sequence, YamlNode, parse_yaml
 from kvtool.text.traced import Origin, Traced
 
 
@@ -236,7 +236,7 @@ def test_any_text_is_a_tree_or_one_kvtool_error(source: str) -> None:
                 assert lines[line - 1][column - 1] == character
 
 
-def scalars(node: Node) -> list[Traced]:
+def scalars(node: YamlNode) -> list[Traced]:
     if isinstance(node, Scalar):
         return [node.text]
     children = (

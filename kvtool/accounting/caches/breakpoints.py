@@ -16,7 +16,7 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ContentBlocks:
     """Token counts at which content blocks end, rising, and those that are breakpoints."""
 
     ends: tuple[int, ...]
@@ -32,7 +32,7 @@ class Blocks:
         return frozenset(found)
 
 
-def find_blocks(job: Job, provider: Provider) -> Blocks:
+def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     """The content blocks of a request; one without messages is one block.
 
     A request without marks has a breakpoint at its last block, and one with marks too where the provider sets an implicit one. More
@@ -40,7 +40,7 @@ def find_blocks(job: Job, provider: Provider) -> Blocks:
     """
     count = len(job.ids)
     if job.prompt is None or job.prompt.text is None or not job.turn.messages:
-        return Blocks((count,), (count,))
+        return ContentBlocks((count,), (count,))
     ends: dict[int, bool] = {}
     contents = list(_contents(job.turn.messages))
     places = found_in_order((text for text, _ in contents), str.__str__(job.prompt.text))
@@ -49,14 +49,14 @@ def find_blocks(job: Job, provider: Provider) -> Blocks:
             end = job.prompt.token_at(place[1])
             ends[end] = ends.get(end, False) or marked
     if not ends:
-        return Blocks((count,), (count,))
+        return ContentBlocks((count,), (count,))
     ordered = tuple(sorted(ends))
     marks = [end for end in ordered if ends[end]]
     if provider.implicit:
         marks = [*marks[len(marks) - min(len(marks), provider.most - 1) :], ordered[-1]]
     elif not marks:
         marks = [ordered[-1]]
-    return Blocks(ordered, tuple(sorted(set(marks[-provider.most :]))))
+    return ContentBlocks(ordered, tuple(sorted(set(marks[-provider.most :]))))
 
 
 def _contents(messages: list[Message]) -> Iterator[tuple[str, bool]]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kvtool.accounting.caches.breakpoints import Blocks, find_blocks
+from kvtool.accounting.caches.breakpoints import ContentBlocks, find_blocks
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome
 from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.prefix_tree import Ids
@@ -16,7 +16,7 @@ from kvtool.text.align import common_prefix
 from kvtool.workload.jobs import Job
 
 
-class Node:
+class TimedNode:
     """An edge of the tree, last sent at `used`; the stored prefix that ends with it, if any, was last used at `entry`."""
 
     __slots__ = ("children", "entry", "ids", "start", "used")
@@ -26,7 +26,7 @@ class Node:
         self.start = start
         self.used = used
         self.entry: float | None = None
-        self.children: dict[int, Node] = {}
+        self.children: dict[int, TimedNode] = {}
 
     @property
     def stop(self) -> int:
@@ -37,11 +37,11 @@ class TimedTree:
     """All token sequences of one namespace, each edge with the time of its last use."""
 
     def __init__(self) -> None:
-        self.root = Node(np.empty(0, dtype=np.int32), 0, 0.0)
+        self.root = TimedNode(np.empty(0, dtype=np.int32), 0, 0.0)
 
-    def path(self, ids: Ids) -> list[Node]:
+    def path(self, ids: Ids) -> list[TimedNode]:
         """The edges that a sequence runs through; the one in which it leaves the tree is split there."""
-        found: list[Node] = []
+        found: list[TimedNode] = []
         node, at = self.root, 0
         while at < len(ids):
             child = node.children.get(int(ids[at]))
@@ -64,13 +64,13 @@ class TimedTree:
             if stop in stops:
                 node.entry = now
 
-    def _extend(self, node: Node, ids: Ids, start: int, now: float) -> Node:
+    def _extend(self, node: TimedNode, ids: Ids, start: int, now: float) -> TimedNode:
         """Go on from a node along these tokens, to a node that ends with them."""
         at = 0
         while at < len(ids):
             child = node.children.get(int(ids[at]))
             if child is None:
-                child = Node(ids[at:].copy(), start + at, now)
+                child = TimedNode(ids[at:].copy(), start + at, now)
                 node.children[int(ids[at])] = child
             shared = common_prefix(child.ids, ids[at:])
             if shared < len(child.ids):
@@ -81,8 +81,8 @@ class TimedTree:
         return node
 
 
-def _split(parent: Node, child: Node, length: int) -> Node:
-    upper = Node(child.ids[:length].copy(), child.start, child.used)
+def _split(parent: TimedNode, child: TimedNode, length: int) -> TimedNode:
+    upper = TimedNode(child.ids[:length].copy(), child.start, child.used)
     upper.children[int(child.ids[length])] = child
     parent.children[int(upper.ids[0])] = upper
     child.ids = child.ids[length:].copy()
@@ -149,7 +149,7 @@ class ProviderCache:
     def _alive(self, used: float, now: float) -> bool:
         return self.ttl is None or now - used <= self.ttl
 
-    def _prefix(self, path: list[Node], now: float) -> _Found:
+    def _prefix(self, path: list[TimedNode], now: float) -> _Found:
         """Every prefix is stored: as far as it is known, and as far as all of it was used lately."""
         found = _Found()
         for node in path:
@@ -158,7 +158,7 @@ class ProviderCache:
             found.lasting = found.short = node.stop
         return found
 
-    def _entries(self, path: list[Node], blocks: Blocks | None, now: float) -> _Found:
+    def _entries(self, path: list[TimedNode], blocks: ContentBlocks | None, now: float) -> _Found:
         """The longest stored prefix that the request may ask for."""
         asked = None if blocks is None else blocks.readable(self.provider.lookback)
         found = _Found()
@@ -172,7 +172,9 @@ class ProviderCache:
                     found.hit = node.stop
         return found
 
-    def _store(self, tree: TimedTree, job: Job, blocks: Blocks | None, path: list[Node], now: float) -> None:
+    def _store(
+        self, tree: TimedTree, job: Job, blocks: ContentBlocks | None, path: list[TimedNode], now: float
+    ) -> None:
         ids = job.ids
         match self.provider.keeps:
             case "prefix":
@@ -186,7 +188,7 @@ class ProviderCache:
                 tree.insert(sequence, (known, len(ids), len(sequence)), now)
 
 
-def _nodes(tree: TimedTree) -> Iterator[Node]:
+def _nodes(tree: TimedTree) -> Iterator[TimedNode]:
     stack = [tree.root]
     while stack:
         node = stack.pop()

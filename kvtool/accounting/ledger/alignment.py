@@ -40,7 +40,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Alignment:
+class DonorAlignment:
     """A prompt against its donor. Up to token `known` the prompt stood in the cache; what matters is the text behind that.
 
     `gaps` are in order; the first one begins where the prompt leaves the donor. That is at `known`, or before it where the prompt
@@ -68,7 +68,7 @@ class Attributed(NamedTuple):
     owner: int
 
 
-def attribute(alignment: Alignment, rungs: tuple[Rung, ...]) -> list[Attributed]:
+def attribute(alignment: DonorAlignment, rungs: tuple[Rung, ...]) -> list[Attributed]:
     """Which of a prompt's tokens the gaps block, in order and not overlapping, given the rung of each gap.
 
     The owner of a stretch is the first gap of the highest rung before it. What stands in a seam or in a cosmetic difference is the

@@ -32,28 +32,28 @@ _Place = tuple[str, str, str | int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class DonorContent:
     """What stands in a request, in whatever order: its chunks (cut by content), each once, with the tokens of all its places."""
 
     names: Names
     tokens: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, ids: Ids) -> Content:
+    def of(cls, ids: Ids) -> DonorContent:
         """That of a token sequence."""
         chunks = split_lines(ids, None)
         return cls._summed(chunks.names, chunks.stops - chunks.starts)
 
     @classmethod
-    def _summed(cls, names: Names, tokens: npt.NDArray[np.int64]) -> Content:
+    def _summed(cls, names: Names, tokens: npt.NDArray[np.int64]) -> DonorContent:
         names, where = np.unique(names, return_inverse=True)
         return cls(names, np.bincount(where, tokens, len(names)).astype(np.int64))
 
-    def joined(self, other: Content) -> Content:
+    def joined(self, other: DonorContent) -> DonorContent:
         """That of two sequences together."""
         return self._summed(np.concatenate([self.names, other.names]), np.concatenate([self.tokens, other.tokens]))
 
-    def shared(self, other: Content) -> int:
+    def shared(self, other: DonorContent) -> int:
         """Tokens in chunks that both have."""
         if not len(self.names):
             return 0
@@ -65,7 +65,7 @@ class Content:
 @dataclass(slots=True, eq=False)
 class _Kept:
     seen: Seen
-    content: Content
+    content: DonorContent
     order: int
     places: int = 0
 
@@ -90,14 +90,14 @@ class _Slots:
         self._sizes = np.zeros(MOST_SLOTS, np.int64)
         self._table = LineTable()
 
-    def shares(self, content: Content) -> npt.NDArray[np.int64]:
+    def shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
         """Tokens in chunks that a request shares with each example."""
         marks = self._table.marks(content.names)
         bits = np.unpackbits(marks.astype("<u8").view(np.uint8).reshape(-1, MOST_SLOTS // 8), axis=1, bitorder="little")
         # Whole numbers below 2^53 are exact in float64, whose product is many times faster than that of integers.
         return (content.tokens.astype(np.float64) @ bits.astype(np.float64)).astype(np.int64)
 
-    def nearest(self, turn: Turn, content: Content) -> _Kept | None:
+    def nearest(self, turn: Turn, content: DonorContent) -> _Kept | None:
         """The example with the most in common; of equals one of the same session, then the latest."""
         shares = self.shares(content)
         near = [self.kept[index] for index in np.flatnonzero(shares == max(shares.max(), 1))]
@@ -105,7 +105,7 @@ class _Slots:
             (kept for kept in near if kept is not None), key=lambda kept: (kept.is_of(turn), kept.order), default=None
         )
 
-    def place_for(self, content: Content) -> int:
+    def place_for(self, content: DonorContent) -> int:
         """The slot for a new example: the most alike of those that it contains, or a free one, or one not used for longest."""
         shares = self.shares(content)
         contained = self._sizes - shares <= self._lacking
@@ -153,7 +153,7 @@ class Donors:
         self._cost = 0
         self._order = 0
 
-    def find(self, turn: Turn, content: Content) -> Seen | None:
+    def find(self, turn: Turn, content: DonorContent) -> Seen | None:
         """The earlier request with the most tokens in common; of equals one of the same session, then the latest."""
         group = turn.group
         slots = self._groups.get(group)
@@ -175,7 +175,7 @@ class Donors:
             self._places.move_to_end((group, "slot", index))
         return best.seen
 
-    def add(self, seen: Seen, content: Content) -> None:
+    def add(self, seen: Seen, content: DonorContent) -> None:
         """Keep a request, `content` being that of its prompt and its answer."""
         self._order += 1
         kept = _Kept(seen, content, self._order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, Gap
 from kvtool.accounting.prefix_tree import Ids
-from kvtool.text.align import LineEnds, Run, align, common_prefix
+from kvtool.text.align import EqualRun, LineEnds, align, common_prefix
 
 MOST_GAPS = 64
 """Gaps of a prompt at most; beyond that the shortest runs between them are given up."""
@@ -24,7 +24,7 @@ def find_gaps(ids: Ids, known: int, donor_ids: Ids, *, newline: LineEnds | None)
     if begin + len(mine) <= known or len(theirs) < MIN_RUN:
         return ()
     runs = align(mine, theirs, newline=newline, min_run=MIN_RUN)
-    runs = _longest([Run(begin + i, begin + j, length) for i, j, length in runs], known)
+    runs = _longest([EqualRun(begin + i, begin + j, length) for i, j, length in runs], known)
     if not runs or runs[-1].a_start + runs[-1].length <= known:
         return ()
     gaps: list[Gap] = []
@@ -35,7 +35,7 @@ def find_gaps(ids: Ids, known: int, donor_ids: Ids, *, newline: LineEnds | None)
     return tuple(gaps)
 
 
-def _longest(runs: list[Run], known: int) -> list[Run]:
+def _longest(runs: list[EqualRun], known: int) -> list[EqualRun]:
     """At most `MOST_GAPS` runs: those with the most tokens behind `known`, in order."""
     if len(runs) <= MOST_GAPS:
         return runs

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.accounting.ledger.alignment import MIN_RUN, Alignment, Attributed, Rung, Seen, attribute
-from kvtool.accounting.ledger.donors import Content, Donors
+from kvtool.accounting.ledger.alignment import MIN_RUN, Attributed, DonorAlignment, Rung, Seen, attribute
+from kvtool.accounting.ledger.donors import DonorContent, Donors
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.lines import Lines, LineTable, distinct, split_lines
@@ -19,14 +19,14 @@ from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked, By, SumRow, Sums
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.watcher import Watcher
-from kvtool.accounting.prefix_tree import Ids, Match, PrefixTree
+from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
 from kvtool.text.align import LineEnds
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
 
 @dataclass(slots=True)
-class Entry:
+class LedgerEntry:
     """A request in the ledger, from its submission until its fate is settled."""
 
     owner: int
@@ -39,7 +39,7 @@ class Entry:
     """What of it the same tenant had computed."""
     turn: Turn
     prompt: Prompt | None
-    alignment: Alignment | None
+    alignment: DonorAlignment | None
     attributed: list[Attributed]
     """What the gaps block; all of it as `blocked` until somebody explains the gaps."""
     repeated: list[tuple[int, int]]
@@ -75,9 +75,9 @@ class Ledger:
         self.find_gaps = find_gaps
         self.watcher = watcher
         self.groups: dict[str, GroupTotals] = {}
-        self._trees: dict[int, PrefixTree] = {}
+        self._trees: dict[int, RadixTree] = {}
         """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number."""
-        self._tenants: dict[tuple[int, str], PrefixTree] | None = None
+        self._tenants: dict[tuple[int, str], RadixTree] | None = None
         """The same for each salt; None while nobody has one."""
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
@@ -108,7 +108,7 @@ class Ledger:
         unit: int = 1,
         num_tokens: int | None = None,
         compare: bool = True,
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Enter a request: `ids` of its prompt and `output` of its answer as far as it is computed.
 
         Without `compare` nothing is looked for behind differences of this one, nor is it kept to compare others with.
@@ -124,7 +124,7 @@ class Ledger:
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}
         if unit not in self._trees:
-            self._trees[unit] = PrefixTree()
+            self._trees[unit] = RadixTree()
         tree = self._trees[unit]
         match = tree.match(ids)
         known = min(match.length * unit, count)
@@ -138,17 +138,17 @@ class Ledger:
         tree.insert(sequence, owner, match)
         own = known
         if self._tenants is not None:
-            own = min(_grow(self._tenants.setdefault((unit, salt or ""), PrefixTree()), ids, sequence) * unit, count)
+            own = min(_grow(self._tenants.setdefault((unit, salt or ""), RadixTree()), ids, sequence) * unit, count)
         rungs = self._rungs(count, own, known, unit)
         totals.shared_prefixes[known] += 1
         if len(totals.shared_prefixes) > 4096:
             totals.shared_prefixes = Counter(dict(totals.shared_prefixes.most_common(1024)))
-        entry = Entry(owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, [], repeated)
+        entry = LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, [], repeated)
         if alignment is not None:
             self.explain(entry, _all_blocked(alignment))
         return entry
 
-    def explain(self, entry: Entry, rungs: tuple[Rung, ...]) -> None:
+    def explain(self, entry: LedgerEntry, rungs: tuple[Rung, ...]) -> None:
         """Say which rung each gap of the entry's alignment stands on; it must not be settled yet."""
         if entry.alignment is not None:
             entry.attributed = attribute(entry.alignment, rungs)
@@ -167,12 +167,12 @@ class Ledger:
         ]
 
     def _compare(
-        self, tree: PrefixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids
-    ) -> tuple[Alignment | None, list[tuple[int, int]]]:
+        self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids
+    ) -> tuple[DonorAlignment | None, list[tuple[int, int]]]:
         """A prompt's alignment, and which of its lines were seen anywhere; then it is kept for those that come."""
         newline = self.newline() if prompt.text is not None and self.newline is not None else None
         lines, output = split_lines(prompt.ids, newline), sequence[len(prompt) :]
-        content = Content.of(prompt.ids)
+        content = DonorContent.of(prompt.ids)
         alignment, repeated = None, list[tuple[int, int]]()
         if len(prompt) - match.length >= MIN_RUN:
             donor = self._donors.find(turn, content)
@@ -180,22 +180,24 @@ class Ledger:
             repeated = self._repeated(lines, match.length)
         self._remember(lines, match.length)
         self._remember(split_lines(output, newline), 0)
-        self._donors.add(Seen(turn, prompt, sequence), content.joined(Content.of(output)) if len(output) else content)
+        self._donors.add(
+            Seen(turn, prompt, sequence), content.joined(DonorContent.of(output)) if len(output) else content
+        )
         return alignment, repeated
 
     @staticmethod
     def _align(
-        tree: PrefixTree, match: Match, ids: Ids, donor: Seen | None, newline: LineEnds | None
-    ) -> Alignment | None:
+        tree: RadixTree, match: Match, ids: Ids, donor: Seen | None, newline: LineEnds | None
+    ) -> DonorAlignment | None:
         """A prompt against its donor or, where that has no text of its rest, against the latest content of the tree."""
         known = match.length
         if donor is not None:
             gaps = find_gaps(ids, known, donor.ids, newline=newline)
             if gaps:
-                return Alignment(known, gaps, donor.ids, donor)
+                return DonorAlignment(known, gaps, donor.ids, donor)
         before = np.concatenate([ids[:known], tree.continuation(match, 2 * (len(ids) - known) + 4096)])
         gaps = find_gaps(ids, known, before, newline=newline)
-        return Alignment(known, gaps, before) if gaps else None
+        return DonorAlignment(known, gaps, before) if gaps else None
 
     def _repeated(self, lines: Lines, known: int) -> list[tuple[int, int]]:
         new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
@@ -208,7 +210,9 @@ class Ledger:
         new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
         self._lines.mark(distinct(lines.names[new]), 1)
 
-    def settle(self, entry: Entry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None) -> dict[str, int]:
+    def settle(
+        self, entry: LedgerEntry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None
+    ) -> dict[str, int]:
         """Close a request that `hit` so many tokens with the engine as configured.
 
         `kinder` are its hits with the same engine under kinder rules, each with the fate of what it adds and none less kind than
@@ -243,7 +247,7 @@ class Ledger:
             self.watcher.settled(entry.owner, entry.turn, entry.prompt, entry.num_tokens, hit, booked)
         return fates
 
-    def _climbed(self, entry: Entry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> Iterator[Booked]:
+    def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> Iterator[Booked]:
         """What was known of the prompt, rung by rung."""
         if not self.caching:
             kinder = [("caching_off", entry.reachable)]
@@ -258,7 +262,7 @@ class Ledger:
                 at = tokens
         assert at == entry.known, "the ladder does not end where the known text does"
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: LedgerEntry) -> None:
         """Leave an interrupted request out of the books."""
         self._owner_tokens[entry.owner] = 0
 
@@ -304,7 +308,7 @@ class Ledger:
         )
 
     @property
-    def trees(self) -> Mapping[int, PrefixTree]:
+    def trees(self) -> Mapping[int, RadixTree]:
         """What was submitted of all tenants, by the unit of its ids; an edge's owner is the number of a request."""
         return self._trees
 
@@ -321,7 +325,7 @@ class Ledger:
         return iter(self.groups.values())
 
 
-def _behind(entry: Entry) -> list[Booked]:
+def _behind(entry: LedgerEntry) -> list[Booked]:
     """What was not known of a prompt but stood elsewhere: behind gaps, or in lines that were seen."""
     explained = Ranges()
     explained.put(0, ((found.start, found.stop) for found in entry.attributed))
@@ -331,11 +335,11 @@ def _behind(entry: Entry) -> list[Booked]:
     return sorted(booked)
 
 
-def _all_blocked(alignment: Alignment) -> tuple[Rung, ...]:
+def _all_blocked(alignment: DonorAlignment) -> tuple[Rung, ...]:
     return tuple("blocked" for _ in alignment.gaps)
 
 
-def _grow(tree: PrefixTree, ids: Ids, sequence: Ids) -> int:
+def _grow(tree: RadixTree, ids: Ids, sequence: Ids) -> int:
     """Add a sequence to a tenant's tree; returns how much of its prompt was there."""
     match = tree.match(ids)
     tree.insert(sequence, 0, match)

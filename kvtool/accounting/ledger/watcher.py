@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kvtool.accounting.ledger.sums import Booked
-from kvtool.accounting.prefix_tree import Node
+from kvtool.accounting.prefix_tree import PrefixNode
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
@@ -14,7 +14,7 @@ from kvtool.workload.turn import Turn
 class Watcher(Protocol):
     """Told of requests by their owner's number, which counts them in the order of submission."""
 
-    def known(self, node: Node, group: str) -> None:
+    def known(self, node: PrefixNode, group: str) -> None:
         """All tokens of a prompt that is submitted were there; it ends where `node` does."""
         ...
 

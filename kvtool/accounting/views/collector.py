@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from kvtool.accounting.ledger.ledger import Entry, Ledger
+from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.sums import Booked
-from kvtool.accounting.prefix_tree import Node
+from kvtool.accounting.prefix_tree import PrefixNode
 from kvtool.accounting.views.reuse import ReuseBook
 from kvtool.accounting.views.timeline import TimelineBook
 from kvtool.accounting.views.tree import prefix_tree
@@ -25,7 +25,7 @@ class _Details:
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool) -> None:
         self.reuse = ReuseBook(block_size, whole_prompt_may_hit=whole_prompt_may_hit)
         self.worst = WorstBook()
-        self.known: dict[Node, Counter[str]] = {}
+        self.known: dict[PrefixNode, Counter[str]] = {}
         self.ids: dict[int, str] = {}
         """Of requests that are not settled, by owner."""
 
@@ -41,13 +41,13 @@ class ViewBook:
         self._timeline = TimelineBook()
         self._details = _Details(block_size, whole_prompt_may_hit=whole_prompt_may_hit) if details else None
 
-    def submitted(self, job: Job, entry: Entry) -> None:
+    def submitted(self, job: Job, entry: LedgerEntry) -> None:
         """A request was entered in the ledger."""
         if self._details is not None:
             self._details.ids[entry.owner] = job.request.id
             self._details.reuse.add(job, entry.reachable)
 
-    def known(self, node: Node, group: str) -> None:
+    def known(self, node: PrefixNode, group: str) -> None:
         """See `Watcher`."""
         if self._details is not None:
             self._details.known.setdefault(node, Counter())[group] += 1

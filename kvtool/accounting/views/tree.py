@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kvtool.accounting.prefix_tree import PrefixTree as Tree
-from kvtool.accounting.views.tree_nodes import Known, Owner, Part, WeighedTree
-from kvtool.accounting.views.written_places import NOWHERE, Place, Places
+from kvtool.accounting.prefix_tree import RadixTree
+from kvtool.accounting.views.tree_nodes import Known, Owner, TreePart, WeighedTree
+from kvtool.accounting.views.written_places import NOWHERE, WrittenPlace, WrittenPlaces
 from kvtool.results.views import PrefixTree, TreeNode
 from kvtool.text.tokens.prompt import Ids, Prompt
 
@@ -17,7 +17,7 @@ MOST_GROUPS = 4
 
 
 def prefix_tree(
-    trees: Mapping[int, Tree], owner: Owner, known: Known, prompts: Iterable[Prompt], *, most: int = MOST_NODES
+    trees: Mapping[int, RadixTree], owner: Owner, known: Known, prompts: Iterable[Prompt], *, most: int = MOST_NODES
 ) -> PrefixTree | None:
     """The view of the tree with most tokens, `trees` being by the unit of their ids; None where there is no prompt.
 
@@ -46,24 +46,24 @@ def prefix_tree(
     return PrefixTree(prompt_tokens=everything, left_out=everything - sum(part.weight for part in parts), nodes=nodes)
 
 
-def _most(part: Part) -> list[str]:
+def _most(part: TreePart) -> list[str]:
     return sorted(part.groups, key=lambda group: (-part.groups[group], group))[:MOST_GROUPS]
 
 
-def _places(parts: Sequence[Part], prompts: Iterable[Prompt]) -> list[Place]:
+def _places(parts: Sequence[TreePart], prompts: Iterable[Prompt]) -> list[WrittenPlace]:
     """Where each part begins, as far as prompts that have text pass it."""
-    children: dict[Part | None, dict[int, Part]] = {}
+    children: dict[TreePart | None, dict[int, TreePart]] = {}
     for each in parts:
         first = each.edges[0]
         children.setdefault(each.parent, {})[int(first.ids[each.start - first.start])] = each
-    found: dict[Part, Place] = {}
+    found: dict[TreePart, WrittenPlace] = {}
     for prompt in prompts:
         if len(found) == len(parts):
             break
         if prompt.text is None:
             continue
-        places = Places(prompt)
-        part: Part | None = _next(children, None, prompt.ids, 0)
+        places = WrittenPlaces(prompt)
+        part: TreePart | None = _next(children, None, prompt.ids, 0)
         while part is not None:
             if part not in found:
                 place = places.first(part.start, min(part.stop, len(prompt)))
@@ -73,11 +73,13 @@ def _places(parts: Sequence[Part], prompts: Iterable[Prompt]) -> list[Place]:
     return [found.get(each, NOWHERE) for each in parts]
 
 
-def _next(children: Mapping[Part | None, Mapping[int, Part]], part: Part | None, ids: Ids, at: int) -> Part | None:
+def _next(
+    children: Mapping[TreePart | None, Mapping[int, TreePart]], part: TreePart | None, ids: Ids, at: int
+) -> TreePart | None:
     return children.get(part, {}).get(int(ids[at])) if at < len(ids) else None
 
 
-def _passes(ids: Ids, part: Part) -> bool:
+def _passes(ids: Ids, part: TreePart) -> bool:
     """Whether a prompt that begins like a part goes on like it, too."""
     for edge in part.edges:
         start, stop = max(part.start, edge.start), min(part.stop, edge.stop)

@@ -7,26 +7,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kvtool.accounting.prefix_tree import Node, PrefixTree
+from kvtool.accounting.prefix_tree import PrefixNode, RadixTree
 
 Owner = Callable[[int], tuple[str, int]]
 """Group and prompt tokens of a request, by its number."""
-Known = Mapping[Node, Counter[str]]
+Known = Mapping[PrefixNode, Counter[str]]
 """Prompts that brought no new token, by the edge at whose end they end and by group."""
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class TreePart:
     """Tokens `[start, stop)` that the same `requests` prompts pass: an edge, several without a branch between them, or half of one.
 
     An edge that holds the end of a prompt and the beginning of its answer is two parts: only later prompts pass the second.
     """
 
-    parent: Part | None
+    parent: TreePart | None
     start: int
     stop: int
     requests: int
-    edges: list[Node]
+    edges: list[PrefixNode]
     groups: Counter[str] = field(default_factory=Counter)
     """The prompts that pass, by group; only of parts that `WeighedTree.heaviest` gives."""
 
@@ -39,15 +39,15 @@ class Part:
 class WeighedTree:
     """A tree read in tokens: `unit` is what one of its ids stands for."""
 
-    def __init__(self, tree: PrefixTree, unit: int, owner: Owner) -> None:
+    def __init__(self, tree: RadixTree, unit: int, owner: Owner) -> None:
         self._tree = tree
         self._unit = unit
         self._owner = owner
 
-    def heaviest(self, most: int, known: Known) -> tuple[int, list[Part]]:
+    def heaviest(self, most: int, known: Known) -> tuple[int, list[TreePart]]:
         """The tokens of all prompts, and their heaviest parts with all that stands before these: a parent before its children."""
         total = 0
-        heap: list[tuple[int, int, Part]] = []
+        heap: list[tuple[int, int, TreePart]] = []
         for order, part in enumerate(self._parts()):
             total += part.weight
             heapq.heappush(heap, (part.weight, -order, part))
@@ -57,9 +57,9 @@ class WeighedTree:
         self._count_groups(chosen, known)
         return total, chosen
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[TreePart]:
         """Every part that a prompt passes. Holds no more than the way to it."""
-        waiting: list[tuple[Part | None, Iterator[Node], Node | None]]
+        waiting: list[tuple[TreePart | None, Iterator[PrefixNode], PrefixNode | None]]
         waiting = [(None, iter(self._tree.root.children.values()), None)]
         while waiting:
             parent, nodes, done = waiting[-1]
@@ -67,7 +67,7 @@ class WeighedTree:
             if node is None:
                 waiting.pop()
             elif node is not done and self._requests(node):
-                opened: list[Part] = []
+                opened: list[TreePart] = []
                 while node is not None:
                     parent = self._add(node, parent, opened)
                     following = self._whole(node, parent.requests)
@@ -75,34 +75,34 @@ class WeighedTree:
                     node = following
                 yield from opened
 
-    def _add(self, node: Node, parent: Part | None, opened: list[Part]) -> Part:
+    def _add(self, node: PrefixNode, parent: TreePart | None, opened: list[TreePart]) -> TreePart:
         """Make a part of an edge, or make it one with the part before it; returns the part in which it ends."""
         for start, stop, requests in self._stretches(node):
             if parent is not None and parent.requests == requests:
                 parent.stop = stop
                 parent.edges.append(node)
             else:
-                parent = Part(parent, start, stop, requests, [node])
+                parent = TreePart(parent, start, stop, requests, [node])
                 opened.append(parent)
         assert parent is not None, "an edge that no prompt passes"
         return parent
 
-    def _whole(self, node: Node, requests: int) -> Node | None:
+    def _whole(self, node: PrefixNode, requests: int) -> PrefixNode | None:
         """The child that all of these prompts go on to: nobody branches off there."""
         return next((child for child in node.children.values() if self._requests(child) == requests), None)
 
-    def _requests(self, node: Node) -> int:
+    def _requests(self, node: PrefixNode) -> int:
         """Prompts that pass the first token of an edge."""
         return node.uses + (self._owner(node.owner)[1] > node.start * self._unit)
 
-    def _end(self, node: Node) -> tuple[int, int]:
+    def _end(self, node: PrefixNode) -> tuple[int, int]:
         """Where, in tokens, the prompt of an edge's owner leaves it, and where it ends."""
         start, stop = node.start * self._unit, node.stop * self._unit
         end = min(max(self._owner(node.owner)[1], start), stop)
         partial = start < end and stop - end < self._unit and not node.children  # the last block of a trace may be
         return end, end if partial else stop
 
-    def _stretches(self, node: Node) -> Iterator[tuple[int, int, int]]:
+    def _stretches(self, node: PrefixNode) -> Iterator[tuple[int, int, int]]:
         """Start, stop and requests of what an edge's owner asked for, and of what it was answered and others asked for."""
         start = node.start * self._unit
         end, stop = self._end(node)
@@ -111,13 +111,13 @@ class WeighedTree:
         if end < stop and node.uses:
             yield end, stop, node.uses
 
-    def _count_groups(self, chosen: list[Part], known: Known) -> None:
+    def _count_groups(self, chosen: list[TreePart], known: Known) -> None:
         """Enter the group of each prompt into the last part that it passes, and then into those before that."""
-        on_edge: dict[Node, list[Part]] = {}
+        on_edge: dict[PrefixNode, list[TreePart]] = {}
         for part in chosen:
             for edge in part.edges:
                 on_edge.setdefault(edge, []).append(part)
-        waiting: list[tuple[Part | None, Iterator[Node]]] = [(None, iter(self._tree.root.children.values()))]
+        waiting: list[tuple[TreePart | None, Iterator[PrefixNode]]] = [(None, iter(self._tree.root.children.values()))]
         while waiting:
             parent, nodes = waiting[-1]
             node = next(nodes, None)
@@ -138,27 +138,27 @@ class WeighedTree:
                 part.parent.groups.update(part.groups)
 
 
-def _with_parents(parts: list[Part], most: int) -> list[Part]:
+def _with_parents(parts: list[TreePart], most: int) -> list[TreePart]:
     """Of parts, the first first, those for which there is room with all that stands before them; parents before their children.
 
     Where room is left, what stands before the others fills it.
     """
-    chosen: dict[Part, list[Part]] = {}
+    chosen: dict[TreePart, list[TreePart]] = {}
     """Each with its children."""
     for whole in (True, False):
         for part in parts:
-            path: list[Part] = []
-            at: Part | None = part
+            path: list[TreePart] = []
+            at: TreePart | None = part
             while at is not None and at not in chosen:
                 path.append(at)
                 at = at.parent
             room = most - len(chosen)
             if len(path) <= room or not whole:
                 chosen.update((each, []) for each in path[::-1][:room])
-    waiting: list[Part] = []
+    waiting: list[TreePart] = []
     for part in chosen:
         (waiting if part.parent is None else chosen[part.parent]).append(part)
-    ordered: list[Part] = []
+    ordered: list[TreePart] = []
     waiting.sort(key=_lightest)
     while waiting:
         part = waiting.pop()
@@ -167,5 +167,5 @@ def _with_parents(parts: list[Part], most: int) -> list[Part]:
     return ordered
 
 
-def _lightest(part: Part) -> tuple[int, int]:
+def _lightest(part: TreePart) -> tuple[int, int]:
     return part.requests, part.weight

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting.ledger.sums import Booked
-from kvtool.accounting.views.written_places import Places
+from kvtool.accounting.views.written_places import WrittenPlaces
 from kvtool.results.views import Run, WorstPrompt
 from kvtool.text.tokens.prompt import Prompt
 
@@ -112,7 +112,7 @@ def _rank(kept: _Kept) -> tuple[int, int]:
 
 def _runs(kept: _Kept) -> Iterator[Run]:
     """Neighbours with one fate together."""
-    places = Places(kept.prompt)
+    places = WrittenPlaces(kept.prompt)
     joined: list[Booked] = []
     for each in sorted(kept.booked):
         assert each.start == (joined[-1].stop if joined else 0), "a token without a fate, or with two"

@@ -10,7 +10,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import marks_of
 
 
-class Place(NamedTuple):
+class WrittenPlace(NamedTuple):
     """A file, a line in it (0: unknown) and the message, segment or template that the text belongs to.
 
     Of a logged value the line is that on which its record begins.
@@ -21,10 +21,10 @@ class Place(NamedTuple):
     part: str
 
 
-NOWHERE = Place("", 0, "")
+NOWHERE = WrittenPlace("", 0, "")
 
 
-class Places:
+class WrittenPlaces:
     """The places of a prompt's tokens."""
 
     def __init__(self, prompt: Prompt | None) -> None:
@@ -32,7 +32,7 @@ class Places:
         self._marks = marks_of(prompt.text) if prompt is not None and prompt.text is not None else ()
         self._ends = list(accumulate(mark.length for mark in self._marks))
 
-    def first(self, start: int, stop: int) -> Place:
+    def first(self, start: int, stop: int) -> WrittenPlace:
         """Of the first of tokens `[start, stop)` whose place is known: what a chat template puts around messages has none."""
         if self._prompt is None or not self._marks or start >= stop:
             return NOWHERE
@@ -45,7 +45,7 @@ class Places:
             origin, offset = self._marks[at].origin, self._marks[at].offset
             if origin is not None:
                 within = char - (self._ends[at] - self._marks[at].length)
-                return Place(origin.path, origin.position(offset + within)[0], origin.part)
+                return WrittenPlace(origin.path, origin.position(offset + within)[0], origin.part)
             char = self._ends[at]
             at += 1
         return NOWHERE

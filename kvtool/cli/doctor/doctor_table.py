@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.cli.doctor.item import Item, Status
+from kvtool.cli.doctor.item import DoctorItem, Status
 from kvtool.text.terminal.console import ascii_only, fold, is_plain, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
 
@@ -16,7 +16,7 @@ _WORDS: dict[Status, str] = {"ok": "", "note": "NOTE ", "missing": "MISSING ", "
 _STYLES: dict[Status, str | None] = {"ok": None, "note": "yellow", "missing": "yellow", "broken": "bold red"}
 
 
-def print_doctor(console: Console, items: Sequence[Item]) -> None:
+def print_doctor(console: Console, items: Sequence[DoctorItem]) -> None:
     """Each section with what was found; then what it comes to."""
     plain = ascii_only(console)
     size = max(len(item.name) for item in items) + 2
@@ -40,7 +40,7 @@ def print_doctor(console: Console, items: Sequence[Item]) -> None:
         say(console, f"OK: everything that kvtool needs is here{more}", indent=0, style="bold green")
 
 
-def _item(console: Console, item: Item, size: int, plain: bool) -> None:
+def _item(console: Console, item: DoctorItem, size: int, plain: bool) -> None:
     value = _WORDS[item.status] + sanitize(item.value, ascii_only=plain)
     advice = sanitize(item.help, ascii_only=plain)
     if is_plain(console):

@@ -11,7 +11,7 @@ Status = Literal["ok", "note", "missing", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DoctorItem:
     """`value` is what was found, `help` what to do about it where there is something to do."""
 
     section: str

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from kvtool.cli.doctor.item import Item, first_line, shown_home
+from kvtool.cli.doctor.item import DoctorItem, first_line, shown_home
 from kvtool.errors import KvtoolError
 from kvtool.text.terminal.console import ColorChoice, ascii_only, find_width, make_console, wants_color
 from kvtool.text.terminal.numbers import size
@@ -21,7 +21,7 @@ _TOOLS = {
 }
 
 
-def device() -> Iterator[Item]:
+def device() -> Iterator[DoctorItem]:
     """What real runs compute on, and with which kernels."""
     section = "Device"
     try:
@@ -30,58 +30,62 @@ def device() -> Iterator[Item]:
         from kvtool.engine.model.device import choose_kernels, device_name, find_device
     except Exception as error:  # a broken build may raise anything; `doctor` is there to say so
         advice = "pip install --force-reinstall 'torch>=2.11,<2.14'; --dry-run works without"
-        yield Item(section, "torch", f"cannot be imported: {first_line(error)}", "broken", advice)
+        yield DoctorItem(section, "torch", f"cannot be imported: {first_line(error)}", "broken", advice)
         return
     try:
         found = find_device("auto")
         if found.type != "cuda":
             built = torch.version.cuda or torch.version.hip
             why = "torch sees no GPU" if built else "this torch is built for CPUs only"
-            yield Item(section, "GPU", f"none: {why}; real runs use the CPU")
-            yield Item(section, "CPU", f"{os.cpu_count() or 1} cores, {torch.get_num_threads()} threads of torch")
+            yield DoctorItem(section, "GPU", f"none: {why}; real runs use the CPU")
+            yield DoctorItem(section, "CPU", f"{os.cpu_count() or 1} cores, {torch.get_num_threads()} threads of torch")
             return
         properties = torch.cuda.get_device_properties(found)
         capability = f"compute capability {properties.major}.{properties.minor}"
-        yield Item(section, "GPU", f"{device_name(found)}, {size(properties.total_memory)}, {capability}")
+        yield DoctorItem(section, "GPU", f"{device_name(found)}, {size(properties.total_memory)}, {capability}")
         chosen = choose_kernels(found)
         if chosen.triton:
-            yield Item(section, "kernels", "Triton")
+            yield DoctorItem(section, "kernels", "Triton")
         else:
-            yield Item(section, "kernels", f"torch: {chosen.shortfall}", "note")
+            yield DoctorItem(section, "kernels", f"torch: {chosen.shortfall}", "note")
     except Exception as error:  # drivers fail in ways of their own
-        yield Item(section, "GPU", f"does not work: {first_line(error)}", "note", "--device cpu goes around it")
+        yield DoctorItem(section, "GPU", f"does not work: {first_line(error)}", "note", "--device cpu goes around it")
 
 
-def tokenizer(*, fix: bool = False) -> Iterator[Item]:
+def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
     """The built-in tokenizer and its converted form; `fix` makes that now."""
     from kvtool.text.tokens.tokenizer_files import built_in_files, find_tokenizer
 
     section = "Tokenizer"
     try:
         source, cache = built_in_files()
-        yield Item(section, "built in", f"{source.name}, from mistral-common")
+        yield DoctorItem(section, "built in", f"{source.name}, from mistral-common")
     except KvtoolError as error:
-        yield Item(section, "built in", error.message, "broken", error.hint or "")
+        yield DoctorItem(section, "built in", error.message, "broken", error.hint or "")
         return
     except Exception as error:  # a package that is half there
-        yield Item(section, "built in", f"cannot be read: {first_line(error)}", "broken", "reinstall mistral-common")
+        yield DoctorItem(
+            section, "built in", f"cannot be read: {first_line(error)}", "broken", "reinstall mistral-common"
+        )
         return
     try:
         if fix and not _size(cache):
             find_tokenizer(None, offline=True)
         held = _size(cache)
     except Exception as error:
-        yield Item(section, "cache", f"cannot be built: {first_line(error)}", "broken", "reinstall transformers")
+        yield DoctorItem(section, "cache", f"cannot be built: {first_line(error)}", "broken", "reinstall transformers")
         return
     folder = shown_home(cache.parent)
     if held:
-        yield Item(section, "cache", f"{folder}, {size(held)}")
+        yield DoctorItem(section, "cache", f"{folder}, {size(held)}")
     elif fix:
         advice = "XDG_CACHE_HOME names another folder"
-        yield Item(section, "cache", f"{folder} cannot be written: each run takes some seconds more", "note", advice)
+        yield DoctorItem(
+            section, "cache", f"{folder} cannot be written: each run takes some seconds more", "note", advice
+        )
     else:
         value = f"not built yet, which takes some seconds once; it will be in {folder}"
-        yield Item(section, "cache", value, "missing", "kvtool doctor --fix builds it now")
+        yield DoctorItem(section, "cache", value, "missing", "kvtool doctor --fix builds it now")
 
 
 def _size(path: Path) -> int:
@@ -91,7 +95,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def configuration() -> Iterator[Item]:
+def configuration() -> Iterator[DoctorItem]:
     """The configuration file that commands here would read, and KVTOOL_* variables."""
     from kvtool.config.loading import read_config
 
@@ -99,32 +103,32 @@ def configuration() -> Iterator[Item]:
     try:
         found = read_config(None, no_config=False)
         if found is None:
-            yield Item(section, "file", "none, which is fine", help="kvtool init writes one")
+            yield DoctorItem(section, "file", "none, which is fine", help="kvtool init writes one")
         else:
-            yield Item(section, "file", shown_home(found.path))
+            yield DoctorItem(section, "file", shown_home(found.path))
     except KvtoolError as error:
         where = f"{error.place}: " if error.place is not None else ""
-        yield Item(
+        yield DoctorItem(
             section, "file", shown_home(f"{where}{error.message}"), "note", error.hint or "kvtool config says more"
         )
     variables = sorted(name for name in os.environ if name.startswith("KVTOOL_"))
     if variables:
-        yield Item(section, "variables", ", ".join(variables), help="kvtool config shows what they set")
+        yield DoctorItem(section, "variables", ", ".join(variables), help="kvtool config shows what they set")
 
 
-def terminal(stream: IO[str], color: ColorChoice, width: int | None, env: Mapping[str, str]) -> Iterator[Item]:
+def terminal(stream: IO[str], color: ColorChoice, width: int | None, env: Mapping[str, str]) -> Iterator[DoctorItem]:
     """How a report looks here, and what decides it."""
     section = "Terminal"
     console = make_console(color=color, width=width, file=stream)
     drawn = "bars in ASCII" if ascii_only(console) else "bars in Unicode"
     advice = "PYTHONUTF8=1 or LC_ALL=C.UTF-8" if ascii_only(console) else ""
-    yield Item(section, "encoding", f"{console.encoding}: {drawn}", help=advice)
+    yield DoctorItem(section, "encoding", f"{console.encoding}: {drawn}", help=advice)
     columns = env.get("COLUMNS", "")
     source = "--width" if width is not None else "COLUMNS" if columns.isdigit() else "the terminal"
     if source == "the terminal" and not stream.isatty():
         source = "no terminal, so the default"
-    yield Item(section, "width", f"{width or find_width(stream, env)} columns: {source}")
-    yield Item(
+    yield DoctorItem(section, "width", f"{width or find_width(stream, env)} columns: {source}")
+    yield DoctorItem(
         section, "colour", f"{'on' if wants_color(color, stream, env) else 'off'}: {_color_reason(stream, color, env)}"
     )
 
@@ -141,21 +145,21 @@ def _color_reason(stream: IO[str], color: ColorChoice, env: Mapping[str, str]) -
     return "TERM is dumb" if env.get("TERM") == "dumb" else "standard output is a terminal"
 
 
-def tools() -> Iterator[Item]:
+def tools() -> Iterator[DoctorItem]:
     """What is not needed, but used where it is there."""
     for name, use in _TOOLS.items():
         there = shutil.which(name) is not None if name == "git" else find_spec(name) is not None
         if there:
-            yield Item("Optional", name, "there")
+            yield DoctorItem("Optional", name, "there")
         else:
-            yield Item("Optional", name, f"not there: {use}", "missing", f"install {name}")
+            yield DoctorItem("Optional", name, f"not there: {use}", "missing", f"install {name}")
 
 
-def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[Item]:
+def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[DoctorItem]:
     """Everything, section by section. Nothing that is wrong with a part keeps the others from being told."""
     from kvtool.cli.doctor.versions import versions
 
-    parts: tuple[tuple[str, Callable[[], Iterator[Item]]], ...] = (
+    parts: tuple[tuple[str, Callable[[], Iterator[DoctorItem]]], ...] = (
         ("Versions", versions),
         ("Device", device),
         ("Tokenizer", lambda: tokenizer(fix=fix)),
@@ -163,10 +167,10 @@ def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[Item]:
         ("Terminal", lambda: terminal(sys.stdout, color, width, os.environ)),
         ("Optional", tools),
     )
-    found: list[Item] = []
+    found: list[DoctorItem] = []
     for section, part in parts:
         try:
             found += part()
         except Exception as error:  # whatever is broken here is what somebody wants to know
-            found.append(Item(section, "error", first_line(error), "note"))
+            found.append(DoctorItem(section, "error", first_line(error), "note"))
     return found

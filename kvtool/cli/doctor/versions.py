@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from kvtool.cli.doctor.item import Item
+from kvtool.cli.doctor.item import DoctorItem
 from kvtool.version import __version__
 
 _SECTION = "Versions"
@@ -14,15 +14,15 @@ _ONLY_SOMEWHERE = {"triton": "only on Linux; torch computes without it"}
 """Dependencies that not every machine has, and what their absence means."""
 
 
-def versions() -> Iterator[Item]:
+def versions() -> Iterator[DoctorItem]:
     """kvtool, Python, and every dependency; one that is not there is broken, one of another version is told."""
-    yield Item(_SECTION, "kvtool", __version__)
+    yield DoctorItem(_SECTION, "kvtool", __version__)
     system = f"{platform.system()} {platform.machine()}"
-    yield Item(_SECTION, "python", f"{platform.python_version()}, {platform.python_implementation()} on {system}")
+    yield DoctorItem(_SECTION, "python", f"{platform.python_version()}, {platform.python_implementation()} on {system}")
     try:
         required = requires("kvtool") or []
     except PackageNotFoundError:
-        yield Item(
+        yield DoctorItem(
             _SECTION, "dependencies", "unknown: kvtool is not installed", "note", "pip install -e . in its folder"
         )
         return
@@ -32,17 +32,17 @@ def versions() -> Iterator[Item]:
             yield _dependency(name, requirement)
 
 
-def _dependency(name: str, requirement: str) -> Item:
+def _dependency(name: str, requirement: str) -> DoctorItem:
     wanted = requirement.partition(";")[0].strip()
     try:
         found = version(name)
     except PackageNotFoundError:
         if name in _ONLY_SOMEWHERE:
-            return Item(_SECTION, name, f"not installed: {_ONLY_SOMEWHERE[name]}", "note")
-        return Item(_SECTION, name, "not installed", "broken", f"pip install '{wanted}'")
+            return DoctorItem(_SECTION, name, f"not installed: {_ONLY_SOMEWHERE[name]}", "note")
+        return DoctorItem(_SECTION, name, "not installed", "broken", f"pip install '{wanted}'")
     if not _fits(found, requirement):
-        return Item(_SECTION, name, f"{found}, which is not {wanted}", "note", f"pip install '{wanted}'")
-    return Item(_SECTION, name, found)
+        return DoctorItem(_SECTION, name, f"{found}, which is not {wanted}", "note", f"pip install '{wanted}'")
+    return DoctorItem(_SECTION, name, found)
 
 
 def _split(requirement: str) -> tuple[str, str]:

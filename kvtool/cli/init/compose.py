@@ -27,7 +27,7 @@ _MOST_GROUPS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class FoundPrompt:
     """A template: its path, the variables that it needs, and whether it is taken as it is."""
 
     path: str
@@ -39,19 +39,19 @@ class Prompt:
         return os.path.basename(self.path).partition(".")[0]  # noqa: PTH119
 
 
-def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> list[Prompt]:
+def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> list[FoundPrompt]:
     """Those templates that a workload can render; `notes` get a line for each of the others."""
-    prompts: list[Prompt] = []
+    prompts: list[FoundPrompt] = []
     for name in names:
         text = read_text(folder / name, shown=name)
         plain = not name.lower().endswith((".j2", ".jinja", ".jinja2"))
         try:
             template = compile_template(text, chat=False)
             template.render({variable: example(variable) for variable in template.variables})
-            prompts.append(Prompt(name, template.variables))
+            prompts.append(FoundPrompt(name, template.variables))
         except KvtoolError as error:
             if plain:
-                prompts.append(Prompt(name, frozenset(), raw=True))
+                prompts.append(FoundPrompt(name, frozenset(), raw=True))
             else:
                 notes.append(f"{name} was left out: {error.message}")
             continue
@@ -60,7 +60,7 @@ def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> list[P
     return prompts
 
 
-def compose_workload(prompts: Sequence[Prompt]) -> str:
+def compose_workload(prompts: Sequence[FoundPrompt]) -> str:
     """A workload file with a group for each prompt: as the system message before a question, or what its name says it is."""
     variables = {_QUESTION} | {name for prompt in prompts for name in prompt.variables}
     lines = [
@@ -85,15 +85,15 @@ def compose_workload(prompts: Sequence[Prompt]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _paired(prompts: Sequence[Prompt]) -> list[tuple[Prompt | None, Prompt | None]]:
+def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, FoundPrompt | None]]:
     """System and user prompts that belong together by their names, the others alone."""
     by_path = {prompt.path: prompt for prompt in prompts}
-    users: dict[str, Prompt] = {}
+    users: dict[str, FoundPrompt] = {}
     for prompt in prompts:
         if "system" in prompt.path and (user := by_path.get(prompt.path.replace("system", "user"))) is not None:
             users[prompt.path] = user
     taken = {user.path for user in users.values()}
-    pairs: list[tuple[Prompt | None, Prompt | None]] = []
+    pairs: list[tuple[FoundPrompt | None, FoundPrompt | None]] = []
     for prompt in prompts:
         if prompt.path in taken:
             continue
@@ -102,7 +102,7 @@ def _paired(prompts: Sequence[Prompt]) -> list[tuple[Prompt | None, Prompt | Non
     return pairs
 
 
-def _free(prompts: Sequence[Prompt], prompt: Prompt | None, taken: set[str]) -> str:
+def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set[str]) -> str:
     """A name for a group: the file's, with as much of its folders as makes it the only one."""
     assert prompt is not None
     parts = [*prompt.path.split("/")[:-1], prompt.stem or "prompt"]
@@ -113,7 +113,7 @@ def _free(prompts: Sequence[Prompt], prompt: Prompt | None, taken: set[str]) -> 
     return name
 
 
-def _message(role: str, prompt: Prompt) -> str:
+def _message(role: str, prompt: FoundPrompt) -> str:
     raw = ", raw: true" if prompt.raw else ""
     return f"      - {{role: {role}, file: {_text(prompt.path)}{raw}}}"
 

@@ -48,7 +48,7 @@ _PYTHON_PROMPT = re.compile(r"""\w*_PROMPT\b|system_prompt|["']role["']\s*:\s*["
 
 
 @dataclass(slots=True)
-class Found:
+class FoundPrompts:
     """Paths, from the folder that was searched, in their order. `logs` are those whose format is known; `notes` say what was left
     out, and why."""
 
@@ -59,11 +59,11 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
-def detect(folder: Path) -> Found:
+def detect(folder: Path) -> FoundPrompts:
     """Search a folder; KvtoolError where it is none."""
     if not folder.is_dir():
         raise KvtoolError(f"`{folder}` is not a folder")
-    found = Found()
+    found = FoundPrompts()
     for count, name in enumerate(_files(folder, "", 0)):
         if count == MAX_FILES:
             found.notes.append(f"only the first {MAX_FILES:,} files were looked at")
@@ -94,7 +94,7 @@ def _files(folder: Path, inside: str, depth: int) -> Iterator[str]:
             yield name
 
 
-def _sort(folder: Path, name: str, found: Found) -> None:
+def _sort(folder: Path, name: str, found: FoundPrompts) -> None:
     """Put a file where it belongs, or nowhere."""
     base = name.rpartition("/")[2]
     stem, suffix = os.path.splitext(base.lower())  # noqa: PTH122 - a name, not a path
@@ -113,7 +113,7 @@ def _sort(folder: Path, name: str, found: Found) -> None:
         found.python.append(name)
 
 
-def _sort_log(folder: Path, name: str, found: Found) -> None:
+def _sort_log(folder: Path, name: str, found: FoundPrompts) -> None:
     path = folder / name
     try:
         size = path.stat().st_size

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.init.compose import WORKLOAD, Prompt, compose_config, compose_workload, read_prompts
-from kvtool.cli.init.detect import Found, detect
+from kvtool.cli.init.compose import WORKLOAD, FoundPrompt, compose_config, compose_workload, read_prompts
+from kvtool.cli.init.detect import FoundPrompts, detect
 from kvtool.config.arguments import ProfileArguments, check
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
@@ -48,7 +48,7 @@ class InitArguments:
 
 
 @dataclass(slots=True)
-class Measured:
+class MeasuredInputs:
     """Hit rates of workloads and of groups; `partial` where that was interrupted."""
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -133,7 +133,7 @@ def _line_of_table(project: Path) -> Place | None:
         return place or Place(str(project))
 
 
-def _nothing(folder: str, found: Found) -> KvtoolError:
+def _nothing(folder: str, found: FoundPrompts) -> KvtoolError:
     hint = "templates (.j2), text in a folder `prompts`, logs (.jsonl) and workload files (.yaml) are found"
     if found.python:
         hint += f"; kvtool lint {shlex.quote(found.python[0])} reads prompts in Python"
@@ -144,10 +144,10 @@ def _nothing(folder: str, found: Found) -> KvtoolError:
 
 def _measure(
     arguments: InitArguments, folder: Path, inputs: list[str], files: Mapping[str, str], notes: list[str]
-) -> Measured:
+) -> MeasuredInputs:
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
-    measured, load = Measured(), Tokenizers(offline=arguments.offline)
+    measured, load = MeasuredInputs(), Tokenizers(offline=arguments.offline)
     with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
         for name in inputs:
             run = ProfileArguments(
@@ -212,9 +212,9 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 def _report(
     arguments: InitArguments,
-    found: Found,
-    prompts: list[Prompt],
-    measured: Measured,
+    found: FoundPrompts,
+    prompts: list[FoundPrompt],
+    measured: MeasuredInputs,
     files: Mapping[str, str],
     config: str,
 ) -> None:

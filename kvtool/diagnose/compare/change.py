@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 
 PartKind = Literal["tools", "message", "text", "history"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RequestPart:
     """A part of a request: its tools, one message, the whole text of a request without messages, or the list of messages.
 
     `index` and `role` are those of a message (of the first message concerned, for the history) in the later request.
@@ -31,8 +31,8 @@ class Change:
     white space or a Unicode form differs.
     """
 
-    kind: Kind
-    part: Part
+    kind: DifferenceKind
+    part: RequestPart
     start: int = 0
     stop: int = 0
     before: str = ""

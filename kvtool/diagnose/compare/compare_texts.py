@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvtool.diagnose.classify import Kind
-from kvtool.diagnose.compare.change import Change, Part
+from kvtool.diagnose.classify import DifferenceKind
+from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.history import NEVER, front_cut
 from kvtool.diagnose.compare.json_forms import canonical, same_keys
 from kvtool.diagnose.compare.kinds import (
@@ -36,7 +36,7 @@ from kvtool.diagnose.compare.units import (
     units,
 )
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
-from kvtool.text.align import Run, align
+from kvtool.text.align import EqualRun, align
 
 _MOST_CHANGES = 256
 _SHORT_RUN = 16
@@ -48,21 +48,21 @@ _BEHIND = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class TextWhere:
     """Which text is compared. `offset` is where it begins in its part; `history` the character from which on it is history.
 
     `tail`: the later text may go on, or end in something else, where the earlier one ends. `conversation`: it is all of a
     conversation, whose history may be cut.
     """
 
-    part: Part
+    part: RequestPart
     offset: int = 0
     history: int = NEVER
     tail: bool = False
     conversation: bool = False
 
 
-class Gap(NamedTuple):
+class TextGap(NamedTuple):
     """Units `[a0, a1)` of the earlier text stand where the later one has `[b0, b1)`; `behind` shared characters follow."""
 
     a0: int
@@ -72,7 +72,7 @@ class Gap(NamedTuple):
     behind: int
 
 
-def compare_texts(before: str, after: str, where: Where) -> list[Change]:
+def compare_texts(before: str, after: str, where: TextWhere) -> list[Change]:
     """How two texts differ, in order of position; nothing where `where.tail` and one of them begins with the other."""
     a, b = str.__str__(before), str.__str__(after)
     if a == b or (where.tail and (b.startswith(a) or a.startswith(b))):
@@ -117,7 +117,7 @@ def _occurrences(text: str, piece: str, near: int) -> list[int]:
 class _Texts:
     """`parted`: the end of the earlier text is not in the later one as it was; if at all, then in other characters."""
 
-    def __init__(self, a: str, b: str, where: Where, *, parted: bool) -> None:
+    def __init__(self, a: str, b: str, where: TextWhere, *, parted: bool) -> None:
         self.a, self.b, self.where = str.__str__(a), str.__str__(b), where
         start, stop_a, stop_b = differing(self.a, self.b)
         if parted:
@@ -149,11 +149,11 @@ class _Texts:
             found += self._lists(gap) if self._is_tail(gap) else self._gap(gap)
         return sorted(found, key=lambda change: (change.start, change.stop))
 
-    def _long_enough(self, runs: list[Run]) -> Iterator[Run]:
+    def _long_enough(self, runs: list[EqualRun]) -> Iterator[EqualRun]:
         """The runs without those that are a short line between two large differences, which is chance."""
         previous = (0, 0)
         for index, run in enumerate(runs):
-            following = runs[index + 1] if index + 1 < len(runs) else Run(len(self.units_a), len(self.units_b), 0)
+            following = runs[index + 1] if index + 1 < len(runs) else EqualRun(len(self.units_a), len(self.units_b), 0)
             length = sum(len(unit.key) for unit in self.units_a[run.a_start : run.a_start + run.length])
             before = self._size(previous[0], run.a_start, previous[1], run.b_start)
             behind = self._size(run.a_start + run.length, following[0], run.b_start + run.length, following[1])
@@ -165,25 +165,25 @@ class _Texts:
     def _size(self, a0: int, a1: int, b0: int, b1: int) -> int:
         return max(_length(self.units_a, a0, a1), _length(self.units_b, b0, b1))
 
-    def _gaps(self) -> list[Gap]:
+    def _gaps(self) -> list[TextGap]:
         """What differs, without the new end that a text may have."""
-        gaps: list[Gap] = []
+        gaps: list[TextGap] = []
         at_a, at_b, behind = len(self.units_a), len(self.units_b), self.shared_end
-        for run in [*reversed(self.runs), Run(0, 0, 0)]:
+        for run in [*reversed(self.runs), EqualRun(0, 0, 0)]:
             stop_a, stop_b = run.a_start + run.length, run.b_start + run.length
             if stop_a < at_a or stop_b < at_b:
-                gaps.append(Gap(stop_a, at_a, stop_b, at_b, behind))
+                gaps.append(TextGap(stop_a, at_a, stop_b, at_b, behind))
             behind += _length(self.units_a, run.a_start, stop_a)
             at_a, at_b = run.a_start, run.b_start
         gaps.reverse()
         return gaps
 
-    def _is_tail(self, gap: Gap) -> bool:
+    def _is_tail(self, gap: TextGap) -> bool:
         """Whether nothing that counts stands behind a gap of a text that may end in something new."""
         size = self._size(gap.a0, gap.a1, gap.b0, gap.b1)
         return self.where.tail and gap.behind < _BEHIND and 4 * gap.behind < size
 
-    def _respelled(self, run: Run) -> Iterator[Change]:
+    def _respelled(self, run: EqualRun) -> Iterator[Change]:
         """Units that say the same in other characters."""
         pairs = []
         for index in range(run.length):
@@ -200,7 +200,7 @@ class _Texts:
             (a0, b0, _), (a1, b1, _) = listed[0], listed[-1]
             yield from self._spelling(a0, a1, b0, b1)
 
-    def _ends(self, run: Run) -> bool:
+    def _ends(self, run: EqualRun) -> bool:
         return run.a_start + run.length == len(self.units_a) and run.b_start + run.length == len(self.units_b)
 
     def _at_end(self, one: Unit, other: Unit, text_a: str, text_b: str) -> bool:
@@ -220,7 +220,7 @@ class _Texts:
         for one in cosmetic(text_a + end, text_b + end) or NORMALIZERS[-1:]:
             yield self._change(one.kind, a0.start, a1.stop, b0.start, b1.stop, cosmetic=True)
 
-    def _reordered(self, gaps: list[Gap]) -> list[Change]:
+    def _reordered(self, gaps: list[TextGap]) -> list[Change]:
         """The change of order that the gaps come from, if one does; what moved is taken out of them."""
         inner = next((at for at, gap in enumerate(gaps) if self._is_tail(gap)), len(gaps))
         left_a, left_b = [list(range(gap.a0, gap.a1)) for gap in gaps], [list(range(gap.b0, gap.b1)) for gap in gaps]
@@ -239,21 +239,21 @@ class _Texts:
         gaps[:] = [rest for gap in gaps[:inner] if (rest := self._without(gap, moved)) is not None]
         return [self._change(kind, a0, a1, b0, b1, cosmetic=kind is TOOLS_REORDERED)]
 
-    def _without(self, gap: Gap, moved: Moved) -> Gap | None:
+    def _without(self, gap: TextGap, moved: Moved) -> TextGap | None:
         left_a = [at for at in range(gap.a0, gap.a1) if at not in moved.a]
         left_b = [at for at in range(gap.b0, gap.b1) if at not in moved.b]
         if not left_a and not left_b:
             return None
         a0, a1 = (left_a[0], left_a[-1] + 1) if left_a else (gap.a0, gap.a0)
         b0, b1 = (left_b[0], left_b[-1] + 1) if left_b else (gap.b0, gap.b0)
-        return Gap(a0, a1, b0, b1, gap.behind)
+        return TextGap(a0, a1, b0, b1, gap.behind)
 
     def _range(self, each: list[Unit], first: int, stop: int, end: int) -> tuple[int, int]:
         """The characters of units `[first, stop)`."""
         begin = each[first].start if first < len(each) else end
         return begin, each[stop - 1].stop if stop > first else begin
 
-    def _gap(self, gap: Gap) -> list[Change]:
+    def _gap(self, gap: TextGap) -> list[Change]:
         end_a, end_b = len(self.a) - self.suffix, len(self.b) - self.suffix
         a0, a1 = self._range(self.units_a, gap.a0, gap.a1, end_a)
         b0, b1 = self._range(self.units_b, gap.b0, gap.b1, end_b)
@@ -272,7 +272,7 @@ class _Texts:
         found = compare_passage(Passage(self.a, a0, a1, self.b, b0, b1, history=history))
         return [self._change(kind, *ranges) for kind, ranges in found]
 
-    def _lists(self, gap: Gap) -> list[Change]:
+    def _lists(self, gap: TextGap) -> list[Change]:
         """Tools as JSON that are not the same ones, or a JSON list whose items changed places."""
         units_a, units_b = self.units_a[gap.a0 : gap.a1], self.units_b[gap.b0 : gap.b1]
         if all(is_tool(unit.value) for unit in (*units_a, *units_b)) and (gap.behind or not self.where.tail):
@@ -290,12 +290,12 @@ class _Texts:
             return [self._change(DOCUMENTS_REORDERED, a0, a1, b0, b1)]
         return []
 
-    def _tools(self, gap: Gap, one: list[Any], other: list[Any]) -> list[Change]:
+    def _tools(self, gap: TextGap, one: list[Any], other: list[Any]) -> list[Change]:
         a0, a1 = self._range(self.units_a, gap.a0, gap.a1, len(self.a) - self.suffix)
         b0, b1 = self._range(self.units_b, gap.b0, gap.b1, len(self.b) - self.suffix)
         return [self._change(each.kind, a0, a1, b0, b1, cosmetic=each.cosmetic) for each in compare_tools(one, other)]
 
-    def _change(self, kind: Kind, a0: int, a1: int, b0: int, b1: int, *, cosmetic: bool = False) -> Change:
+    def _change(self, kind: DifferenceKind, a0: int, a1: int, b0: int, b1: int, *, cosmetic: bool = False) -> Change:
         offset = self.where.offset
         before, after = self.a[a0 : min(a1, a0 + MAX_EXCERPT)], self.b[b0 : min(b1, b0 + MAX_EXCERPT)]
         return Change(kind, self.where.part, offset + b0, offset + b1, before, after, cosmetic)

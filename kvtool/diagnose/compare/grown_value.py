@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import DETECTORS, OTHER, Kind, classify_in
+from kvtool.diagnose.classify import DETECTORS, OTHER, DifferenceKind, classify_in
 from kvtool.diagnose.names import kind_of_name
 
 _LABEL_WINDOW = 48
@@ -20,7 +20,7 @@ Range = tuple[int, int]
 class Value(NamedTuple):
     """Ranges in both texts that hold one value each, and what kind of value it is."""
 
-    kind: Kind
+    kind: DifferenceKind
     a: Range
     b: Range
 
@@ -49,12 +49,12 @@ def _named(a: str, range_a: Range, b: str, range_b: Range) -> Value:
     return Value(min(kind_b, kind_a, key=_rank), (low_a, high_a), (low_b, high_b))
 
 
-def _rank(kind: Kind) -> int:
+def _rank(kind: DifferenceKind) -> int:
     """The specific kinds first: detectors in their order, then what only a label said, then nothing."""
     return _RANK.get(kind.key, len(_RANK)) if kind is not OTHER else len(_RANK) + 1
 
 
-def _grown(text: str, part: Range) -> tuple[Kind, int, int]:
+def _grown(text: str, part: Range) -> tuple[DifferenceKind, int, int]:
     kind, low, high = classify_in(text, *part)
     if low < high and (kind is OTHER or kind.key == "number"):
         left = str.__getitem__(text, slice(max(low - _LABEL_WINDOW, 0), low)).rpartition("\n")[2]

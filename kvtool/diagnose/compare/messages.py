@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvtool.diagnose.classify import OTHER, Kind
-from kvtool.diagnose.compare.change import Change, Part
-from kvtool.diagnose.compare.compare_texts import Where, compare_texts
+from kvtool.diagnose.classify import OTHER, DifferenceKind
+from kvtool.diagnose.compare.change import Change, RequestPart
+from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
 from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
 from kvtool.diagnose.compare.kinds import (
@@ -25,7 +25,7 @@ from kvtool.diagnose.compare.kinds import (
 from kvtool.diagnose.compare.tools import MAX_EXCERPT
 from kvtool.diagnose.compare.units import same_end
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
-from kvtool.text.align import Run, align
+from kvtool.text.align import EqualRun, align
 from kvtool.text.message import role_of
 
 _FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
@@ -40,7 +40,7 @@ _MOST_PAIRS = 64
 Key = tuple[str, ...]
 
 
-class Gap(NamedTuple):
+class MessageGap(NamedTuple):
     """Messages `[a0, a1)` of the earlier request stand where the later one has `[b0, b1)`.
 
     `last`: little of what stands behind them is shared; then they are where the two requests part for good.
@@ -99,7 +99,7 @@ class _Histories:
             for keys in (self.keys_a, self.keys_b)
         )
         runs = align(ids_a, ids_b, min_run=1)
-        self.runs = [Run(run.a_start + start, run.b_start + start, run.length) for run in runs if run.length]
+        self.runs = [EqualRun(run.a_start + start, run.b_start + start, run.length) for run in runs if run.length]
         self.head = next((at for at, message in enumerate(a) if role_of(message) not in _HEAD), len(a))
 
     def changes(self) -> list[Change]:
@@ -119,25 +119,25 @@ class _Histories:
         kept_user = start == self.head + 1 and length > 1 and role_of(self.a[self.head]) == "user"
         if not length or (start > self.head and not kept_user):
             return None
-        part = Part("history", start, role_of(self.b[start]))
+        part = RequestPart("history", start, role_of(self.b[start]))
         return Change(WINDOW, part, before=_excerpt(self.a[start : start + length]))
 
-    def _gaps(self) -> list[Gap]:
-        gaps: list[Gap] = []
+    def _gaps(self) -> list[MessageGap]:
+        gaps: list[MessageGap] = []
         lengths = [sum(map(len, key)) for key in self.keys_a]
         stop_a, stop_b = len(self.a), len(self.b)
         shared = every = 0
-        for run in [*reversed(self.runs), Run(self.start, self.start, 0)]:
+        for run in [*reversed(self.runs), EqualRun(self.start, self.start, 0)]:
             at_a, at_b = run.a_start + run.length, run.b_start + run.length
             if at_a < stop_a or at_b < stop_b:
-                gaps.append(Gap(at_a, stop_a, at_b, stop_b, last=shared <= _LEAST_BEHIND * every))
+                gaps.append(MessageGap(at_a, stop_a, at_b, stop_b, last=shared <= _LEAST_BEHIND * every))
                 every += sum(lengths[at_a - self.start : stop_a - self.start])
             length = sum(lengths[run.a_start - self.start : at_a - self.start])
             shared, every = shared + length, every + length
             stop_a, stop_b = run.a_start, run.b_start
         return gaps[::-1]
 
-    def _reordered(self, gaps: list[Gap]) -> list[Change]:
+    def _reordered(self, gaps: list[MessageGap]) -> list[Change]:
         """Messages that changed places, where that is all that differs before the end; then the gaps are done with."""
         left_a = [at for gap in gaps for at in range(gap.a0, gap.a1)]
         left_b = [at for gap in gaps for at in range(gap.b0, gap.b1)]
@@ -156,10 +156,10 @@ class _Histories:
         roles = {role_of(message) for message in self.b[first : last + 1]}
         kind = EXAMPLES_REORDERED if {"user", "assistant"} <= roles else DOCUMENTS_REORDERED
         gaps.clear()
-        part = Part("history", first, role_of(self.b[first]))
+        part = RequestPart("history", first, role_of(self.b[first]))
         return [Change(kind, part, before=_excerpt(self.a[first : last + 1]), after=_excerpt(self.b[first : last + 1]))]
 
-    def _gap(self, gap: Gap) -> list[Change]:
+    def _gap(self, gap: MessageGap) -> list[Change]:
         a0, a1, b0, b1 = gap.a0, gap.a1, gap.b0, gap.b1
         found: list[Change] = []
         if gap.last:
@@ -176,11 +176,11 @@ class _Histories:
             a0, b0 = a0 + 1, b0 + 1
         if a0 == a1 and b0 == b1:
             return found
-        part = Part("history", b0, role_of(self.b[b0]) if b0 < len(self.b) else "")
+        part = RequestPart("history", b0, role_of(self.b[b0]) if b0 < len(self.b) else "")
         before, after = _excerpt(self.a[a0:a1]), _excerpt(self.b[b0:b1])
         return [*found, Change(self._kind(a0, a1, b0, b1), part, before=before, after=after)]
 
-    def _kind(self, a0: int, a1: int, b0: int, b1: int) -> Kind:
+    def _kind(self, a0: int, a1: int, b0: int, b1: int) -> DifferenceKind:
         """Why messages are gone or there: instructions, the front of the history, or any other part of it."""
         if all(role_of(message) in _HEAD for message in (*self.a[a0:a1], *self.b[b0:b1])):
             return OPTIONAL if a0 == a1 or b0 == b1 else OTHER
@@ -191,11 +191,11 @@ class _Histories:
         role = role_of(other)
         answered = any(role_of(message) == "assistant" for message in self.b[at_b + 1 :])
         history = 0 if role not in _HEAD and answered else NEVER
-        where = Where(Part("message", at_b, role), history=history, tail=last)
+        where = TextWhere(RequestPart("message", at_b, role), history=history, tail=last)
         return compare_message(one, other, where)
 
 
-def compare_message(a: Any, b: Any, where: Where) -> list[Change]:
+def compare_message(a: Any, b: Any, where: TextWhere) -> list[Change]:
     """How two messages in the same place differ. With `where.tail`, b may be another message altogether, which is no change."""
     if not isinstance(a, dict) or not isinstance(b, dict):
         return [] if where.tail else [_whole(where, ordered(a).decode(), ordered(b).decode())]
@@ -212,7 +212,7 @@ def compare_message(a: Any, b: Any, where: Where) -> list[Change]:
     return found
 
 
-def _compare_field(a: Any, b: Any, where: Where, end: int) -> list[Change]:
+def _compare_field(a: Any, b: Any, where: TextWhere, end: int) -> list[Change]:
     """A field beside the content; its range is in the text behind the content, as JSON where it is no text."""
     if a is b or ordered(a) == ordered(b):
         return []
@@ -225,7 +225,7 @@ def _compare_field(a: Any, b: Any, where: Where, end: int) -> list[Change]:
             Change(kind, where.part, end, stop, text_a[:MAX_EXCERPT], text_b[:MAX_EXCERPT], cosmetic=True)
             for kind in kinds
         ]
-    return compare_texts(text_a, text_b, Where(where.part, end, where.history))
+    return compare_texts(text_a, text_b, TextWhere(where.part, end, where.history))
 
 
 def _field_text(value: Any) -> str:
@@ -246,7 +246,7 @@ def _other_parts(content: Any) -> list[Any]:
     return [part for part in content if not isinstance(part, str) and not (isinstance(part, dict) and "text" in part)]
 
 
-def _whole(where: Where, before: str, after: str, start: int = 0) -> Change:
+def _whole(where: TextWhere, before: str, after: str, start: int = 0) -> Change:
     kind = HISTORY_EDITED if where.history < NEVER else OTHER
     return Change(kind, where.part, start, start, before[:MAX_EXCERPT], after[:MAX_EXCERPT])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import Kind
+from kvtool.diagnose.classify import DifferenceKind
 from kvtool.diagnose.compare.kinds import DOCUMENTS_REORDERED, EXAMPLES_REORDERED, TOOLS_REORDERED
 from kvtool.diagnose.compare.multiset import parted
 from kvtool.diagnose.compare.tools import is_tool
@@ -81,7 +81,7 @@ def _common(
     return Moved(found_a, found_b)
 
 
-def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> Kind:
+def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> DifferenceKind:
     """What the segments of `text[start:stop]` are: tools, examples, or documents (whatever else comes in sets)."""
     if moved and all(is_tool(unit.value) for unit in moved):
         return TOOLS_REORDERED

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvtool.diagnose.classify import OTHER, Kind
+from kvtool.diagnose.classify import OTHER, DifferenceKind
 from kvtool.diagnose.compare.grown_value import Value, value_around
 from kvtool.diagnose.compare.kinds import DOCUMENTS_REORDERED, HISTORY_EDITED, OPTIONAL
 from kvtool.diagnose.compare.order import order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
-from kvtool.text.align import Run, align
+from kvtool.text.align import EqualRun, align
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_PASSAGE = 200_000
@@ -27,7 +27,7 @@ _JOINED = 3
 """Characters between two unnamed differences, up to which they are one."""
 
 Range = tuple[int, int]
-Named = tuple[Kind, tuple[int, int, int, int]]
+Named = tuple[DifferenceKind, tuple[int, int, int, int]]
 """A kind and `a0, a1, b0, b1`: what it is about in either text."""
 
 
@@ -95,7 +95,7 @@ def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
     runs = align(words_a, words_b, min_run=1)
     found: list[tuple[Range, Range]] = []
     at_a = at_b = shared = 0
-    for start_a, start_b, length in [*runs, Run(len(words_a), len(words_b), 0)]:
+    for start_a, start_b, length in [*runs, EqualRun(len(words_a), len(words_b), 0)]:
         if at_a < start_a or at_b < start_b:
             found.append(((starts_a[at_a], starts_a[start_a]), (starts_b[at_b], starts_b[start_b])))
         at_a, at_b = start_a + length, start_b + length
@@ -159,5 +159,5 @@ def _is_one_sided(passage: Passage, value: Value) -> bool:
     return not text_a or not text_b
 
 
-def _one_sided(passage: Passage, values: list[Value]) -> Kind | None:
+def _one_sided(passage: Passage, values: list[Value]) -> DifferenceKind | None:
     return OPTIONAL if all(_is_one_sided(passage, value) for value in values) else None

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kvtool.diagnose.compare.change import Change, Part
+from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.json_forms import canonical, ordered
 from kvtool.diagnose.compare.kinds import JSON_KEYS, TOOLS_CHANGED, TOOLS_REORDERED
 from kvtool.diagnose.compare.multiset import parted
 
 MAX_EXCERPT = 4096
-_PART = Part("tools")
+_PART = RequestPart("tools")
 
 
-def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None, part: Part = _PART) -> list[Change]:
+def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None, part: RequestPart = _PART) -> list[Change]:
     """How two lists of tools differ; the range of each change is all of the later list as compact JSON."""
     if before is after or ordered(before or []) == ordered(after or []):
         return []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvtool.diagnose.compare.change import Change, Part
-from kvtool.diagnose.compare.compare_texts import Where, compare_texts
+from kvtool.diagnose.compare.change import Change, RequestPart
+from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
 from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.messages import compare_messages
 from kvtool.diagnose.compare.tools import compare_tools
@@ -30,4 +30,4 @@ def compare_requests(before: Turn, after: Turn, history: int | None) -> list[Cha
     if b.startswith(a) or a.startswith(b):
         return found
     start = history_start(a) if history is None else history
-    return found + compare_texts(a, b, Where(Part("text"), history=start, tail=True, conversation=True))
+    return found + compare_texts(a, b, TextWhere(RequestPart("text"), history=start, tail=True, conversation=True))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.fixes.edits.edit import Edit
+from kvtool.fixes.edits.edit import FileEdit
 
 _NOTHING = "no file was changed"
 
@@ -28,12 +28,12 @@ class FileChange(Protocol):
     def after(self) -> str: ...
 
 
-def apply_edits(texts: Mapping[str, str], edits: Iterable[Edit]) -> dict[str, str]:
+def apply_edits(texts: Mapping[str, str], edits: Iterable[FileEdit]) -> dict[str, str]:
     """The new texts of the files that the edits change, by path in sorted order.
 
     Several insertions at one place come in the order of `edits`. KvtoolError where edits overlap or reach past the end.
     """
-    found: dict[str, list[Edit]] = {}
+    found: dict[str, list[FileEdit]] = {}
     for edit in edits:
         found.setdefault(edit.path, []).append(edit)
     changed: dict[str, str] = {}
@@ -46,7 +46,7 @@ def apply_edits(texts: Mapping[str, str], edits: Iterable[Edit]) -> dict[str, st
     return changed
 
 
-def _edited(path: str, text: str, edits: list[Edit]) -> str:
+def _edited(path: str, text: str, edits: list[FileEdit]) -> str:
     pieces: list[str] = []
     at = 0
     for edit in sorted(edits, key=lambda each: (each.start, each.stop)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Edit:
+class FileEdit:
     """Replace characters `[start, stop)` of the file's text (line ends untouched, byte order mark counted) by `replacement`."""
 
     path: str

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.apply import apply_edits
-from kvtool.fixes.edits.edit import Edit
+from kvtool.fixes.edits.edit import FileEdit
 from kvtool.fixes.edits.edits_check import Sample, differing_group, sampled
 from kvtool.fixes.edits.edits_clock import clock_edits
 from kvtool.fixes.edits.edits_moves import Field, ValueEdit, found_edits
-from kvtool.fixes.edits.edits_pieces import Reader, Spot
+from kvtool.fixes.edits.edits_pieces import PiecePlace, Reader
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_turns import GroupEdits
 from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of
@@ -28,7 +28,7 @@ _NOT_TEXT = "it changes how requests are run, not what they say"
 _BOM = "\ufeff"
 
 
-def edits_for(fix: Fix, source: YamlSource | LogSource) -> list[Edit] | str:
+def edits_for(fix: Fix, source: YamlSource | LogSource) -> list[FileEdit] | str:
     """The edits of the user's files that do in them what `fix.make()` does to turns, or a sentence why there are none.
 
     Edits count in the whole text of a file (`read_source`), or in the text that the source's overlay has for it. They are checked:
@@ -46,7 +46,7 @@ def edits_for(fix: Fix, source: YamlSource | LogSource) -> list[Edit] | str:
         return error.message
 
 
-def _workload_edits(fix: Fix, source: YamlSource) -> list[Edit]:
+def _workload_edits(fix: Fix, source: YamlSource) -> list[FileEdit]:
     whole = load_yaml_workload(source.path, seed=source.seed, overlay=source.overlay)
     if whole.document.source != source.document.source:
         raise NotEditableError(f"`{source.path}` has changed since it was read")
@@ -69,7 +69,9 @@ def _keeps_line_ends(fix: Fix) -> bool:
     return not fix.key.startswith("normalize:")
 
 
-def _first_that_holds(tries: Iterable[list[SourceEdit]], source: YamlSource, sample: Sample, fix: Fix) -> list[Edit]:
+def _first_that_holds(
+    tries: Iterable[list[SourceEdit]], source: YamlSource, sample: Sample, fix: Fix
+) -> list[FileEdit]:
     """The edits of the first way to write a clock with which the workload gives the transformed prompts."""
     failed: str | None = None
     files = _Files(source)
@@ -81,7 +83,7 @@ def _first_that_holds(tries: Iterable[list[SourceEdit]], source: YamlSource, sam
     raise NotEditableError(failed or "no format of a clock writes the times that it makes")
 
 
-def _failure(edits: Sequence[Edit], source: YamlSource, sample: Sample, fix: Fix) -> str | None:
+def _failure(edits: Sequence[FileEdit], source: YamlSource, sample: Sample, fix: Fix) -> str | None:
     """None where the edited files give the transformed prompts, else why the edits are no good."""
     texts = {edit.path: read_source(Path(edit.path), overlay=source.overlay) for edit in edits}
     overlay = dict(source.overlay or {})
@@ -105,11 +107,11 @@ class _Files:
         self._source = source
         self._overlay: Overlay | None = source.overlay
 
-    def edits(self, sample: Sample, keep_line_ends: bool) -> list[Edit]:
+    def edits(self, sample: Sample, keep_line_ends: bool) -> list[FileEdit]:
         """The edits that the sampled changes come from, those of one text taken from the first request that shows them."""
-        spots: dict[Spot, list[ValueEdit]] = {}
+        spots: dict[PiecePlace, list[ValueEdit]] = {}
         lists: list[SourceEdit] = []
-        found: list[Edit] = []
+        found: list[FileEdit] = []
         for name, pairs in sample.pairs.items():
             group = GroupEdits(self._source, name)
             for before, after in pairs:
@@ -120,7 +122,7 @@ class _Files:
             lists += [edit for edit in group.lists if edit not in lists]
             for path, (start, stop, text) in group.files:
                 shift = self._shift(path)
-                edit = Edit(path, start + shift, stop + shift, text)
+                edit = FileEdit(path, start + shift, stop + shift, text)
                 found += [edit] if edit not in found else []
         for spot, values in spots.items():
             if spot.at is None:
@@ -131,33 +133,33 @@ class _Files:
                 lists += edit_scalar(self._source.document, spot.at, values)
         return found + self.in_workload(lists)
 
-    def in_workload(self, edits: Sequence[SourceEdit]) -> list[Edit]:
+    def in_workload(self, edits: Sequence[SourceEdit]) -> list[FileEdit]:
         shift = self._shift(self._source.path)
-        return [Edit(self._source.path, start + shift, stop + shift, text) for start, stop, text in sorted(edits)]
+        return [FileEdit(self._source.path, start + shift, stop + shift, text) for start, stop, text in sorted(edits)]
 
     def _shift(self, path: str) -> int:
         return int(read_source(Path(path), overlay=self._overlay).startswith(_BOM))
 
     @staticmethod
-    def _check_left(spot: Spot, edits: Sequence[ValueEdit]) -> None:
+    def _check_left(spot: PiecePlace, edits: Sequence[ValueEdit]) -> None:
         if not apply_values(spot.text, edits).strip():
             raise NotEditableError(f"nothing would be left of `{spot.path}`: take the file out of the workload")
 
 
-def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: bool) -> list[Edit]:
+def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: bool) -> list[FileEdit]:
     """Edits that count in the text of a file as it is read, its byte order mark dropped."""
     shift = int(whole.startswith(_BOM))
     if any("\ud800" <= character <= "\udfff" for _, _, text in edits for character in text):
         raise NotEditableError(f"`{path}` cannot hold half of a surrogate pair")
     end = line_end_of(whole) if keep_line_ends else "\n"
-    return [Edit(path, start + shift, stop + shift, text.replace("\n", end)) for start, stop, text in edits]
+    return [FileEdit(path, start + shift, stop + shift, text.replace("\n", end)) for start, stop, text in edits]
 
 
-def _plain_edits(fix: Fix, source: LogSource) -> list[Edit]:
+def _plain_edits(fix: Fix, source: LogSource) -> list[FileEdit]:
     """The edits of text files that are prompts themselves."""
     assert fix.make is not None
     transform = fix.make()
-    found: list[Edit] = []
+    found: list[FileEdit] = []
     for conversation in source.conversations():
         turn = conversation.next_turn(None)
         while turn is not None:
@@ -168,7 +170,7 @@ def _plain_edits(fix: Fix, source: LogSource) -> list[Edit]:
     return found
 
 
-def _edits_of_prompt(before: Turn, after: Turn, keep_line_ends: bool) -> list[Edit]:
+def _edits_of_prompt(before: Turn, after: Turn, keep_line_ends: bool) -> list[FileEdit]:
     origin = _origin_of(before.text)
     if origin is None or after.text is None:
         raise NotEditableError(_LOGS)
@@ -178,7 +180,7 @@ def _edits_of_prompt(before: Turn, after: Turn, keep_line_ends: bool) -> list[Ed
     whole = read_source(Path(origin.path))
     if whole.removeprefix(_BOM) != before.text:
         raise NotEditableError(f"`{origin.path}` has changed since it was read")
-    spot = Spot(origin.path, None, origin.text, origin, raw=True)
+    spot = PiecePlace(origin.path, None, origin.text, origin, raw=True)
     reader = Reader(lambda label, path: spot if (label, path) == (origin.part, origin.path) else None)
     edits = found_edits(reader, [Field((origin.part,), before.text, after.text, spots=(spot,))])
     values = edits.edits.get(spot, [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from kvtool.fixes.edits.edits_pieces import Key, Piece, Reader, Spot, check_movable, key_of, split_alike
+from kvtool.fixes.edits.edits_pieces import Key, Piece, PiecePlace, Reader, check_movable, key_of, split_alike
 from kvtool.fixes.edits.edits_template import NotEditableError, Range, is_template
 
 
@@ -30,20 +30,20 @@ class Field:
     join: str = ""
     glob_last: bool = False
     """Whether its last part is one of many files, so that what is added at the end becomes a part of its own."""
-    spots: tuple[Spot | None, ...] = ()
+    spots: tuple[PiecePlace | None, ...] = ()
     """The spot of each part where there is only one that it can come from."""
 
 
 @dataclass(slots=True)
-class Found:
+class FoundEdits:
     """Edits of spots, parts of a field (field, part) that go away, and new last parts of a field."""
 
-    edits: dict[Spot, list[ValueEdit]] = field(default_factory=dict)
+    edits: dict[PiecePlace, list[ValueEdit]] = field(default_factory=dict)
     removed: list[tuple[int, int]] = field(default_factory=list)
     added: list[tuple[int, str]] = field(default_factory=list)
 
 
-def found_edits(reader: Reader, fields: Sequence[Field]) -> Found:
+def found_edits(reader: Reader, fields: Sequence[Field]) -> FoundEdits:
     """The edits that make of each field's text before the one after. NotEditableError where there are none."""
     befores = [reader.before(each.before) for each in fields]
     afters = [reader.after(each.after) for each in fields]
@@ -53,7 +53,7 @@ def found_edits(reader: Reader, fields: Sequence[Field]) -> Found:
     for number, text in enumerate(befores):
         for index, piece in enumerate(text):
             places.setdefault(key_of(piece), (number, index))
-    found = Found()
+    found = FoundEdits()
     for number, each in enumerate(fields):
         if each.before != each.after:
             _FieldEdits(reader, number, each, befores, afters[number], places, found).find()
@@ -77,7 +77,7 @@ class _FieldEdits:
         befores: list[list[Piece]],
         after: list[Piece],
         places: dict[Key, tuple[int, int]],
-        found: Found,
+        found: FoundEdits,
     ) -> None:
         self._reader = reader
         self._number = number
@@ -185,14 +185,14 @@ class _FieldEdits:
         start, stop = self._whole(removed[0], removed[-1])
         self._edit(spot, ValueEdit(start, stop, text))
 
-    def _edit(self, spot: Spot, edit: ValueEdit) -> None:
+    def _edit(self, spot: PiecePlace, edit: ValueEdit) -> None:
         if spot.shared and edit.start == edit.stop:
             raise NotEditableError("the text it would be moved to comes from many files (`glob`)")
         edits = self._found.edits.setdefault(spot, [])
         if edit not in edits:
             edits.append(edit)
 
-    def _source(self, pieces: list[Piece], target: Spot) -> str:
+    def _source(self, pieces: list[Piece], target: PiecePlace) -> str:
         """What pieces were rendered from: neighbours with what stands between them."""
         texts: list[str] = []
         index = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_yaml import SourceEdit, line_end_of, properties_end
-from kvtool.text.files.yaml_nodes import Document, Mapping, Node, Path, Scalar
+from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar, YamlDocument, YamlNode
 from kvtool.text.files.yaml_nodes import Sequence as List
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -22,7 +22,7 @@ _DEEPEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListEntry:
     """What changes places, `[start, stop)`: an item, or a key with its value; `inside` is the value."""
 
     key: str | None
@@ -37,7 +37,7 @@ class Tree:
 
     start: int
     stop: int
-    entries: tuple[Entry, ...] | None = None
+    entries: tuple[ListEntry, ...] | None = None
 
 
 def reordered(source: str, tree: Tree, before: Any, after: Any) -> list[SourceEdit]:
@@ -117,7 +117,7 @@ def json_tree(source: str, at: int = 0, depth: int = 0) -> Tree:
         found = (_STRING if source[at] == '"' else _SCALAR).match(source, at)
         assert found is not None
         return Tree(at, found.end())
-    entries: list[Entry] = []
+    entries: list[ListEntry] = []
     start, at = at, _skip(source, at + 1)
     while source[at] not in "]}":
         begin, key = at, None
@@ -127,7 +127,7 @@ def json_tree(source: str, at: int = 0, depth: int = 0) -> Tree:
             key = json.loads(name[0])
             at = _skip(source, name.end()) + 1
         inside = json_tree(source, at, depth + 1)
-        entries.append(Entry(key, begin, inside.stop, inside))
+        entries.append(ListEntry(key, begin, inside.stop, inside))
         at = _skip(source, inside.stop)
         at = _skip(source, at + 1) if source[at] == "," else at
     return Tree(start, at + 1, tuple(entries))
@@ -139,7 +139,7 @@ def _skip(source: str, at: int) -> int:
     return found.end()
 
 
-def yaml_tree(document: Document, node: Node) -> Tree:
+def yaml_tree(document: YamlDocument, node: YamlNode) -> Tree:
     """The tree of a YAML value. NotEditableError where its entries cannot change places: aliases, comments inside `[…]`."""
     source = document.source
     start = properties_end(source, node)
@@ -169,13 +169,13 @@ def yaml_tree(document: Document, node: Node) -> Tree:
         start,
         node.end,
         tuple(
-            Entry(key.value if key else None, low, high, yaml_tree(document, item))
+            ListEntry(key.value if key else None, low, high, yaml_tree(document, item))
             for key, item, (low, high) in zip(keys, items, ranges, strict=True)
         ),
     )
 
 
-def _block_ranges(source: str, node: Mapping | List, heads: Sequence[Node]) -> list[tuple[int, int]]:
+def _block_ranges(source: str, node: Mapping | List, heads: Sequence[YamlNode]) -> list[tuple[int, int]]:
     """Each entry from the comments above it to the end of its last line; all begin in the same column."""
     column = node.column - 1
     dash = isinstance(node, List)
@@ -227,7 +227,7 @@ def _end(source: str, low: int, high: int, column: int) -> int:
         text = text[:line]
 
 
-def appended(document: Document, path: Path, entry: str) -> list[SourceEdit]:
+def appended(document: YamlDocument, path: Path, entry: str) -> list[SourceEdit]:
     """The edits that put a new last item, written in one line, into a list."""
     source = document.source
     node = document.find(path)
@@ -242,7 +242,7 @@ def appended(document: Document, path: Path, entry: str) -> list[SourceEdit]:
     return [SourceEdit(stop, stop, f"{line_end_of(source)}{' ' * (node.column - 1)}- {entry}")]
 
 
-def without(document: Document, path: Path, index: int) -> list[SourceEdit]:
+def without(document: YamlDocument, path: Path, index: int) -> list[SourceEdit]:
     """The edit that takes an item out of a list, with its line and the comments above it."""
     source = document.source
     node = document.find(path)

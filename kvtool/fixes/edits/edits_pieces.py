@@ -14,7 +14,7 @@ from kvtool.text.traced import Origin, Traced
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PiecePlace:
     """A text that prompts are rendered from: the file `path`, or the value at `at` in the workload file.
 
     `text` is what Jinja gets, `origin` where its first character stands. `raw` ones are taken as they are; `shared` ones are one
@@ -41,13 +41,13 @@ class Piece(NamedTuple):
     """`text` of a prompt is what `[start, stop)` of a spot gives; without a spot (joins, inserted newlines) it is glue."""
 
     label: str
-    spot: Spot | None
+    spot: PiecePlace | None
     start: int
     stop: int
     text: str
 
 
-Key = tuple[str, Spot | None, int, int]
+Key = tuple[str, PiecePlace | None, int, int]
 
 
 def key_of(piece: Piece) -> Key:
@@ -57,13 +57,13 @@ def key_of(piece: Piece) -> Key:
 class Reader:
     """Splits rendered texts of one turn into pieces; the turn as it was before the change has to be read first."""
 
-    def __init__(self, spot_of: Callable[[str, str], Spot | None]) -> None:
+    def __init__(self, spot_of: Callable[[str, str], PiecePlace | None]) -> None:
         """`spot_of` finds spots by the part and path that origins name."""
         self._spot_of = spot_of
-        self._shapes: dict[Spot, Shape] = {}
+        self._shapes: dict[PiecePlace, Shape] = {}
         self._expressions: dict[int, tuple[Origin, Range, set[str]]] = {}
 
-    def shape(self, spot: Spot) -> Shape:
+    def shape(self, spot: PiecePlace) -> Shape:
         if spot not in self._shapes:
             self._shapes[spot] = spot.shape()
         return self._shapes[spot]
@@ -90,7 +90,7 @@ class Reader:
         traced = Traced(text)
         plain = str.__str__(traced)
         at = 0
-        last: dict[Spot, int] = {}
+        last: dict[PiecePlace, int] = {}
         for length, origin, offset in traced.marks:
             shown = plain[at : at + length]
             at += length
@@ -108,7 +108,9 @@ class Reader:
                 last[spot] = stop
                 yield Piece(origin.part, spot, start, stop, shown)
 
-    def _expression(self, spot: Spot, origin: Origin, offset: int, shown: str, after: int, *, known: bool) -> Range:
+    def _expression(
+        self, spot: PiecePlace, origin: Origin, offset: int, shown: str, after: int, *, known: bool
+    ) -> Range:
         """Where the expression stands in its template that gave a value."""
         found = self._expressions.get(id(origin))
         if known:
@@ -123,7 +125,7 @@ class Reader:
         found[2].add(shown)
         return found[1]
 
-    def _find(self, spot: Spot, origin: Origin, after: int) -> Range:
+    def _find(self, spot: PiecePlace, origin: Origin, after: int) -> Range:
         spans = self.shape(spot).expressions
         if spot.origin.verbatim:
             here = [span for span in spans if spot.origin.position(span[0]) == (origin.line, origin.column)]
@@ -149,7 +151,7 @@ class Reader:
                 last = piece._replace(text=rest)
                 yield last
 
-    def _behind_tags(self, spot: Spot, at: int) -> int:
+    def _behind_tags(self, spot: PiecePlace, at: int) -> int:
         """The place behind the comments and blocks that stand at `at` and have given nothing."""
         for start, stop in self.shape(spot).solid:
             at = stop if start == at else at
@@ -160,7 +162,7 @@ def _names(expression: str, variable: str | None) -> bool:
     return variable is None or re.search(rf"\b{re.escape(variable)}\b", expression) is not None
 
 
-def _literal(label: str, spot: Spot, offset: int, shown: str) -> Iterator[Piece]:
+def _literal(label: str, spot: PiecePlace, offset: int, shown: str) -> Iterator[Piece]:
     """The stretches of `shown` that stand in the spot from `offset` on; what does not was put in place of a character there."""
     at = 0
     while at < len(shown):
@@ -187,7 +189,7 @@ def _agree(a: str, at: int, b: str, from_: int) -> int:
 
 def split_alike(*texts: Sequence[Piece]) -> list[list[Piece]]:
     """The pieces cut at all borders that any of the texts has, so that equal stretches are equal pieces."""
-    borders: dict[tuple[str, Spot], set[int]] = {}
+    borders: dict[tuple[str, PiecePlace], set[int]] = {}
     for piece in (piece for text in texts for piece in text):
         if piece.spot is not None:
             borders.setdefault((piece.label, piece.spot), set()).update((piece.start, piece.stop))
@@ -195,7 +197,7 @@ def split_alike(*texts: Sequence[Piece]) -> list[list[Piece]]:
     return [[part for piece in text for part in _split(piece, ordered)] for text in texts]
 
 
-def _split(piece: Piece, borders: dict[tuple[str, Spot], list[int]]) -> Iterator[Piece]:
+def _split(piece: Piece, borders: dict[tuple[str, PiecePlace], list[int]]) -> Iterator[Piece]:
     if piece.spot is None or piece.spot.text[piece.start : piece.stop] != piece.text:
         yield piece  # a value, or a line end: neither has an inside
         return
@@ -210,7 +212,7 @@ def _between(borders: list[int], start: int, stop: int) -> Iterator[Range]:
         low += 1
 
 
-def check_movable(text: str, source: Spot, target: Spot) -> None:
+def check_movable(text: str, source: PiecePlace, target: PiecePlace) -> None:
     """NotEditableError where a text means something else to Jinja at the place it is moved to."""
     if is_template(text) and source.raw != target.raw:
         where = "is taken as it is (`raw: true`)" if target.raw else "is a template, which the moved text is not"

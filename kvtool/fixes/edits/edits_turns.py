@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 
-from kvtool.fixes.edits.edits_moves import Field, Found, ValueEdit, found_edits
+from kvtool.fixes.edits.edits_moves import Field, FoundEdits, ValueEdit, found_edits
 from kvtool.fixes.edits.edits_order import (
     Tree,
     appended,
@@ -17,7 +17,7 @@ from kvtool.fixes.edits.edits_order import (
     without,
     yaml_tree,
 )
-from kvtool.fixes.edits.edits_pieces import Reader, Spot
+from kvtool.fixes.edits.edits_pieces import PiecePlace, Reader
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_yaml import SourceEdit, quoted
 from kvtool.text.files.text_files import read_text
@@ -26,7 +26,7 @@ from kvtool.text.message import Message
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.load_state import Loading
-from kvtool.workload.yaml.schema import Group, MessagePart, SegmentPart, TextSource
+from kvtool.workload.yaml.schema import GroupSpec, MessagePart, SegmentPart, TextSource
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 _STRUCTURE = "it changes which messages there are, and the file has no text for that"
@@ -36,7 +36,7 @@ class GroupEdits:
     """Collects edits: of texts (`spots`), of lists in the workload file (`lists`) and of other files (`files`)."""
 
     def __init__(self, source: YamlSource, name: str) -> None:
-        self.spots: dict[Spot, list[ValueEdit]] = {}
+        self.spots: dict[PiecePlace, list[ValueEdit]] = {}
         self.lists: list[SourceEdit] = []
         self.files: list[tuple[str, SourceEdit]] = []
         self._source = source
@@ -45,7 +45,7 @@ class GroupEdits:
         self._group = group
         self._loading = Loading(source.document, source.seed, overlay=source.overlay)
         self._parts = _labelled(group, self._at)
-        self._known: dict[tuple[str, str], Spot | None] = {}
+        self._known: dict[tuple[str, str], PiecePlace | None] = {}
         self._reader = Reader(self._spot)
 
     def add(self, before: Turn, after: Turn) -> None:
@@ -59,24 +59,24 @@ class GroupEdits:
 
     # Texts
 
-    def _spot(self, label: str, path: str) -> Spot | None:
+    def _spot(self, label: str, path: str) -> PiecePlace | None:
         """The text of the part of that name, of which there may be one in each of many files."""
         if (label, path) not in self._known:
             part = self._parts.get(label)
             self._known[label, path] = None if part is None else self._load(*part, path)
         return self._known[label, path]
 
-    def _load(self, part: TextSource, at: Path, path: str) -> Spot | None:
+    def _load(self, part: TextSource, at: Path, path: str) -> PiecePlace | None:
         if part.text is not None:
             node = self._source.document.find((*at, "text"))
             if path != self._source.document.path or not isinstance(node, Scalar):
                 return None
             origin = next((mark.origin for mark in node.text.marks if mark.origin), Origin(path))
-            return Spot(path, (*at, "text"), node.value, origin, part.raw)
+            return PiecePlace(path, (*at, "text"), node.value, origin, part.raw)
         text = read_text(FilePath(path), shown=path, overlay=self._source.overlay)
-        return Spot(path, None, text, Origin(path, text=text), part.raw, shared=part.glob is not None)
+        return PiecePlace(path, None, text, Origin(path, text=text), part.raw, shared=part.glob is not None)
 
-    def _only(self, label: str) -> Spot | None:
+    def _only(self, label: str) -> PiecePlace | None:
         """The text of a part that has only one."""
         part, _ = self._parts[label]
         if part.text is not None:
@@ -87,7 +87,7 @@ class GroupEdits:
         is_glob = self._parts[labels[-1]][0].glob is not None
         return Field(tuple(labels), before, after, join, is_glob, tuple(map(self._only, labels)))
 
-    def _take(self, found: Found, lists: Sequence[Path]) -> None:
+    def _take(self, found: FoundEdits, lists: Sequence[Path]) -> None:
         for spot, edits in found.edits.items():
             self.spots.setdefault(spot, edits)
         for field, part in found.removed:
@@ -188,7 +188,7 @@ class GroupEdits:
         self.files += [edit for edit in edits if edit not in self.files]
 
 
-def _labelled(group: Group, at: Path) -> dict[str, tuple[TextSource, Path]]:
+def _labelled(group: GroupSpec, at: Path) -> dict[str, tuple[TextSource, Path]]:
     """The parts of a group's prompts by the names that origins give them, with their places in the workload file."""
     if group.messages is not None:
         return {

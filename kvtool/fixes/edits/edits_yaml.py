@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.edits_moves import ValueEdit
 from kvtool.fixes.edits.edits_template import NotEditableError
-from kvtool.text.files.yaml_nodes import Document, Mapping, Node, Path, Scalar, parse_yaml
+from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar, YamlDocument, YamlNode, parse_yaml
 from kvtool.text.files.yaml_nodes import Sequence as List
 
 _PROPERTIES = re.compile(r"(?:[!&]\S*+\s++)++")
@@ -35,13 +35,13 @@ def line_end_of(source: str) -> str:
     return "\r\n" if 2 * source.count("\r\n") > source.count("\n") else "\n"
 
 
-def properties_end(source: str, node: Node) -> int:
+def properties_end(source: str, node: YamlNode) -> int:
     """Where a node's value begins, behind its tag and anchor."""
     found = _PROPERTIES.match(source, node.start)
     return found.end() if found else node.start
 
 
-def in_flow(document: Document, path: Path) -> bool:
+def in_flow(document: YamlDocument, path: Path) -> bool:
     """Whether the node stands inside `[…]` or `{…}`."""
     for length in range(len(path)):
         node = document.find(path[:length])
@@ -50,7 +50,7 @@ def in_flow(document: Document, path: Path) -> bool:
     return False
 
 
-def edit_scalar(document: Document, at: Path, edits: Sequence[ValueEdit]) -> list[SourceEdit]:
+def edit_scalar(document: YamlDocument, at: Path, edits: Sequence[ValueEdit]) -> list[SourceEdit]:
     """The edits of the file that edit the text at `at`; what is around it stays, and of it as much as its style allows."""
     node = document.find(at)
     if not isinstance(node, Scalar):

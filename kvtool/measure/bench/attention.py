@@ -118,7 +118,7 @@ class Sequences:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class BenchLayer:
     """One layer's cache, and queries [T, Hq, D]."""
 
     q: torch.Tensor
@@ -128,7 +128,7 @@ class Layer:
     v_scale: Scale = 1.0
 
     @classmethod
-    def random(cls, shape: AttentionShape, num_blocks: int, num_queries: int, device: torch.device) -> Layer:
+    def random(cls, shape: AttentionShape, num_blocks: int, num_queries: int, device: torch.device) -> BenchLayer:
         caches = [
             random_cache((num_blocks, shape.kv_heads, shape.block_size, shape.head_dim), shape.kept, device)
             for _ in range(2)
@@ -179,7 +179,7 @@ def attention_planner(
     )
 
 
-def attention_calls(kernels: Kernels, plan: AttentionPlan, batch: Batch, layers: Sequence[Layer]) -> list[Call]:
+def attention_calls(kernels: Kernels, plan: AttentionPlan, batch: Batch, layers: Sequence[BenchLayer]) -> list[Call]:
     """One call per layer: all launches of its attention. `batch` is on the device; partial results share their memory."""
     heads, head_dim = layers[0].q.shape[1:]
     partials = plan.partials(heads, head_dim)

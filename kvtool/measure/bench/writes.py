@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import SHORT, AttentionShape, Layer
+from kvtool.measure.bench.attention import SHORT, AttentionShape, BenchLayer
 from kvtool.measure.bench.ceilings import Ceilings
 from kvtool.measure.bench.timing import Call, Timing, layers_to_rotate, measure, release
 
@@ -78,7 +78,7 @@ def measure_rotary_store(
     cos, sin = (torch.randn(tokens, 1, shape.head_dim, device=device).to(shape.dtype) for _ in range(2))
     projected = [torch.randn(tokens, heads, shape.head_dim, device=device).to(shape.dtype) for _ in layers]
 
-    def separately(qkv: torch.Tensor, layer: Layer) -> None:
+    def separately(qkv: torch.Tensor, layer: BenchLayer) -> None:
         qk = kernels.rotary(qkv[:, : -shape.kv_heads], cos, sin)
         k, v = qk[:, shape.heads :], qkv[:, -shape.kv_heads :]
         kernels.store_kv(k, v, layer.k_cache, layer.v_cache, slots, layer.k_scale, layer.v_scale)
@@ -160,10 +160,10 @@ def measure_norms(
     return found
 
 
-def _layers(shape: AttentionShape, tokens: int, num_bytes: int, device: torch.device, most: int) -> list[Layer]:
+def _layers(shape: AttentionShape, tokens: int, num_bytes: int, device: torch.device, most: int) -> list[BenchLayer]:
     release(device)
     blocks = 1 + -(-tokens // shape.block_size)
-    return [Layer.random(shape, blocks, 1, device) for _ in range(layers_to_rotate(num_bytes, device, most=most))]
+    return [BenchLayer.random(shape, blocks, 1, device) for _ in range(layers_to_rotate(num_bytes, device, most=most))]
 
 
 def _slots(shape: AttentionShape, tokens: int, device: torch.device) -> torch.Tensor:

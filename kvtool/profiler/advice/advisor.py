@@ -29,7 +29,7 @@ _PROOFS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AdviceStep:
     """A fix that is kept. The rates are the group's: before it, with it and all steps before it, and with nothing but it.
 
     `predicted` is the rate that the alignment of the prompts promised for the steps up to here, before anything was run.
@@ -56,7 +56,7 @@ class Stuck:
 class Advice:
     """What is worth doing, by group in the order of marginal value, and the run that proves all of it together."""
 
-    steps: dict[str, list[Step]] = field(default_factory=dict)
+    steps: dict[str, list[AdviceStep]] = field(default_factory=dict)
     stuck: list[Stuck] = field(default_factory=list)
     """The first cause of each group in which no fix won anything."""
     proof: PassResult | None = None
@@ -230,11 +230,11 @@ class Advisor:
             del chains[least]
         return None
 
-    def _steps(self, chains: Mapping[str, Chain]) -> dict[str, list[Step]]:
+    def _steps(self, chains: Mapping[str, Chain]) -> dict[str, list[AdviceStep]]:
         """The fixes of each group, the one that adds most first, measured alone and one after the other."""
         alone = self._each_alone(chains)
         ordered = self._ordered(chains, alone)
-        steps: dict[str, list[Step]] = {}
+        steps: dict[str, list[AdviceStep]] = {}
         for name, chain in ordered.items():
             group = self._groups[name]
             before = group.hit_rate
@@ -243,7 +243,9 @@ class Advisor:
                 assert after is not None, "the order was found by running each beginning of it"
                 assert fix.cause is not None
                 predicted = self._predicted(group, chain[:number])
-                steps.setdefault(name, []).append(Step(fix, fix.cause, before, after, alone[name, fix.key], predicted))
+                steps.setdefault(name, []).append(
+                    AdviceStep(fix, fix.cause, before, after, alone[name, fix.key], predicted)
+                )
                 before = after
         return steps
 

@@ -17,7 +17,7 @@ from kvtool.diagnose.findings import (
     no_gain_finding,
     place_of,
 )
-from kvtool.profiler.advice.advisor import Advice, Step, Stuck
+from kvtool.profiler.advice.advisor import Advice, AdviceStep, Stuck
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.passes import PassResult
 
@@ -59,7 +59,7 @@ class Teller:
             found.append(None if finding is None else self._priced(finding, cause, group))
         return [finding for finding in found if finding is not None]
 
-    def _of_steps(self, group: GroupTotals, steps: list[Step], proof: PassResult) -> list[Finding | None]:
+    def _of_steps(self, group: GroupTotals, steps: list[AdviceStep], proof: PassResult) -> list[Finding | None]:
         after = next(each for each in proof.ledger.totals() if each.name == group.name)
         rates = group.hit_rate, after.hit_rate, total_rate(self._result), total_rate(proof)
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
@@ -83,7 +83,7 @@ class Teller:
         return [*found, *self._closed_too(group, steps, proof, Rerun(*rates))]
 
     def _closed_too(
-        self, group: GroupTotals, steps: list[Step], proof: PassResult, rerun: Rerun
+        self, group: GroupTotals, steps: list[AdviceStep], proof: PassResult, rerun: Rerun
     ) -> Iterator[Finding | None]:
         """Values that vary and went where the text around them went: no fix of their own was needed."""
         handled = {step.cause.slot for step in steps}

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from kvtool.report.html.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import arrows, element, share
-from kvtool.report.html.page_parts import Column, Drawing, Key, Section, Status, Table
+from kvtool.report.html.page_parts import Drawing, Key, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
 from kvtool.results.gate_words import durations, percents
 from kvtool.results.report import Finding, Group, Report
@@ -34,7 +34,7 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
         of = (check.workload,) if several else ()
         rows.append(
             (
-                Status(_WORDS[check.status], check.status),
+                StatusWord(_WORDS[check.status], check.status),
                 *of,
                 check.group if check.group is not None else "all requests",
                 _what(check),
@@ -46,16 +46,16 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
             )
         )
     columns = (
-        Column("Status", "word"),
-        *((Column("Workload", "code"),) if several else ()),
-        Column("Group"),
-        Column("What is demanded"),
-        Column("Limit", "number"),
-        Column("Actual", "number"),
-        *((Column("Baseline", "number"),) if compared else ()),
-        Column("Level", "word"),
-        Column("Set in", "code"),
-        Column("In words", "prose"),
+        TableColumn("Status", "word"),
+        *((TableColumn("Workload", "code"),) if several else ()),
+        TableColumn("Group"),
+        TableColumn("What is demanded"),
+        TableColumn("Limit", "number"),
+        TableColumn("Actual", "number"),
+        *((TableColumn("Baseline", "number"),) if compared else ()),
+        TableColumn("Level", "word"),
+        TableColumn("Set in", "code"),
+        TableColumn("In words", "prose"),
     )
     return Table("Checks", columns, rows, more=max(len(checks) - _MOST_CHECKS, 0))
 
@@ -131,10 +131,10 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
     return Drawing(drawing(identity, f"Hit rate of {name}", told, height, shapes), name, tuple(figures), _worst(checks))
 
 
-def _worst(checks: Sequence[Check]) -> Status | None:
+def _worst(checks: Sequence[Check]) -> StatusWord | None:
     """Of the one that fared worst; None where there is none."""
     found = {check.status for check in checks}
-    return next((Status(_WORDS[status], status) for status in _ORDER if status in found), None)
+    return next((StatusWord(_WORDS[status], status) for status in _ORDER if status in found), None)
 
 
 def _swatch(class_: str) -> Markup:
@@ -151,18 +151,18 @@ def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table
         _row(group, gates.get(group.name, ()), worst.get(group.name), timed) for group in report.groups[:_MOST_GROUPS]
     ]
     columns = (
-        Column("Group"),
-        Column("Requests", "number"),
-        Column("Tokens per request", "number"),
-        Column("Hit rate", "number"),
-        Column("Reachable", "number"),
-        Column("Lost per request", "number"),
-        Column("Blocked", "number"),
-        Column("Evicted", "number"),
-        Column("Cold", "number"),
-        *((Column("TTFT p50, predicted", "number"),) if timed else ()),
-        Column("Gate", "word"),
-        Column("Worst finding", "word"),
+        TableColumn("Group"),
+        TableColumn("Requests", "number"),
+        TableColumn("Tokens per request", "number"),
+        TableColumn("Hit rate", "number"),
+        TableColumn("Reachable", "number"),
+        TableColumn("Lost per request", "number"),
+        TableColumn("Blocked", "number"),
+        TableColumn("Evicted", "number"),
+        TableColumn("Cold", "number"),
+        *((TableColumn("TTFT p50, predicted", "number"),) if timed else ()),
+        TableColumn("Gate", "word"),
+        TableColumn("Worst finding", "word"),
     )
     note = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."
     return Table("Groups", columns, rows, more=max(len(report.groups) - _MOST_GROUPS, 0), notes=(note,))

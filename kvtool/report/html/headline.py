@@ -13,7 +13,7 @@ from kvtool.text.terminal.numbers import duration, percent, plural, size
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class HeadlineTile:
     """A figure with its name and what it means."""
 
     name: str
@@ -30,30 +30,36 @@ class NextStep:
     command: str
 
 
-def tiles(report: Report) -> list[Tile]:
+def tiles(report: Report) -> list[HeadlineTile]:
     """Hit rates and times to the first token."""
     totals = report.totals
     gap = totals.reachable_hit_rate - totals.hit_rate
     more = f"{100 * gap:.1f} points more than now" if gap > 0 else "no more than now"
     found = [
-        Tile(
+        HeadlineTile(
             "Hit rate",
             percent(totals.hit_rate),
             f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}",
             True,
         ),
-        Tile("Reachable", percent(totals.reachable_hit_rate), f"with an unlimited cache and these prompts: {more}"),
+        HeadlineTile(
+            "Reachable", percent(totals.reachable_hit_rate), f"with an unlimited cache and these prompts: {more}"
+        ),
     ]
     proven = [finding for finding in report.findings if finding.rerun is not None]
     if proven and proven[0].rerun is not None:
         found.append(
-            Tile("With fixes", percent(proven[0].rerun.total_after), "measured by running again with the fixes below")
+            HeadlineTile(
+                "With fixes", percent(proven[0].rerun.total_after), "measured by running again with the fixes below"
+            )
         )
-    found.append(Tile("Per request", percent(totals.mean_request_hit_rate), "mean of the requests' own hit rates"))
+    found.append(
+        HeadlineTile("Per request", percent(totals.mean_request_hit_rate), "mean of the requests' own hit rates")
+    )
     for name, pair in (("measured here", report.ttft.measured), ("predicted", report.ttft.predicted)):
         if pair is not None and pair.on is not None:
             off = f"cache off: {duration(pair.off.p50)}" if pair.off is not None else "without the cache: not known"
-            found.append(Tile(f"TTFT p50, {name}", duration(pair.on.p50), off))
+            found.append(HeadlineTile(f"TTFT p50, {name}", duration(pair.on.p50), off))
     return found
 
 

@@ -10,7 +10,7 @@ from kvtool.report.html.drawing import axis, drawing, label, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.missing import not_recorded
-from kvtool.report.html.page_parts import Column, Drawing, Key, Section, Table
+from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
 from kvtool.report.html.ticks import round_ticks
 from kvtool.results.report import Report
 from kvtool.results.views import PrefixTree, TreeNode
@@ -162,14 +162,14 @@ def _table(nodes: Sequence[TreeNode], heaviest: Sequence[int], requests: int) ->
         for number, node in enumerate((nodes[place] for place in heaviest), 1)
     ]
     columns = (
-        Column("Piece"),
-        Column("Begins in", "code"),
-        Column("From token", "number"),
-        Column("Tokens", "number"),
-        Column("Requests", "number"),
-        Column("Of all", "number"),
-        Column("Reusable", "number"),
-        Column("Groups"),
+        TableColumn("Piece"),
+        TableColumn("Begins in", "code"),
+        TableColumn("From token", "number"),
+        TableColumn("Tokens", "number"),
+        TableColumn("Requests", "number"),
+        TableColumn("Of all", "number"),
+        TableColumn("Reusable", "number"),
+        TableColumn("Groups"),
     )
     note = "Reusable: its tokens in all requests but the first that brings them."
     return Table("Shared runs of tokens", columns, rows, more=len(nodes) - len(heaviest), folded=True, notes=(note,))

@@ -9,10 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
 from kvtool.report.html.gates import checks_of, checks_table, groups_section
-from kvtool.report.html.headline import NextStep, Tile, cautions, facts, next_step, tiles
+from kvtool.report.html.headline import HeadlineTile, NextStep, cautions, facts, next_step, tiles
 from kvtool.report.html.icicle import icicle_section
 from kvtool.report.html.markup import arrows, prose, shown
-from kvtool.report.html.page_parts import Drawing, Key, Section, Status
+from kvtool.report.html.page_parts import Drawing, Key, Section, StatusWord
 from kvtool.report.html.reuse import capacity_section, distance_section
 from kvtool.report.html.rulers import rulers_section
 from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
@@ -28,12 +28,12 @@ from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.runner_commands import blunt_xml
 
 _MOST_REPORTS = 50
-_OUTCOMES: dict[Outcome, Status] = {
-    "pass": Status("PASS", "pass"),
-    "warn": Status("WARN", "warn"),
-    "fail": Status("FAIL", "fail"),
-    "partial": Status("PARTIAL", "open"),
-    "none": Status("NO GATES", "none"),
+_OUTCOMES: dict[Outcome, StatusWord] = {
+    "pass": StatusWord("PASS", "pass"),
+    "warn": StatusWord("WARN", "warn"),
+    "fail": StatusWord("FAIL", "fail"),
+    "partial": StatusWord("PARTIAL", "open"),
+    "none": StatusWord("NO GATES", "none"),
 }
 
 
@@ -44,12 +44,12 @@ class ReportPart:
     id: str
     title: str
     rate: str
-    status: Status | None
+    status: StatusWord | None
     partial: bool
     facts: list[str]
     notes: list[str]
     cautions: list[str]
-    tiles: list[Tile]
+    tiles: list[HeadlineTile]
     strip: Drawing
     strip_keys: list[Key]
     next_step: NextStep | None
@@ -151,7 +151,7 @@ def _part(report: Report, result: CheckResult, prefix: str, show_text: ShowText)
     )
 
 
-def _status(report: Report, result: CheckResult) -> Status | None:
+def _status(report: Report, result: CheckResult) -> StatusWord | None:
     """The worst of the demands on one workload; None where there are none."""
     if report.partial:
         return _OUTCOMES["partial"]

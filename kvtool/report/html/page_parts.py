@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusWord:
     """A word that judges; `kind` is one of pass, warn, fail, open, none and chooses its mark and its colour."""
 
     word: str
@@ -16,7 +16,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """`kind`: `text`, `word` (never broken), `prose` (sentences), `number` (to the right) or `code` (a path, in fixed width)."""
 
     head: str
@@ -28,7 +28,7 @@ class Table:
     """Rows of a table; the first cell of each says what the row is about. `more` rows are left out."""
 
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: list[tuple[object, ...]]
     more: int = 0
     folded: bool = False
@@ -52,7 +52,7 @@ class Drawing:
     svg: Markup
     caption: str = ""
     figures: tuple[str, ...] = ()
-    status: Status | None = None
+    status: StatusWord | None = None
     wide: bool = False
     """Whether it takes the whole width where others stand beside each other."""
 

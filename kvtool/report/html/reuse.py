@@ -10,7 +10,7 @@ from kvtool.report.html.drawing import area, drawing, label, line, path, plot, r
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.missing import not_recorded
-from kvtool.report.html.page_parts import Column, Drawing, Key, Section, Table
+from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import Reuse, ReuseBin
 from kvtool.text.terminal.numbers import percent, plural, size
@@ -143,7 +143,7 @@ def _curve_table(report: Report, reuse: Reuse) -> Table:
     rows: list[tuple[object, ...]] = [
         (f"{point.blocks:,}", size(point.blocks * per_block), percent(point.hit_rate)) for point in reuse.curve
     ]
-    columns = (Column("Blocks", "number"), Column("KV memory", "number"), Column("Hit rate", "number"))
+    columns = (TableColumn("Blocks", "number"), TableColumn("KV memory", "number"), TableColumn("Hit rate", "number"))
     return Table(_CURVE_TITLE, columns, rows, folded=True)
 
 
@@ -190,5 +190,9 @@ def _bins_table(reuse: Reuse) -> Table:
     for one in reuse.bins:
         so_far += one.uses
         rows.append((_span(one), f"{one.uses:,}", percent(so_far / total) if total else "0.0%"))
-    columns = (Column("Other blocks between", "number"), Column("Uses again", "number"), Column("So far", "number"))
+    columns = (
+        TableColumn("Other blocks between", "number"),
+        TableColumn("Uses again", "number"),
+        TableColumn("So far", "number"),
+    )
     return Table(_BINS_TITLE, columns, rows, folded=True)

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from kvtool.report.html.drawing import axis, drawing, line, rectangle
 from kvtool.report.html.fates import fate_class, fate_fill, fate_name, legend
 from kvtool.report.html.missing import not_recorded
-from kvtool.report.html.page_parts import Column, Drawing, Section, Table
+from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
 from kvtool.report.html.ticks import round_step, round_ticks
 from kvtool.results.report import Report
 from kvtool.results.views import Run, WorstPrompt
@@ -97,12 +97,12 @@ def _table(worst: list[WorstPrompt], block: int) -> Table:
         for prompt, run in cells[:_MOST_ROWS]
     ]
     columns = (
-        Column("Prompt", "code"),
-        Column("From token", "number"),
-        Column("To token", "number"),
-        Column("Tokens", "number"),
-        Column("First block", "number"),
-        Column("Fate"),
-        Column("Begins in", "code"),
+        TableColumn("Prompt", "code"),
+        TableColumn("From token", "number"),
+        TableColumn("To token", "number"),
+        TableColumn("Tokens", "number"),
+        TableColumn("First block", "number"),
+        TableColumn("Fate"),
+        TableColumn("Begins in", "code"),
     )
     return Table("Stretches of the worst prompts", columns, rows, more=max(len(cells) - _MOST_ROWS, 0), folded=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvtool.report.html.drawing import drawing, line, rectangle
 from kvtool.report.html.fates import fate_name
 from kvtool.report.html.missing import profile_command
-from kvtool.report.html.page_parts import Column, Drawing, Missing, Section, Table
+from kvtool.report.html.page_parts import Drawing, Missing, Section, Table, TableColumn
 from kvtool.report.html.waterfall import fate_shares
 from kvtool.results.report import Boundary, Cause, Report, SumRow
 from kvtool.text.terminal.numbers import percent, plural
@@ -34,17 +34,17 @@ def causes_section(report: Report, prefix: str) -> Section | None:
     shown = ordered[:_MOST_CAUSES]
     rows: list[tuple[object, ...]] = [_cause(cause) for cause in shown]
     columns = (
-        Column("Place", "code"),
-        Column("Group"),
-        Column("Code", "word"),
-        Column("What varies"),
-        Column("Values", "number"),
-        Column("Requests", "number"),
-        Column("Blame", "number"),
-        Column("Share", "number"),
-        Column("Alone", "number"),
-        Column("So far", "number"),
-        Column("Proof"),
+        TableColumn("Place", "code"),
+        TableColumn("Group"),
+        TableColumn("Code", "word"),
+        TableColumn("What varies"),
+        TableColumn("Values", "number"),
+        TableColumn("Requests", "number"),
+        TableColumn("Blame", "number"),
+        TableColumn("Share", "number"),
+        TableColumn("Alone", "number"),
+        TableColumn("So far", "number"),
+        TableColumn("Proof"),
     )
     rest = [group.causes_left_out for group in report.groups if group.causes_left_out.causes]
     notes = [_COLUMNS_TOLD]
@@ -95,11 +95,11 @@ def turns_section(report: Report, prefix: str) -> Section | None:
     if not rows:
         return None
     columns = (
-        Column("Group"),
-        Column("Turn", "number"),
-        Column("Requests", "number"),
-        Column("Tokens per request", "number"),
-        Column("Hit rate", "number"),
+        TableColumn("Group"),
+        TableColumn("Turn", "number"),
+        TableColumn("Requests", "number"),
+        TableColumn("Tokens per request", "number"),
+        TableColumn("Hit rate", "number"),
     )
     table = Table("Turns", columns, rows[:_MOST_TURNS], more=max(len(rows) - _MOST_TURNS, 0))
     return Section(
@@ -122,10 +122,10 @@ def boundaries_section(report: Report, prefix: str) -> Section:
     sizes = list(dict.fromkeys(one.block_size for boundary in shown for one in boundary.sizes))
     rows = [_boundary(boundary, sizes) for boundary in shown]
     columns = (
-        Column("Group"),
-        *(Column(f"{one:,}{'*' if one == report.kv_cache.block_size else ''}", "number") for one in sizes),
-        Column("Nothing shared", "number"),
-        Column("Smallest edit that gains a block", "prose"),
+        TableColumn("Group"),
+        *(TableColumn(f"{one:,}{'*' if one == report.kv_cache.block_size else ''}", "number") for one in sizes),
+        TableColumn("Nothing shared", "number"),
+        TableColumn("Smallest edit that gains a block", "prose"),
     )
     return Section(
         identity,
@@ -196,12 +196,12 @@ def sums_section(report: Report, prefix: str) -> Section | None:
         return None
     rows = [_sum(row) for row in sorted(report.sums.rows, key=lambda row: (-row.lost_tokens, row.key))[:_MOST_SUMS]]
     columns = (
-        Column(report.sums.by.title(), "code"),
-        Column("Requests", "number"),
-        Column("Tokens", "number"),
-        Column("Hit rate", "number"),
-        Column("Lost", "number"),
-        Column("Most of it"),
+        TableColumn(report.sums.by.title(), "code"),
+        TableColumn("Requests", "number"),
+        TableColumn("Tokens", "number"),
+        TableColumn("Hit rate", "number"),
+        TableColumn("Lost", "number"),
+        TableColumn("Most of it"),
     )
     table = Table(f"Tokens by {report.sums.by}", columns, rows, more=max(len(report.sums.rows) - _MOST_SUMS, 0))
     return Section(f"{prefix}-sums", f"Tokens by {report.sums.by}", tables=[table])

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from kvtool.report.html.drawing import area, drawing, label, line, path, plot
 from kvtool.report.html.missing import not_recorded
-from kvtool.report.html.page_parts import Column, Drawing, Section, Table
+from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import TimeBin, Timeline
 from kvtool.text.terminal.numbers import percent
@@ -125,11 +125,11 @@ def _table(lines: list[Timeline]) -> Table:
         if one.prompt_tokens
     ]
     columns = (
-        Column("Group"),
-        Column("From request", "number"),
-        Column("Requests", "number"),
-        Column("Tokens", "number"),
-        Column("Hits", "number"),
-        Column("Hit rate", "number"),
+        TableColumn("Group"),
+        TableColumn("From request", "number"),
+        TableColumn("Requests", "number"),
+        TableColumn("Tokens", "number"),
+        TableColumn("Hits", "number"),
+        TableColumn("Hit rate", "number"),
     )
     return Table(_TITLE, columns, rows[:_MOST_ROWS], more=max(len(rows) - _MOST_ROWS, 0), folded=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvtool.report.html.missing import profile_command
-from kvtool.report.html.page_parts import Column, Missing, Section, Table
+from kvtool.report.html.page_parts import Missing, Section, Table, TableColumn
 from kvtool.results.report import Decode, Logits, Measured, Quantiles, Report
 from kvtool.text.terminal.numbers import percent, plural, size
 
@@ -23,7 +23,12 @@ def ttft_section(report: Report, prefix: str) -> Section:
                 for state, quantiles in (("on", pair.on), ("off", pair.off))
                 if quantiles is not None
             ]
-    columns = (Column("TTFT in ms"), Column("p50", "number"), Column("p90", "number"), Column("p99", "number"))
+    columns = (
+        TableColumn("TTFT in ms"),
+        TableColumn("p50", "number"),
+        TableColumn("p90", "number"),
+        TableColumn("p99", "number"),
+    )
     missing = None
     if measured is None:
         missing = Missing(
@@ -89,7 +94,7 @@ def memory_section(report: Report, prefix: str) -> Section:
         ("Evictions", f"{totals.evictions:,}", ""),
         ("Preemptions", f"{totals.preemptions:,}", ""),
     ]
-    columns = (Column("What"), Column("Count", "number"), Column("Memory", "number"))
+    columns = (TableColumn("What"), TableColumn("Count", "number"), TableColumn("Memory", "number"))
     tables = [Table("KV cache", columns, rows)]
     decode_notes: list[str] = []
     if report.decode is not None:
@@ -133,12 +138,12 @@ def _decode_table(decode: Decode) -> Table:
             )
         )
     columns = (
-        Column("Per step"),
-        Column("Requests", "number"),
-        Column("Tokens per request", "number"),
-        Column("Flat", "number"),
-        Column("Prefix-aware", "number"),
-        Column("Gain", "number"),
+        TableColumn("Per step"),
+        TableColumn("Requests", "number"),
+        TableColumn("Tokens per request", "number"),
+        TableColumn("Flat", "number"),
+        TableColumn("Prefix-aware", "number"),
+        TableColumn("Gain", "number"),
     )
     return Table("Decode step", columns, rows)
 

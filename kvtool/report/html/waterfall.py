@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from kvtool.report.html.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import fate_class, fate_fill, fate_meaning, fate_name, legend
-from kvtool.report.html.page_parts import Column, Drawing, Key, Section, Table
+from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import plural, shares
 
@@ -100,7 +100,12 @@ def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
         (fate_name(fate), f"{count:,}", text, fate_meaning(fate)) for fate, count, text in parts
     ]
     rows.append(("sum", f"{total:,}", "100.0%" if total else "0.0%", ""))
-    columns = (Column("Fate"), Column("Tokens", "number"), Column("Share", "number"), Column("What it means", "prose"))
+    columns = (
+        TableColumn("Fate"),
+        TableColumn("Tokens", "number"),
+        TableColumn("Share", "number"),
+        TableColumn("What it means", "prose"),
+    )
     return Table("Prompt tokens by fate", columns, rows, folded=True)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.findings import place_of as find_place
 from kvtool.fixes.edits.patch import unified_patch
-from kvtool.profiler.advice.advisor import Step
+from kvtool.profiler.advice.advisor import AdviceStep
 from kvtool.profiler.optimize.breakpoint_plan import BreakpointPlan
 from kvtool.profiler.optimize.log_order import RequestOrder
 from kvtool.profiler.optimize.optimizer import Done, Optimized
@@ -55,7 +55,7 @@ class OptimizeReport:
     tiers: tuple[str, ...]
     block_size: int
     optimized: Optimized
-    forbidden: tuple[Step, ...] = ()
+    forbidden: tuple[AdviceStep, ...] = ()
     order: RequestOrder | None = None
     breakpoints: Sequence[BreakpointPlan] | None = None
     undo_path: str | None = None
@@ -156,7 +156,7 @@ def _row(number: int, done: Done, plain: bool) -> tuple[str, ...]:
     return (str(number), step.fix.tier, step.fix.code, group, *map(percent, rates))
 
 
-def _what(step: Step, plain: bool) -> str:
+def _what(step: AdviceStep, plain: bool) -> str:
     path, line, column = place_of(step)
     place = f"{shown_path(path, plain)}:{line}:{column}: " if line else ""
     return f"{place}{sanitize(step.fix.what, ascii_only=plain)}"
@@ -168,7 +168,7 @@ def _told(console: Console, text: str, style: str | None = None) -> None:
         put(console, line, style)
 
 
-def _warnings(console: Console, step: Step, plain: bool, *, indent: str) -> None:
+def _warnings(console: Console, step: AdviceStep, plain: bool, *, indent: str) -> None:
     for warning in step.fix.warnings:
         _told(console, f"{indent}look: {sanitize(warning, ascii_only=plain)}", "yellow")
 
@@ -212,7 +212,7 @@ def _end(console: Console, report: OptimizeReport, plain: bool) -> None:
         say(console, "Nothing to change: no fix that was tried wins hits", indent=0)
 
 
-def place_of(step: Step) -> tuple[str, int, int]:
+def place_of(step: AdviceStep) -> tuple[str, int, int]:
     """Path, line and column of what a step is about; line 0 where it has no place in a file."""
     return find_place(step.cause, locate, "")
 
@@ -256,7 +256,7 @@ def document(report: OptimizeReport) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: AdviceStep) -> dict[str, Any]:
     path, line, column = place_of(step)
     return {
         "code": step.fix.code,

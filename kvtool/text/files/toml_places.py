@@ -28,7 +28,7 @@ _ESCAPED = re.compile(r'\\.|"""', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class TomlPlace:
     """Offsets of a key (the last part of it) and of its value; a table's value is where its key is."""
 
     key: tuple[int, int]
@@ -45,7 +45,7 @@ class TomlPlaces:
     def __init__(self, source: str, path: str) -> None:
         self.source = source
         self.path = path
-        self.spots: dict[Path, Spot] = {}
+        self.spots: dict[Path, TomlPlace] = {}
         self._starts = [0, *(found.end() for found in re.finditer("\n", source))]
         self._arrays: dict[Path, int] = {}
         self._at = 0
@@ -101,13 +101,13 @@ class TomlPlaces:
             if last and double:
                 count = self._arrays.get(path, 0)
                 self._arrays[path] = count + 1
-                self.spots.setdefault(path, Spot(span, span))
+                self.spots.setdefault(path, TomlPlace(span, span))
                 path = (*path, count)
-                self.spots[path] = Spot(span, (start, self._at))
+                self.spots[path] = TomlPlace(span, (start, self._at))
             elif path in self._arrays:
                 path = (*path, self._arrays[path] - 1)
             else:
-                self.spots.setdefault(path, Spot(span, span))
+                self.spots.setdefault(path, TomlPlace(span, span))
         return path
 
     def _pair(self, table: Path, depth: int) -> None:
@@ -118,13 +118,13 @@ class TomlPlaces:
         path = table
         for name, span in parts[:-1]:
             path = (*path, name)
-            self.spots.setdefault(path, Spot(span, span))
+            self.spots.setdefault(path, TomlPlace(span, span))
         name, span = parts[-1]
         path = (*path, name)
         start = self._at
         container = self.source[start : start + 1] in ("[", "{")
         self._value(path, depth)
-        self.spots.setdefault(path, Spot(span, span if container else (start, self._at)))
+        self.spots.setdefault(path, TomlPlace(span, span if container else (start, self._at)))
 
     def _key(self) -> list[tuple[str, tuple[int, int]]]:
         """The parts of a dotted key, each with where it stands."""
@@ -179,7 +179,7 @@ class TomlPlaces:
                 return
             start = self._at
             self._value((*path, number), depth + 1)
-            self.spots[*path, number] = Spot((start, self._at), (start, self._at))
+            self.spots[*path, number] = TomlPlace((start, self._at), (start, self._at))
             number += 1
             self._at = self._match(_BLANK).end()
             if not self._took(",") and not self.source.startswith("]", self._at):

@@ -47,7 +47,7 @@ _NOT_YAML_12_BREAKS = "\x85\u2028\u2029"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class YamlNode:
     """`start` and `end` are offsets in the document's source, `size` counts nodes and `characters` text, aliases expanded."""
 
     start: int
@@ -60,7 +60,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scalar(Node):
+class Scalar(YamlNode):
     value: str
     kind: Kind
     style: str
@@ -70,18 +70,18 @@ class Scalar(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sequence(Node):
-    items: list[Node]
+class Sequence(YamlNode):
+    items: list[YamlNode]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mapping(Node):
+class Mapping(YamlNode):
     keys: dict[str, Scalar]
-    values: dict[str, Node]
+    values: dict[str, YamlNode]
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     """A YAML file: its source, its tree, and the mistakes that did not stop the reading (duplicate keys)."""
 
     path: str
@@ -89,9 +89,9 @@ class Document:
     root: Mapping
     problems: list[KvtoolError] = field(default_factory=list)
 
-    def find(self, path: Path) -> Node | None:
+    def find(self, path: Path) -> YamlNode | None:
         """The node at `path`; None where there is none."""
-        node: Node | None = self.root
+        node: YamlNode | None = self.root
         for step in path:
             if isinstance(node, Mapping):
                 node = node.values.get(str(step))
@@ -120,7 +120,7 @@ class Document:
         raise AssertionError("the root is always there")
 
 
-def place_of(node: Node, path: str, source: str) -> Place:
+def place_of(node: YamlNode, path: str, source: str) -> Place:
     """A node's first line: a scalar is underlined, of a collection only the first key or item."""
     line_end = _BREAK.search(source, node.start)
     line_stop = line_end.start() if line_end else len(source)
@@ -137,12 +137,12 @@ def _line_start(source: str, number: int) -> int:
     return max((found.end() for found in breaks), default=0)
 
 
-def load_yaml(path: str, overlay: Overlay | None = None) -> Document:
+def load_yaml(path: str, overlay: Overlay | None = None) -> YamlDocument:
     """Read and compose a YAML file; KvtoolError with a place for anything that is not one well-formed mapping."""
     return parse_yaml(read_text(FilePath(path), shown=path, place=Place(path), limit=MAX_BYTES, overlay=overlay), path)
 
 
-def parse_yaml(source: str, path: str) -> Document:
+def parse_yaml(source: str, path: str) -> YamlDocument:
     """Compose the YAML text `source`; `path` is what places name."""
     control_character(source, path)
     composer = _Composer(source, path)
@@ -154,7 +154,7 @@ def parse_yaml(source: str, path: str) -> Document:
             hint="it starts with `version: 1` and has `groups:`",
             place=place_of(root, path, source),
         )
-    return Document(path, source, root, composer.problems)
+    return YamlDocument(path, source, root, composer.problems)
 
 
 class _Spot(NamedTuple):
@@ -183,15 +183,15 @@ class _Composer:
         self.source = source
         self.path = path
         self.problems: list[KvtoolError] = []
-        self._anchors: dict[str, Node | None] = {}
+        self._anchors: dict[str, YamlNode | None] = {}
         self._stand_ins = _stand_ins(source)
         self._line_starts = [0, *(found.end() for found in _BREAK.finditer(source))]
         self._events: Iterator[yaml.Event] = iter(())
 
-    def compose(self) -> Node:
+    def compose(self) -> YamlNode:
         loader = yaml.SafeLoader(self.source.translate(self._stand_ins))
         self._events = iter(loader.get_event, None)
-        root: Node | None = None
+        root: YamlNode | None = None
         try:
             for event in self._events:
                 if isinstance(event, yaml.DocumentStartEvent):
@@ -208,7 +208,7 @@ class _Composer:
             raise KvtoolError(f"`{self.path}` is empty", hint="it has nothing but comments", place=Place(self.path, 1))
         return root
 
-    def _node(self, event: yaml.Event, depth: int) -> Node:
+    def _node(self, event: yaml.Event, depth: int) -> YamlNode:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
         anchor = getattr(event, "anchor", None)
@@ -216,7 +216,7 @@ class _Composer:
             raise self._error(f"nested deeper than {MAX_DEPTH} levels", event)
         if anchor is not None:
             self._anchors[anchor] = None
-        node: Node
+        node: YamlNode
         if isinstance(event, yaml.ScalarEvent):
             node = self._scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -228,7 +228,7 @@ class _Composer:
             self._anchors[anchor] = node
         return node
 
-    def _alias(self, event: yaml.AliasEvent, depth: int) -> Node:
+    def _alias(self, event: yaml.AliasEvent, depth: int) -> YamlNode:
         name = event.anchor
         if name not in self._anchors:
             raise self._error(
@@ -243,7 +243,7 @@ class _Composer:
 
     def _sequence(self, event: yaml.SequenceStartEvent, depth: int) -> Sequence:
         self._check_tag(event, "tag:yaml.org,2002:seq")
-        items: list[Node] = []
+        items: list[YamlNode] = []
         size, characters, height = 1, 0, 1
         while not isinstance(child := next(self._events), yaml.SequenceEndEvent):
             item = self._node(child, depth + 1)
@@ -256,7 +256,7 @@ class _Composer:
     def _mapping(self, event: yaml.MappingStartEvent, depth: int) -> Mapping:
         self._check_tag(event, "tag:yaml.org,2002:map")
         keys: dict[str, Scalar] = {}
-        values: dict[str, Node] = {}
+        values: dict[str, YamlNode] = {}
         size, characters, height = 1, 0, 1
         while not isinstance(child := next(self._events), yaml.MappingEndEvent):
             if not isinstance(child, yaml.ScalarEvent):

@@ -22,8 +22,8 @@ from kvtool.workload.yaml.groups import (
     SessionGroup,
 )
 from kvtool.workload.yaml.load_state import Loading
-from kvtool.workload.yaml.schema import Group, Import, TextSource, Workload
-from kvtool.workload.yaml.variables import Drawn, Moment, Values, load_variables
+from kvtool.workload.yaml.schema import GroupSpec, Import, TextSource, Workload
+from kvtool.workload.yaml.variables import Drawn, Moment, VariableValues, load_variables
 from kvtool.workload.yaml.workload_texts import Template, Texts, find_files, load_template, load_texts
 
 
@@ -46,12 +46,12 @@ class GroupLoader:
         self._untimed = untimed
         self._tools = self._load_tools(spec.tools, ("tools",))
 
-    def load(self, spec: Group, number: int, first: Moment) -> GroupSource:
+    def load(self, spec: GroupSpec, number: int, first: Moment) -> GroupSource:
         """The source of a group whose first request and session have the numbers in `first`."""
         at: Path = ("groups", number)
         loading = self._loading
         own = load_variables(spec.vars, loading, (*at, "vars"), spec.name)
-        values = Values({**self._shared, **own})
+        values = VariableValues({**self._shared, **own})
         tenant = load_template(spec.tenant, loading) if spec.tenant is not None else None
         output = load_template(spec.output, loading, raw=spec.raw) if spec.output is not None else None
         content = self._content(spec, at)
@@ -69,7 +69,7 @@ class GroupLoader:
         count = spec.requests or (len(content.texts()[0].choices) if spec.glob is not None and content.texts() else 1)
         return PromptGroup(common, content, count, tools if content.messages is not None else None, output)
 
-    def _content(self, spec: Group, at: Path) -> Content:
+    def _content(self, spec: GroupSpec, at: Path) -> Content:
         loading = self._loading
         seen: Counter[str] = Counter()
 
@@ -98,7 +98,7 @@ class GroupLoader:
             return Content()
         return Content(segments=[texts(spec, at, "prompt", None)])
 
-    def _try(self, content: Content, others: list[Template], values: Values, first: Moment) -> frozenset[str]:
+    def _try(self, content: Content, others: list[Template], values: VariableValues, first: Moment) -> frozenset[str]:
         """Render every template once, so that a mistake in it is said before any work; the variables that they use."""
         templates = [choice for texts in content.texts() for choice in texts.choices] + others
         known: dict[str, object] = {}

@@ -13,9 +13,9 @@ from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 from kvtool.workload.yaml.arrivals import arrival_times
 from kvtool.workload.yaml.generate import generated
-from kvtool.workload.yaml.schema import DEFAULT_SESSION_OUTPUT, Generate, Group, MessagePart, Sessions
+from kvtool.workload.yaml.schema import DEFAULT_SESSION_OUTPUT, Generate, GroupSpec, MessagePart, Sessions
 from kvtool.workload.yaml.sessions import Interleaved, Session
-from kvtool.workload.yaml.variables import Moment, Values
+from kvtool.workload.yaml.variables import Moment, VariableValues
 from kvtool.workload.yaml.workload_texts import Template, Texts
 
 Timed = tuple[float, Conversation]
@@ -66,9 +66,9 @@ class Common:
     """What every kind of group has. `first` numbers its first request and session; `untimed` is the arrival of a group without
     `arrival` (0 where another group has one)."""
 
-    spec: Group
+    spec: GroupSpec
     seed: int
-    values: Values
+    values: VariableValues
     tenant: Template | None
     first: Moment
     untimed: float | None

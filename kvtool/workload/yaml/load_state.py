@@ -8,7 +8,7 @@ from types import TracebackType
 
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.text.files.text_files import Overlay, read_text
-from kvtool.text.files.yaml_nodes import Document, Path
+from kvtool.text.files.yaml_nodes import Path, YamlDocument
 from kvtool.text.traced import Traced
 from kvtool.workload.yaml.draws import Key, Weighted, below, zipf
 from kvtool.workload.yaml.fields import Pick
@@ -38,7 +38,7 @@ class Guard:
 
 @dataclass(slots=True)
 class Loading:
-    document: Document
+    document: YamlDocument
     seed: int
     problems: list[KvtoolError] = field(default_factory=list)
     overlay: Overlay | None = None

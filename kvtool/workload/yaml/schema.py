@@ -43,7 +43,7 @@ DEFAULT_SESSION_OUTPUT = 64
 """Tokens of an answer in a session, where nothing is said: it becomes part of the next prompt, so it must not be tiny."""
 
 
-class Model(BaseModel):
+class SpecModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
 
 
@@ -57,7 +57,7 @@ BadLine = Annotated[Literal["error", "skip"], BeforeValidator(as_str)]
 GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
 
 
-class EngineOptions(Model):
+class EngineOptions(SpecModel):
     """What is asked of the engine; what is left out is decided by the next place that may say it, or by default.
 
     `replicas`, `routing`, `ttl` (seconds) and `provider` are rules beyond one engine's cache (`accounting.caches`).
@@ -105,7 +105,7 @@ class EngineOptions(Model):
     """Cache rules of a provider: openai, anthropic, gemini, deepseek and others."""
 
 
-class GateOptions(Model):
+class GateOptions(SpecModel):
     """What is demanded of a workload or a group; what is left out is not demanded. Ratios are 0.8, "80%" or ">=80%"."""
 
     hit_rate: ThresholdField | None = None
@@ -126,7 +126,7 @@ class GateOptions(Model):
     """What it does when one of these demands is not met: fail (error), be told (warn), nothing (off)."""
 
 
-class Variable(Model):
+class Variable(SpecModel):
     """A template variable; exactly one of `datetime` to `text` says what it is."""
 
     datetime: Duration | None = None
@@ -166,7 +166,7 @@ def _variable(value: object) -> object:
 Variables = dict[str, Annotated[Variable, BeforeValidator(_variable, json_schema_input_type=Variable | Value)]]
 
 
-class TextSource(Model):
+class TextSource(SpecModel):
     """Text written here, in a file, or in one of several files."""
 
     text: Text | None = None
@@ -181,7 +181,7 @@ class TextSource(Model):
     """Whether the text is taken as it is, not as a template."""
 
 
-class Part(TextSource):
+class PromptPart(TextSource):
     """A message or a segment; `stable` and `volatile` are what the author asserts of it."""
 
     stable: Bool = False
@@ -194,7 +194,7 @@ class Part(TextSource):
         return True if self.stable else False if self.volatile else None
 
 
-class MessagePart(Part):
+class MessagePart(PromptPart):
     """A message of a chat."""
 
     role: Role
@@ -203,14 +203,14 @@ class MessagePart(Part):
     """The name of the speaker."""
 
 
-class SegmentPart(Part):
+class SegmentPart(PromptPart):
     """A piece of a prompt without roles."""
 
     id: Name | None = None
     """What reports call it."""
 
 
-class Arrival(Model):
+class Arrival(SpecModel):
     """When requests arrive; `burst` is how many come at the same moment."""
 
     process: Process
@@ -223,7 +223,7 @@ class Arrival(Model):
     """How many come at once."""
 
 
-class Sessions(Model):
+class Sessions(SpecModel):
     """Conversations whose turns each bring all turns before."""
 
     count: Annotated[int, Field(ge=1, le=10**6), BeforeValidator(as_int)]
@@ -238,7 +238,7 @@ class Sessions(Model):
     """Time between an answer and the next turn."""
 
 
-class Generate(Model):
+class Generate(SpecModel):
     """Token-id prompts: `prefixes` shared prefixes, each with `per_prefix` suffixes of its own."""
 
     prefixes: Count
@@ -255,7 +255,7 @@ class Generate(Model):
     """Length of an answer."""
 
 
-class Import(Model):
+class Import(SpecModel):
     """Logs to read; exactly one of the four names the files."""
 
     jsonl: Text | None = None
@@ -276,7 +276,7 @@ class Import(Model):
     """Only so many requests."""
 
 
-class Group(TextSource):
+class GroupSpec(TextSource):
     """Requests that belong together; exactly one of text, file, glob, messages, segments, generate, import says what they are."""
 
     name: Name
@@ -313,7 +313,7 @@ class Group(TextSource):
     """Only so many requests."""
 
 
-class Workload(Model):
+class Workload(SpecModel):
     """A workload of kvtool: groups of requests, and the engine that they run on."""
 
     version: Version
@@ -328,5 +328,5 @@ class Workload(Model):
     """Variables of all templates."""
     tools: ToolsField | None = None
     """Function schemas of all chats, or {file: tools.json}."""
-    groups: Annotated[list[Group], Field(min_length=1)]
+    groups: Annotated[list[GroupSpec], Field(min_length=1)]
     """The requests."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kvtool.errors import KvtoolError, Place, ProblemsError
-from kvtool.text.files.yaml_nodes import Document, Mapping, Node, Path, Scalar, Sequence
+from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar, Sequence, YamlDocument, YamlNode
 from kvtool.workload.yaml.fields import described
 from kvtool.workload.yaml.key_checks import Problem, check
 from kvtool.workload.yaml.schema import Workload
@@ -34,7 +34,7 @@ class Placed(Protocol):
 class _Yaml:
     """A YAML document as one."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: YamlDocument) -> None:
         self._document = document
         self.place = document.place
 
@@ -43,7 +43,7 @@ class _Yaml:
         return node if node is None or isinstance(node, Scalar) else to_data(node)
 
 
-def validate(document: Document) -> Workload:
+def validate(document: YamlDocument) -> Workload:
     """The workload of a document; KvtoolError for one mistake, ProblemsError for several (the first twenty)."""
     data = to_data(document.root)
     assert isinstance(data, dict)
@@ -81,7 +81,7 @@ def _order(problem: KvtoolError) -> tuple[str, int, int]:
     return (place.path, place.line or 0, place.column or 0) if place else ("", 0, 0)
 
 
-def to_data(node: Node) -> object:
+def to_data(node: YamlNode) -> object:
     """The tree as dicts and lists whose leaves are `Scalar`s."""
     if isinstance(node, Mapping):
         return {key: to_data(value) for key, value in node.values.items()}

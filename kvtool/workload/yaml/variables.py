@@ -48,7 +48,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class VariableValues:
     """The variables that a group's templates can see."""
 
     drawn: Mapping[str, Drawn]
@@ -56,9 +56,9 @@ class Values:
     def at(self, moment: Moment) -> dict[str, object]:
         return {name: drawn.value(moment) for name, drawn in self.drawn.items()}
 
-    def only(self, names: Iterable[str]) -> Values:
+    def only(self, names: Iterable[str]) -> VariableValues:
         wanted = set(names)
-        return Values({name: drawn for name, drawn in self.drawn.items() if name in wanted})
+        return VariableValues({name: drawn for name, drawn in self.drawn.items() if name in wanted})
 
 
 def load_variables(

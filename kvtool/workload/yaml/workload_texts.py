@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import check_file
-from kvtool.text.files.yaml_nodes import Document, Path
+from kvtool.text.files.yaml_nodes import Path, YamlDocument
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.traced import Mark, Origin, Traced
 from kvtool.workload.yaml.draws import Key
@@ -25,7 +25,7 @@ _SYNTAX_HINT = "`raw: true` keeps a text as it is"
 class Template:
     """One text; rendering a text without expressions gives the same object each time."""
 
-    document: Document
+    document: YamlDocument
     compiled: TracedTemplate | Traced
 
     @property
@@ -122,7 +122,7 @@ def _named(text: Traced, part: str, stable: bool | None) -> Traced:
     return Traced(text, marks)
 
 
-def _relocated(error: KvtoolError, document: Document, hint: str | None) -> KvtoolError:
+def _relocated(error: KvtoolError, document: YamlDocument, hint: str | None) -> KvtoolError:
     """The error with the whole line of the workload file as its excerpt (a template knows only its own text), and a hint."""
     place = error.place
     if place is not None and place.path == document.path and place.line is not None:

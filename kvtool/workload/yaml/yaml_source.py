@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import Overlay
-from kvtool.text.files.yaml_nodes import Document, load_yaml
+from kvtool.text.files.yaml_nodes import YamlDocument, load_yaml
 from kvtool.workload.logs.logs import OnBadLine
 from kvtool.workload.turn import Conversation
 from kvtool.workload.yaml.group_loading import GroupLoader
@@ -32,7 +32,7 @@ class YamlSource:
     spec: Workload
     engine: EngineOptions
     seed: int
-    document: Document
+    document: YamlDocument
     groups: tuple[GroupSource, ...]
     overlay: Overlay | None = None
 
