@@ -294,9 +294,9 @@ def _report(arguments: ProfileArguments, source: MemorySource | None, *, views: 
     """Account for it, judge it, and describe it."""
     from kvtool.config.arguments import check as check_arguments
     from kvtool.gate.profiled import asked_baseline, judge
-    from kvtool.profiler.document import report_of
+    from kvtool.profiler.document import saved_report
     from kvtool.profiler.opening import open_workload
-    from kvtool.profiler.profile import Demands
+    from kvtool.profiler.profiler import Demands
     from kvtool.profiler.quotes import patches_of
     from kvtool.text.terminal.progress import Progress
 
@@ -307,10 +307,10 @@ def _report(arguments: ProfileArguments, source: MemorySource | None, *, views: 
     found = opened.run(profiler)
     if found.partial:
         raise KeyboardInterrupt
-    judge(found, opened, *asked_baseline(arguments))
+    found = judge(found, opened, *asked_baseline(arguments))
     show_text = arguments.show_text or "none"
     patches = patches_of(profiler, found.findings) if show_text == "full" else None
-    return report_of(found, show_text=show_text, patches=patches)
+    return saved_report(found, show_text=show_text, patches=patches)
 
 
 @contextmanager

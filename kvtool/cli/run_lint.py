@@ -132,12 +132,12 @@ def _taken(arguments: LintArguments) -> dict[str, str]:
 
 def _write(result: LintResult, outputs: Sequence[OutputFile], arguments: LintArguments) -> None:
     """What `-o` asks for; its JSON is that of --json."""
-    from kvtool.profiler.document import saved_finding
+    from kvtool.profiler.quotes import quoted
     from kvtool.report.terminal.lint import dump
     from kvtool.results.wrap import lint_check
 
     check = lint_check(
-        [saved_finding(finding, show_text=arguments.show_text or "none") for finding in result.findings],
+        [quoted(finding, arguments.show_text or "none") for finding in result.findings],
         inputs=[one.path for one in result.inputs],
         ignored=result.ignored,
         partial=result.partial,

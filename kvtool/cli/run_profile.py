@@ -11,13 +11,14 @@ from kvtool.accounting.metrics import prometheus_text
 from kvtool.config.arguments import ProfileArguments, check
 from kvtool.gate.profiled import asked_baseline, judge
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.profile import Demands, Profile
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
 from kvtool.report.outputs import OutputFile, check_outputs, need_views, output_root, write_outputs
 from kvtool.report.terminal.next_command import without_outputs
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
+from kvtool.results.verdict_of import verdict_on
+from kvtool.results.views import Timeline
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.console import DEFAULT_WIDTH, make_console
 from kvtool.text.terminal.progress import Progress
@@ -48,20 +49,20 @@ def run_profile(arguments: ProfileArguments) -> int:
         if arguments.metrics is not None:
             metrics = stack.enter_context(AtomicFile(arguments.metrics))
         profiler = opened.profiler(demands, progress, measure=True, events=events)
-        profile = opened.run(profiler)
+        report = opened.run(profiler)
         if metrics is not None and profiler.metrics is not None:
             metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
-    judge(profile, opened, *baseline)
+    report = judge(report, opened, *baseline)
     printed = not arguments.json and not any(output.to_stdout for output in outputs)
-    report = _report(profiler, profile, arguments.show_text or "none") if outputs or arguments.json else None
-    if report is not None and outputs:
-        _write(report, outputs, arguments)
+    saved = _saved(profiler, report, arguments.show_text or "none") if outputs or arguments.json else None
+    if saved is not None and outputs:
+        _write(saved, outputs, arguments)
     with printing():
-        if report is not None and arguments.json:
-            sys.stdout.write(report.to_json())
+        if saved is not None and arguments.json:
+            sys.stdout.write(saved.to_json())
         elif printed:
-            _print(profile, arguments)
-    return profile.verdict.exit_code
+            _print(report, profiler.timelines, arguments)
+    return verdict_on(report).exit_code
 
 
 def _outputs(arguments: ProfileArguments) -> list[OutputFile]:
@@ -78,13 +79,13 @@ def _outputs(arguments: ProfileArguments) -> list[OutputFile]:
     return check_outputs(arguments.outputs, arguments.inputs, json=arguments.json, taken=known)
 
 
-def _report(profiler: Profiler, profile: Profile, show_text: ShowText) -> Report:
-    """The profile for programs, with as much of prompts as may be shown."""
-    from kvtool.profiler.document import report_of
+def _saved(profiler: Profiler, report: Report, show_text: ShowText) -> Report:
+    """The report for files and programs, with as much of prompts as may be shown."""
+    from kvtool.profiler.document import saved_report
     from kvtool.profiler.quotes import patches_of
 
-    patches = patches_of(profiler, profile.findings) if show_text == "full" else None
-    return report_of(profile, show_text=show_text, patches=patches)
+    patches = patches_of(profiler, report.findings) if show_text == "full" else None
+    return saved_report(report, show_text=show_text, patches=patches)
 
 
 def _write(report: Report, outputs: Sequence[OutputFile], arguments: ProfileArguments) -> None:
@@ -99,28 +100,29 @@ def _write(report: Report, outputs: Sequence[OutputFile], arguments: ProfileArgu
     write_outputs(check_of(report), outputs, options, quiet=arguments.quiet)
 
 
-def _print(profile: Profile, arguments: ProfileArguments) -> None:
+def _print(report: Report, timelines: Sequence[Timeline], arguments: ProfileArguments) -> None:
     from kvtool.report.terminal.profile import print_profile
 
     console = make_console(color=arguments.color, width=arguments.width, plain=arguments.plain)
     print_profile(
         console,
-        profile,
+        report,
+        timelines=timelines,
         show_text=arguments.show_text or "snippet",
         command=arguments.command_line or ("profile", *arguments.inputs),
-        optimize=_optimize_command(profile, arguments),
+        optimize=_optimize_command(report, arguments),
         boundaries=arguments.boundaries,
     )
 
 
-def _optimize_command(profile: Profile, arguments: ProfileArguments) -> list[str]:
+def _optimize_command(report: Report, arguments: ProfileArguments) -> list[str]:
     """The command that edits this workload, with those flags that decide what its prompts hit."""
     sized = arguments.capacity is not None or arguments.gpu_memory is not None
     flags = {
         "--tokenizer": arguments.tokenizer,
         "--chat-template": arguments.chat_template,
         "--block-size": arguments.block_size,
-        "--capacity": profile.config["capacity_blocks"] if sized else None,
+        "--capacity": report.config["capacity_blocks"] if sized else None,
         "--concurrency": arguments.concurrency,
         "--on-bad-line": "skip" if arguments.on_bad_line == "skip" else None,
         "--requests": arguments.requests,

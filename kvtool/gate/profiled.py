@@ -13,12 +13,13 @@ from kvtool.gate.demand import held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
 from kvtool.gate.recording import entry_of
+from kvtool.results.verdict_of import judged
 from kvtool.text.quantities import parse_limit
 
 if TYPE_CHECKING:
     from kvtool.config.arguments import ProfileArguments
     from kvtool.profiler.opening import Opened
-    from kvtool.profiler.profile import Profile
+    from kvtool.results.report import Report
 
 
 def asked_baseline(arguments: ProfileArguments) -> tuple[Baseline | None, float]:
@@ -36,17 +37,17 @@ def asked_baseline(arguments: ProfileArguments) -> tuple[Baseline | None, float]
     return baseline, DEFAULT_DROP if drop is None else drop
 
 
-def judge(profile: Profile, opened: Opened, baseline: Baseline | None, max_drop: float) -> None:
-    """Put the checks and notices of a run into its profile, whose `config` is there already."""
+def judge(report: Report, opened: Opened, baseline: Baseline | None, max_drop: float) -> Report:
+    """The report of a run with the checks and notices of all that is demanded of it."""
     arguments = opened.arguments
     asked = [*flag_demands(arguments.inputs[0], min_hit_rate=arguments.min_hit_rate), *workload_demands(opened.source)]
     path, named = arguments.inputs[0], opened.group_names or ()
-    facts = facts_of(profile, opened.name, path=path, limit=arguments.requests, groups=named)
-    profile.gates = evaluate(facts, held(asked))
+    facts = facts_of(report, opened.name, path=path, limit=arguments.requests, groups=named)
+    gates = evaluate(facts, held(asked))
     if baseline is None or arguments.baseline is None:
-        return
+        return judged(report, gates)
     path = arguments.baseline
-    name, now = entry_of(facts, arguments.inputs, profile.config, path, groups=arguments.groups)
+    name, now = entry_of(facts, arguments.inputs, report.config, path, groups=arguments.groups)
     found = compare(facts, now, baseline.workloads.get(name), path=path, max_drop=max_drop)
-    profile.gates += found.checks
-    profile.notices += [*([found.problem] if found.problem else []), *found.notices]
+    notices = [*([found.problem] if found.problem else []), *found.notices]
+    return judged(report, [*gates, *found.checks], notices)

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kvtool.diagnose.findings import Finding
 from kvtool.results.catalogue import entry_of, similar_code
+from kvtool.results.report import Finding
 
 MARK = "kvtool:"
 _WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+([^\r\n]{0,400}+)")

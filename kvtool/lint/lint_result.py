@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.findings import Finding, Severity
 from kvtool.lint.sources import InputKind
+from kvtool.results.report import Finding, Severity
 
 if TYPE_CHECKING:
     from kvtool.lint.probe import ProbeResult

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from kvtool.config.arguments import ProfileArguments
 from kvtool.config.layers import merged
 from kvtool.config.lint_arguments import LintArguments
-from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
@@ -22,6 +21,7 @@ from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
 from kvtool.results.catalogue import codes, entry_of, similar_code
+from kvtool.results.report import Finding
 from kvtool.text.terminal.console import make_console
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers, load_tokenizer
@@ -170,16 +170,15 @@ def _run_traffic(inputs: Inputs, arguments: LintArguments, result: LintResult, i
     with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
         for paths in inputs.runs:
             traffic = run_traffic(run_arguments(arguments, paths), progress, load=load)
-            profile = traffic.profile
             result.fixable |= traffic.fixable
             workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
             plain = [one.path for one in inputs.prompts]
             for path in paths:
                 kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
                 result.inputs.append(LintedInput(path, kind, ""))
-            result.findings += profile.findings
+            result.findings += traffic.report.findings
             ignores += traffic_ignores(paths)
-            if profile.partial:
+            if traffic.report.partial:
                 result.partial = True
                 return
 

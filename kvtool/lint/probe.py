@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kvtool.diagnose.classify import OTHER, DifferenceKind
-from kvtool.diagnose.findings import Finding, severity_of
+from kvtool.diagnose.findings import severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
 from kvtool.diff.prompts import ONE_SIDED, Difference, Reuse, difference_in, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
@@ -18,6 +18,7 @@ from kvtool.diff.sides import Rendered, named_changes, named_difference
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances, fix_of
 from kvtool.lint.probe_runner import Circumstances, ProbeOutput, ProbeRunner, RunError
+from kvtool.results.report import Finding
 from kvtool.text.align import EqualRun, align
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -138,7 +139,7 @@ def probe_findings(result: ProbeResult) -> list[Finding]:
         points = leak.same_tokens / result.tokens if result.tokens else 0.0
         first = f"first at token {leak.difference.token:,}, block {leak.difference.block:,}"
         findings.append(
-            Finding(
+            Finding.of(
                 code=leak.kind.code,
                 severity=severity_of(points),
                 group=GROUP,

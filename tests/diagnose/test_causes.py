@@ -18,14 +18,14 @@ from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen, attrib
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Cause, CauseBook
 from kvtool.diagnose.chains import MOST_CHAINS, Chains
-from kvtool.diagnose.findings import Finding, is_candidate
+from kvtool.diagnose.findings import is_candidate
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
-from kvtool.profiler.profile import Demands
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.results.report import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from kvtool.cli import run_profile as profile_command
 from kvtool.cli.app import run
 from kvtool.config.arguments import ProfileArguments
 from kvtool.profiler.opening import Opened, open_workload
-from kvtool.profiler.profile import Profile
 from kvtool.profiler.profiler import Profiler
+from kvtool.results.report import Report
 from kvtool.text.terminal.console import cell_width
 from tests.golden import GoldenFiles
 
@@ -40,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, bytes_json: str) -> Path:
 def profiled_once() -> Iterator[None]:
     """The six reports of an example are made of one run of it."""
     opened: dict[str, Opened] = {}
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, Report] = {}
     run_profiler = Profiler.run
 
     def open_once(arguments: ProfileArguments) -> Opened:
@@ -49,10 +48,10 @@ def profiled_once() -> Iterator[None]:
             opened[path] = open_workload(arguments)
         return opened[path]
 
-    def run_once(self: Profiler) -> Profile:
+    def run_once(self: Profiler) -> Report:
         if self.path not in profiles:
             profiles[self.path] = run_profiler(self)
-        return replace(profiles[self.path])
+        return profiles[self.path]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(profile_command, "open_workload", open_once)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from kvtool.diagnose.findings import Finding, Severity
 from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
 from kvtool.fixes.chat.chat_reasoning import dropped_reasoning
 from kvtool.fixes.fix import Fix
+from kvtool.results.report import Finding, Severity
 from kvtool.text.align import common_prefix
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
@@ -65,7 +65,7 @@ def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
             path, (line, column) = origin.path, origin.position(offset)
         fix = "leave BOS out of the text"
         severity: Severity = "warning"
-        return Checked(Finding("KV123", severity, first.group, path, line, column, message, len(found), fix))
+        return Checked(Finding.of("KV123", severity, first.group, path, line, column, message, len(found), fix))
     template = renderer.chat_template
     text = rendered(template, first)
     place = place_of(text, len(start or "")) if text is not None else (0, 0)

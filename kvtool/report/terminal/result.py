@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.lint.lint_result import LintedInput, LintResult
-from kvtool.report.terminal.restore import finding_of, restore
+from kvtool.report.terminal.contradictions import check_report
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
@@ -37,7 +37,7 @@ def print_result(
 
         found = LintResult(
             inputs=[LintedInput(path, "text") for path in result.inputs],
-            findings=[finding_of(finding) for finding in result.findings],
+            findings=result.findings,
             ignored=result.ignored,
             partial=result.verdict.outcome == "partial",
         )
@@ -46,9 +46,10 @@ def print_result(
         from kvtool.report.terminal.profile import print_profile
 
         [report] = result.reports
+        check_report(report)
         print_profile(
             console,
-            restore(report),
+            report,
             show_text=show_text,
             command=command or profile_command(report),
             boundaries=boundaries,
