@@ -15,6 +15,7 @@ from kvtool.config.arguments import ProfileArguments
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.profiler import Profiler
 from kvtool.results.report import Report
+from kvtool.results.views import Timeline
 from kvtool.text.terminal.console import cell_width
 from tests.golden import GoldenFiles
 
@@ -39,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, bytes_json: str) -> Path:
 def profiled_once() -> Iterator[None]:
     """The six reports of an example are made of one run of it."""
     opened: dict[str, Opened] = {}
-    profiles: dict[str, Report] = {}
+    profiles: dict[str, tuple[Report, list[Timeline]]] = {}
     run_profiler = Profiler.run
 
     def open_once(arguments: ProfileArguments) -> Opened:
@@ -50,8 +51,9 @@ def profiled_once() -> Iterator[None]:
 
     def run_once(self: Profiler) -> Report:
         if self.path not in profiles:
-            profiles[self.path] = run_profiler(self)
-        return profiles[self.path]
+            profiles[self.path] = run_profiler(self), self.timelines
+        report, self.timelines = profiles[self.path]
+        return report
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(profile_command, "open_workload", open_once)
