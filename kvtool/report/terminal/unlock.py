@@ -24,7 +24,7 @@ _NAMED_FROM = 72
 _NAME = 18
 
 
-class _Told(NamedTuple):
+class _Table(NamedTuple):
     """The causes of a group, and those of them that the terminal shows."""
 
     group: Group
@@ -37,10 +37,10 @@ class _Told(NamedTuple):
         return sum(row.share_tokens for row in self.causes) + self.group.causes_left_out.share_tokens
 
 
-def _told(group: Group, causes: list[Cause]) -> _Told:
+def told(group: Group, causes: Iterable[Cause]) -> list[Cause]:
+    """Those causes of a group that the terminal shows."""
     least = WORTH_TELLING * group.prompt_tokens
-    rows = [row for row in causes if row.unlock is not None or row.blame_tokens >= least]
-    return _Told(group, causes, rows[:_MOST_ROWS])
+    return [row for row in causes if row.unlock is not None or row.blame_tokens >= least][:_MOST_ROWS]
 
 
 def print_causes(console: Console, groups: Iterable[Group], causes: Iterable[Cause]) -> None:
@@ -49,35 +49,36 @@ def print_causes(console: Console, groups: Iterable[Group], causes: Iterable[Cau
     by_group: dict[str, list[Cause]] = {}
     for cause in causes:
         by_group.setdefault(cause.group, []).append(cause)
-    told = [_told(group, by_group.get(group.name, [])) for group in groups]
-    several = sorted((each for each in told if len(each.rows) > 1), key=lambda each: -each.tokens)
-    for each in several[:_MOST_GROUPS]:
+    each_group = ((group, by_group.get(group.name, [])) for group in groups)
+    tables = [_Table(group, causes, told(group, causes)) for group, causes in each_group]
+    several = sorted((table for table in tables if len(table.rows) > 1), key=lambda table: -table.tokens)
+    for table in several[:_MOST_GROUPS]:
         put(console)
-        _group(console, each, plain)
+        _group(console, table, plain)
     if len(several) > _MOST_GROUPS:
         put(console, f"  and {len(several) - _MOST_GROUPS:,} more groups: --json has them all", "dim")
     if not several:
         return
     text = "blame: tokens in whose way it stands first; share: each token split among all in its way; both sum to what is lost"
-    if any(row.unlock is not None for each in several for row in each.causes):
+    if any(row.unlock is not None for table in several for row in table.causes):
         text += "; hit rates, measured: alone with nothing but this fix, so far with it and those above it"
     say(console, text, style="dim")
 
 
-def _group(console: Console, told: _Told, plain: bool) -> None:
-    rows = told.rows
+def _group(console: Console, table: _Table, plain: bool) -> None:
+    rows = table.rows
     fixed = [row.unlock for row in rows if row.unlock is not None]
-    name = shorten_middle(sanitize(told.group.name, ascii_only=plain), max(console.width // 3, 12), ascii_only=plain)
+    name = shorten_middle(sanitize(table.group.name, ascii_only=plain), max(console.width // 3, 12), ascii_only=plain)
     rate = f" (hit {percent(fixed[0].before)})" if fixed else ""
-    say(console, f"In the way of {told.tokens:,} lost tokens of {name}{rate}", style="bold")
+    say(console, f"In the way of {table.tokens:,} lost tokens of {name}{rate}", style="bold")
     columns = [Column("Place", "<"), Column("code", "<"), Column("blame"), Column("share")]
     columns += [Column("alone"), Column("so far")] if fixed else []
     named = console.width >= _NAMED_FROM
     columns += [Column("what", "<", prose=True)] if named else []
     cells = [_cells(row, plain, unlocks=bool(fixed), named=named) for row in rows]
-    blame = told.tokens - sum(row.blame_tokens for row in rows)
-    share = told.tokens - sum(row.share_tokens for row in rows)
-    if told.group.causes_left_out.causes + len(told.causes) > len(rows):
+    blame = table.tokens - sum(row.blame_tokens for row in rows)
+    share = table.tokens - sum(row.share_tokens for row in rows)
+    if table.group.causes_left_out.causes + len(table.causes) > len(rows):
         cells.append(("(others)", "", f"{blame:,}", f"{share:,}", *[""] * (len(columns) - 4)))
     before = len(columns) - named
     room = room_for_first(columns[:before], [row[:before] for row in cells], console.width) - named * _NAME
