@@ -133,11 +133,12 @@ def _header(console: Console, report: Report, plain: bool) -> None:
         put(console, line, "bold")
     for note in report.notes:
         say(console, sanitize(note, ascii_only=plain), style="dim")
-    if report.totals.refused_requests:
-        text = f"{plural(report.totals.refused_requests, 'request')} refused and left out; the first: {report.totals.first_refusal}"
+    totals = report.totals
+    if totals.refused_requests:
+        text = f"{plural(totals.refused_requests, 'request')} refused and left out; the first: {totals.first_refusal or ''}"
         say(console, sanitize(text, ascii_only=plain), style="yellow")
-    if report.totals.skipped_lines:
-        say(console, f"{plural(report.totals.skipped_lines, 'bad line')} skipped", style="yellow")
+    if totals.skipped_lines:
+        say(console, f"{plural(totals.skipped_lines, 'bad line')} skipped", style="yellow")
 
 
 def _rates(console: Console, report: Report, plain: bool) -> None:
