@@ -13,10 +13,10 @@ from kvtool.results.report import Report
 from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
-    from kvtool.accounting.ledger.sums import By
     from kvtool.accounting.plan import Rules
     from kvtool.config.arguments import ProfileArguments
     from kvtool.diff.prompts import PromptDiff
+    from kvtool.results.report import By
     from kvtool.results.show_text import ShowText
     from kvtool.workload.memory import MemorySource
 

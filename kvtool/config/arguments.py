@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kvtool.accounting.ledger.sums import By
 from kvtool.accounting.plan import Rules
 from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.config import HashAlgorithm
 from kvtool.errors import KvtoolError
 from kvtool.measure.measure_options import MODEL_DTYPES
+from kvtool.results.report import By
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ColorChoice
 from kvtool.workload.yaml.schema import EngineOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kvtool.accounting.ledger.sums import By, SumTotals
+from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
@@ -14,6 +14,7 @@ from kvtool.profiler.quotes import quoted
 from kvtool.profiler.unlock import GroupCauses
 from kvtool.results.report import (
     Alignment,
+    By,
     CausesLeftOut,
     Decode,
     Fates,

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
-from kvtool.accounting.ledger.sums import By
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
@@ -35,7 +34,7 @@ from kvtool.profiler.document import Measurements, made_report
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.passes import Accountant, Hits, PassResult
 from kvtool.profiler.unlock import group_causes
-from kvtool.results.report import Decode, Finding, KvCacheDtype, Report, Totals
+from kvtool.results.report import By, Decode, Finding, KvCacheDtype, Report, Totals
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.progress import Progress

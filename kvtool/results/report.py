@@ -17,6 +17,8 @@ from kvtool.results.views import Views
 SCHEMA: Literal["kvtool.report/1"] = "kvtool.report/1"
 Severity = Literal["error", "warning", "info"]
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
+By = Literal["session", "tenant", "line"]
+"""What tokens can be summed by beside groups."""
 Fates = dict[str, Count]
 """Tokens by fate, in words of `kvtool.accounting.ledger.fates`; they sum to the prompt tokens."""
 
@@ -390,7 +392,7 @@ class SumRow(Model):
 
 
 class Sums(Model):
-    by: Literal["session", "tenant", "line"]
+    by: By
     rows: list[SumRow]
 
 

@@ -7,14 +7,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
-from kvtool.results.report import lost_tokens
+from kvtool.results.report import By, lost_tokens
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
-By = Literal["session", "tenant", "line"]
 MOST_ROWS = 10_000
 """Sessions, tenants or lines that are told apart; those that come later are summed in one row."""
 OTHERS = "(others)"
@@ -46,7 +45,7 @@ class Booked(NamedTuple):
     fate: str
 
 
-class Sums:
+class SumBook:
     """Rows of sums. Memory grows with what nobody had computed before: two words for each line of it."""
 
     def __init__(self, by: By) -> None:
