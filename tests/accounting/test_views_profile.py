@@ -14,6 +14,7 @@ from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import Demands
 from kvtool.report.terminal.profile import print_profile
 from kvtool.results.report import Report
+from kvtool.results.show_text import ShowText
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.terminal.progress import Progress
@@ -58,7 +59,9 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def profiled(path: str, tokenizer: str, *, views: bool = True, **how: object) -> tuple[Report, list[Timeline]]:
     opened = open_workload(ProfileArguments([path], tokenizer=tokenizer, quiet=True, **how))  # type: ignore[arg-type]
-    profiler = opened.profiler(Demands(views=views), Progress(None))
+    arguments = opened.arguments
+    demands = Demands(views=views, by=arguments.by, per_request=arguments.per_request)
+    profiler = opened.profiler(demands, Progress(None))
     return opened.run(profiler), profiler.timelines
 
 
@@ -68,6 +71,17 @@ def test_the_document_is_the_same_but_for_the_views(workload: str, bytes_json: s
     assert without.views is None
     assert with_views.views is not None
     assert without.to_json() == with_views.model_copy(update={"views": None}).to_json()
+
+
+@pytest.mark.parametrize("show_text", ["none", "full"])
+def test_a_fresh_report_is_what_is_read_again(workload: str, bytes_json: str, show_text: ShowText) -> None:
+    """One type, field by field: what a run puts into its report without a check is what a file holds."""
+    report, _ = profiled(workload, bytes_json, by="line", per_request=True)
+    assert any(finding.rerun is not None for finding in report.findings)
+    assert any(cause.unlock is not None for cause in report.causes)
+    saved = saved_report(report, show_text=show_text)
+    assert any(finding.snippet is not None for finding in saved.findings) == (show_text == "full")
+    assert Report.model_validate_json(saved.to_json()) == saved
 
 
 def test_the_views_agree_with_the_totals(workload: str, bytes_json: str) -> None:
