@@ -13,10 +13,9 @@ from kvtool.results.report import Report
 from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
-    from kvtool.accounting.ledger.sums import By
-    from kvtool.accounting.plan import Rules
     from kvtool.config.arguments import ProfileArguments
     from kvtool.diff.prompts import PromptDiff
+    from kvtool.results.choices import Rules, SumBy
     from kvtool.results.show_text import ShowText
     from kvtool.workload.memory import MemorySource
 
@@ -51,7 +50,7 @@ def profile(
     on_bad_line: Literal["error", "skip"] = "error",
     log_format: str | None = None,
     min_hit_rate: float | None = None,
-    by: By | None = None,
+    by: SumBy | None = None,
     per_request: bool = False,
     advice: bool = True,
     views: bool = False,

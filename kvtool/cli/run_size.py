@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from kvtool.engine.config import DEFAULT_UTILIZATION
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.latency import ACCELERATORS, find_accelerator
-from kvtool.engine.prediction.sizing import DEFAULT_UTILIZATION, block_bytes, kv_heads_per_rank, size_cache
+from kvtool.engine.prediction.sizing import block_bytes, kv_heads_per_rank, size_cache
 from kvtool.errors import KvtoolError
 from kvtool.report.terminal.size import SizeReport, document, print_size
 from kvtool.text.terminal.console import ColorChoice, make_console

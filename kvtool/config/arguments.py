@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kvtool.accounting.ledger.sums import By
-from kvtool.accounting.plan import Rules
-from kvtool.engine.attention.decode_planner import DecodeMode
-from kvtool.engine.config import HashAlgorithm
+from kvtool.engine.config import DecodeMode, HashAlgorithm
 from kvtool.errors import KvtoolError
 from kvtool.measure.measure_options import MODEL_DTYPES
+from kvtool.results.choices import Rules, SumBy
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ColorChoice
 from kvtool.workload.yaml.schema import EngineOptions
@@ -84,7 +82,7 @@ class ProfileArguments:
     max_drop: str | None = None
     per_request: bool = False
     boundaries: bool = False
-    by: By | None = None
+    by: SumBy | None = None
     json: bool = False
     outputs: Sequence[str] = ()
     """`[FORMAT=]PATH` of what is written beside the report or instead of it (`-`)."""

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.cache_rules import CacheRules, Routing, lifetime
+from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.caches.providers import find_provider
 from kvtool.errors import KvtoolError
+from kvtool.results.choices import Routing
 from kvtool.text.quantities import parse_duration
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions

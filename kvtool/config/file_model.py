@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from kvtool.results import choices
 from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str
 from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
 
 __all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions", "LintOptions", "WorkloadGate"]
 
-Severity = Annotated[Literal["error", "warning", "info"], BeforeValidator(as_str)]
+Severity = Annotated[choices.Severity, BeforeValidator(as_str)]
 
 
 class WorkloadGate(GateOptions):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kvtool.diagnose.findings import Severity
+from kvtool.results.choices import Severity
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ColorChoice
 from kvtool.workload.yaml.schema import EngineOptions

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.boundary import GroupBoundary
 from kvtool.accounting.decode_traffic import DecodeTraffic
-from kvtool.accounting.ledger.sums import By, SumRow
+from kvtool.accounting.ledger.sums import SumRow
 from kvtool.accounting.ledger.totals import GroupTotals, Totals
 from kvtool.accounting.quantiles import Quantiles
 from kvtool.diagnose.findings import Finding
 from kvtool.measure.measured_times import MeasuredTimes
 from kvtool.profiler.passes import RequestRow
 from kvtool.profiler.unlock import GroupCauses
+from kvtool.results.choices import SumBy
 from kvtool.results.verdict import Check, Verdict
 from kvtool.results.verdict_of import verdict_of
 
@@ -67,7 +68,7 @@ class Profile:
     causes: list[GroupCauses] = field(default_factory=list)
     absent: tuple[str, ...] = ()
     """Fates that this input cannot tell, as it has no tokens or no text."""
-    by: By | None = None
+    by: SumBy | None = None
     """What `sums` are by, where they were asked for."""
     sums: list[SumRow] = field(default_factory=list)
     timelines: list[Timeline] = field(default_factory=list)
@@ -109,6 +110,6 @@ class Demands:
 
     advice: bool = True
     per_request: bool = False
-    by: By | None = None
+    by: SumBy | None = None
     views: bool = False
     """Whether what reports draw is collected, too."""

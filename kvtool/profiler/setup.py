@@ -8,12 +8,19 @@ from dataclasses import replace
 from kvtool.accounting.plan import Plan
 from kvtool.config.arguments import ProfileArguments
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
-from kvtool.engine.config import EngineConfig
+from kvtool.engine.config import (
+    DEFAULT_ACCELERATOR,
+    DEFAULT_DECODE_BATCH,
+    DEFAULT_MODEL,
+    DEFAULT_UTILIZATION,
+    UNLIMITED_LEN,
+    EngineConfig,
+)
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.model.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
+from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
-from kvtool.engine.prediction.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError
 from kvtool.measure.bench.calibration_file import load_calibration
@@ -27,7 +34,6 @@ from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 from kvtool.workload.yaml.yaml_source import YamlSource
 
-_DECODE_BATCH = 64
 _MOST_BLOCKS = 10_000_000
 
 
@@ -41,13 +47,15 @@ class Setup:
         self.model = arguments.model or asked.model
         if arguments.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
-        geometry = find_geometry(self.model or DEFAULT_GEOMETRY)
+        geometry = find_geometry(self.model or DEFAULT_MODEL)
         block_size = self._block_size(asked, source)
         self.calibration = load_calibration(arguments.calibration) if arguments.calibration is not None else None
         self.kv_dtype = find_kv_dtype(arguments.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
         self.tensor_parallel = arguments.tensor_parallel or asked.tensor_parallel or 1
-        self.max_num_batched_tokens = arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192
-        self.max_num_seqs = arguments.max_num_seqs or asked.max_num_seqs or 256
+        self.max_num_batched_tokens = (
+            arguments.max_num_batched_tokens or asked.max_num_batched_tokens or EngineConfig.max_num_batched_tokens
+        )
+        self.max_num_seqs = arguments.max_num_seqs or asked.max_num_seqs or EngineConfig.max_num_seqs
         self.max_model_len = arguments.max_model_len or asked.max_model_len
         self.concurrency = None if self.cache_rules is not None else arguments.concurrency or asked.concurrency
         self.use_arrivals = arguments.use_timestamps or (isinstance(source, YamlSource) and source.timed)
@@ -62,11 +70,11 @@ class Setup:
             num_blocks=self._num_blocks(asked, geometry, block_size, self.kv_dtype.name),
             max_num_batched_tokens=self.max_num_batched_tokens,
             max_num_seqs=self.max_num_seqs,
-            max_model_len=self.max_model_len or 1 << 31,
+            max_model_len=self.max_model_len or EngineConfig.max_model_len,
             enable_prefix_caching=caching,
             enable_chunked_prefill=asked.enable_chunked_prefill is not False,
             async_scheduling=arguments.async_scheduling,
-            hash_algo=arguments.hash_algo or "native",
+            hash_algo=arguments.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
         kv_token_bytes = block_bytes(geometry, 1, self.kv_dtype.name)
@@ -93,7 +101,7 @@ class Setup:
         if given is not None and given > most:
             flag = "--max-num-seqs" if most == self.max_num_seqs else "--concurrency"
             raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
-        return given or min(_DECODE_BATCH, most)
+        return given or min(DEFAULT_DECODE_BATCH, most)
 
     def _latency(self, geometry: Geometry, accelerator: str | None, kv_token_bytes: float) -> LatencyModel:
         """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
@@ -115,7 +123,7 @@ class Setup:
             return self.cache_rules.provider.step
         trace = _trace_block_size(source)
         if trace is None:
-            return given or 16
+            return given or EngineConfig.block_size
         if given is not None and given != trace:
             raise KvtoolError(
                 f"the trace has blocks of {trace} tokens; --block-size {given} cannot be had of it",
@@ -141,7 +149,7 @@ class Setup:
         if capacity is not None:
             blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
         elif memory is not None:
-            utilization = arguments.gpu_memory_utilization or asked.gpu_memory_utilization or 0.92
+            utilization = arguments.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(
                 geometry,
                 memory,
@@ -243,7 +251,7 @@ class Setup:
             "block_size": engine.block_size,
             "capacity_blocks": None if engine.num_blocks is None else engine.num_blocks - 1,
             "enable_prefix_caching": engine.enable_prefix_caching,
-            "max_model_len": engine.max_model_len if engine.max_model_len < 1 << 31 else None,
+            "max_model_len": engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
             "max_num_batched_tokens": engine.max_num_batched_tokens,
             "max_num_seqs": engine.max_num_seqs,
             "concurrency": self.concurrency,

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.accounting.caches.cache_rules import CacheRules, Routing
+from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.replicas import TimedLru
 from kvtool.config.cache_options import RuleOptions, cache_rules
 from kvtool.errors import KvtoolError
+from kvtool.results.choices import Routing
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import HashedPrompt, Turn
 from tests.accounting.rule_runs import BLOCK, account, numbers, turn

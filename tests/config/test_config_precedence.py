@@ -416,7 +416,7 @@ def test_config_says_no_value_that_the_code_does_not_have(
     from kvtool.gate.comparing import DEFAULT_DROP
 
     assert shown["check.max_drop"] == DEFAULT_DROP
-    from kvtool.engine.prediction.sizing import DEFAULT_UTILIZATION
+    from kvtool.engine.config import DEFAULT_UTILIZATION
 
     assert shown["engine.gpu_memory_utilization"] == DEFAULT_UTILIZATION
 

@@ -16,10 +16,11 @@ from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.lines import Lines, LineTable, distinct, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
-from kvtool.accounting.ledger.sums import Booked, By, SumRow, Sums
+from kvtool.accounting.ledger.sums import Booked, SumRow, Sums
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
+from kvtool.results.choices import SumBy
 from kvtool.text.align import LineEnds
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
@@ -60,7 +61,7 @@ class Ledger:
         caching: bool = True,
         whole_prompt_may_hit: bool = False,
         find_gaps: bool = True,
-        by: By | None = None,
+        by: SumBy | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.

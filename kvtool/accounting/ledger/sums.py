@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
+from kvtool.results.choices import SumBy
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
-By = Literal["session", "tenant", "line"]
 MOST_ROWS = 10_000
 """Sessions, tenants or lines that are told apart; those that come later are summed in one row."""
 OTHERS = "(others)"
@@ -53,7 +53,7 @@ class Booked(NamedTuple):
 class Sums:
     """Rows of sums. Memory grows with what nobody had computed before: two words for each line of it."""
 
-    def __init__(self, by: By) -> None:
+    def __init__(self, by: SumBy) -> None:
         self.by = by
         self._numbers: dict[str, int] = {}
         self._rows: list[SumRow] = []
