@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import BeforeValidator, Field
 
+from kvtool.config.declared import default_of
 from kvtool.results import choices
 from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str
 from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
@@ -29,9 +30,9 @@ class CheckOptions(SpecModel):
     """The result to compare with; paths count from the folder of this file."""
     max_drop: LimitField | None = None
     """How far a hit rate may fall below the baseline's: 0.01 or "1%"."""
-    require_baseline: Bool = False
+    require_baseline: Bool = default_of("check", "require_baseline", bool)
     """Whether a baseline that is missing or was made under other settings is an error."""
-    advice: Bool = True
+    advice: Bool = default_of("check", "advice", bool)
     """Whether fixes are tried for the costliest causes."""
 
 
@@ -42,7 +43,7 @@ class LintOptions(SpecModel):
     """Only these codes: "KV101", or "KV1" for all that begin so."""
     ignore: list[CodeField] = Field(default_factory=list)
     """Not these codes."""
-    error_on: Severity = "error"
+    error_on: Severity = cast("choices.Severity", default_of("lint", "error_on", str))
     """The severity from which on `kvtool lint` exits with 1."""
 
 

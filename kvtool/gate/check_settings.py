@@ -10,10 +10,9 @@ from pathlib import Path
 from kvtool.config.apply_config import with_file
 from kvtool.config.arguments import ProfileArguments
 from kvtool.config.file_model import WorkloadGate
+from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP
 from kvtool.config.loading import ConfigFile
 from kvtool.errors import KvtoolError, Place
-from kvtool.gate.baseline import FILE_NAME
-from kvtool.gate.comparing import DEFAULT_DROP
 from kvtool.gate.demand import Locate
 from kvtool.gate.opened import in_order
 from kvtool.results.show_text import ShowText
@@ -114,7 +113,7 @@ def _baseline(named: str | None, file: ConfigFile | None, *, wanted: bool) -> st
     """The baseline's path: the one that is named, else the usual one beside the configuration where it is there or wanted."""
     if named is not None:
         return named
-    usual = FILE_NAME if file is None else os.path.normpath(Path(file.path).parent / FILE_NAME)
+    usual = BASELINE_FILE if file is None else os.path.normpath(Path(file.path).parent / BASELINE_FILE)
     return usual if wanted or os.path.lexists(usual) else None
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.config.judged_options import DEFAULT_DROP
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, load_baseline
 from kvtool.gate.check_settings import parsed_flag
 from kvtool.gate.collect import flag_demands, workload_demands
-from kvtool.gate.comparing import DEFAULT_DROP, compare
+from kvtool.gate.comparing import compare
 from kvtool.gate.demand import held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
