@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kvtool.config.judged_options import Judging, Selecting
+from kvtool.config.judged_options import Judging
+from kvtool.config.lint_options import Selecting
 from kvtool.config.option import Option, OptionField, Table, Value, keyed
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
 from kvtool.config.shown_options import Showing, Writing

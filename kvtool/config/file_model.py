@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from kvtool.config.declared import default_of
+from kvtool.config.lint_options import ERROR_ON
 from kvtool.results import choices
 from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str
 from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
@@ -43,7 +44,7 @@ class LintOptions(SpecModel):
     """Only these codes: "KV101", or "KV1" for all that begin so."""
     ignore: list[CodeField] = Field(default_factory=list)
     """Not these codes."""
-    error_on: Severity = cast("choices.Severity", default_of("lint", "error_on", str))
+    error_on: Severity = ERROR_ON
     """The severity from which on `kvtool lint` exits with 1."""
 
 

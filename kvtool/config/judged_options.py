@@ -1,4 +1,4 @@
-"""The options that judge: what fails a check or a profile, and which findings count."""
+"""The options that judge: what fails a check or a profile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 
 from kvtool.config import bounds
 from kvtool.config.option import Option
-from kvtool.results.choices import Severity
 
 BASELINE_FILE = "kvtool-baseline.json"
 """The usual baseline, beside the configuration."""
@@ -68,17 +67,4 @@ class Limits:
     baseline: Annotated[str | None, Option("Exit 1 where hit rates fell; kvtool check writes the file.", "FILE")] = None
     max_drop: Annotated[
         str | None, Option("How far they may fall below it. [default: {default:.1%}]", "RATIO", default=DEFAULT_DROP)
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Selecting:
-    """Which findings `kvtool lint` tells, and which of them fail it."""
-
-    select: Annotated[
-        tuple[str, ...], Option("Only these: KV101,KV104 or KV1; repeatable.", "CODES", table="lint", words="all")
-    ] = ()
-    ignore: Annotated[tuple[str, ...], Option("Not these; repeatable.", "CODES", table="lint", words="none")] = ()
-    error_on: Annotated[
-        Severity | None, Option("Exit 1 from this severity on. [default: {default}]", table="lint", default="error")
     ] = None

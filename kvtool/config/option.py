@@ -28,7 +28,7 @@ class Option:
     help: str
     metavar: str | None = None
     flag: str | None = ""
-    """Left out: made of the field's name; None: only files say it."""
+    """Left out: made of the field's name; None: only files say it. Several stand with a space between them."""
     short: str = ""
     variable: bool = False
     """Whether KVTOOL_ and its name in capitals says it, too."""
@@ -45,7 +45,7 @@ class Option:
     def flags(self, name: str) -> tuple[str, ...]:
         """How it is written: the short form, and the long one with what takes it back."""
         flag = f"--{name.replace('_', '-')}" if self.flag == "" else self.flag
-        return tuple(each for each in (self.short, flag) if each)
+        return tuple(each for each in (self.short, *(flag or "").split()) if each)
 
     def told(self, own: Value) -> str:
         """The help, with the default in it; `own` is that of the field."""
@@ -140,7 +140,7 @@ def _made(cls: type, left: dict[str, object], names: tuple[str, ...] | None) -> 
     for each in option_fields(cls):
         if names is not None and each.name not in names:
             continue
-        if each.part is not None and each.name not in left:
+        if each.part is not None:
             if each.default is not MISSING and left.keys().isdisjoint(each.taken):
                 continue
             given[each.name] = _made(each.part, left, each.taken)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from kvtool.config.layers import EXCLUDES
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
 from kvtool.config.run_options import Caching, Measuring, Predicting, Reading, Rendering, Serving
@@ -73,3 +74,12 @@ class RunOptions:
             if real in taken:
                 raise KvtoolError(f"{flag} {path} is {taken[real]}, too", hint="give a file of its own")
             taken[real] = f"the file of {flag}"
+
+
+def said_options(options: RunOptions) -> list[str]:
+    """The options by which flags and variables may hide what the configuration file says."""
+    names = {*EngineOptions.model_fields, *EXCLUDES}
+    concerns = (options.predicting, options.rendering, options.serving, options.caching)
+    return [
+        name for concern in concerns for name, value in vars(concern).items() if name in names and value is not None
+    ]

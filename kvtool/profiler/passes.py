@@ -26,7 +26,7 @@ from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
-from kvtool.results.choices import SumBy
+from kvtool.results.choices import By
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
@@ -106,7 +106,7 @@ class Accountant:
         rewrite: Rewrite | None = None,
         events: EventWriter | None = None,
         look_at_decode: bool = False,
-        by: SumBy | None = None,
+        by: By | None = None,
         one_in: Mapping[str, int] | None = None,
         views: ViewBook | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ from kvtool.diagnose.findings import Finding
 from kvtool.measure.measured_times import MeasuredTimes
 from kvtool.profiler.passes import RequestRow
 from kvtool.profiler.unlock import GroupCauses
-from kvtool.results.choices import SumBy
+from kvtool.results.choices import By
 from kvtool.results.verdict import Check, Verdict
 from kvtool.results.verdict_of import verdict_of
 
@@ -68,7 +68,7 @@ class Profile:
     causes: list[GroupCauses] = field(default_factory=list)
     absent: tuple[str, ...] = ()
     """Fates that this input cannot tell, as it has no tokens or no text."""
-    by: SumBy | None = None
+    by: By | None = None
     """What `sums` are by, where they were asked for."""
     sums: list[SumRow] = field(default_factory=list)
     timelines: list[Timeline] = field(default_factory=list)
@@ -110,6 +110,6 @@ class Demands:
 
     advice: bool = True
     per_request: bool = False
-    by: SumBy | None = None
+    by: By | None = None
     views: bool = False
     """Whether what reports draw is collected, too."""

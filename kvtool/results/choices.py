@@ -9,7 +9,7 @@ Rules = Literal["vllm", "block-lru"]
 """The engine's accounting, or the LRU list of blocks of trace studies."""
 Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]
 """How requests are given to replicas."""
-SumBy = Literal["session", "tenant", "line"]
+By = Literal["session", "tenant", "line"]
 """What sums go by, beside groups."""
 OnBadLine = Literal["error", "skip"]
 """A record that cannot be read stops the run, or is left out and counted."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvtool.results.choices import Severity, SumBy
+from kvtool.results.choices import By, Severity
 from kvtool.results.model import Count, Document, Model, Ratio, Seconds
 from kvtool.results.verdict import Check
 from kvtool.results.views import Views
@@ -327,7 +327,7 @@ class SumRow(Model):
 
 
 class Sums(Model):
-    by: SumBy
+    by: By
     rows: list[SumRow]
 
 

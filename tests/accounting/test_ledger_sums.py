@@ -20,7 +20,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
-from kvtool.results.choices import SumBy
+from kvtool.results.choices import By
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
@@ -78,7 +78,7 @@ def account(
     conversations: list[list[Turn]],
     *,
     rungs: list[Rung] | None = None,
-    by: SumBy | None = None,
+    by: By | None = None,
     **how: object,
 ) -> PassResult:
     engine = EngineConfig(block_size=BLOCK, num_blocks=how.pop("num_blocks", None))  # type: ignore[arg-type]
@@ -343,7 +343,7 @@ def test_everything_sums(
     byte_renderer: Renderer,
     workload: list[list[Turn]],
     rungs: list[Rung],
-    by: SumBy,
+    by: By,
     num_blocks: int | None,
     concurrency: int | None,
 ) -> None:

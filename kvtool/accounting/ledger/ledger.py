@@ -20,7 +20,7 @@ from kvtool.accounting.ledger.sums import Booked, SumRow, Sums
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
-from kvtool.results.choices import SumBy
+from kvtool.results.choices import By
 from kvtool.text.align import LineEnds
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
@@ -61,7 +61,7 @@ class Ledger:
         caching: bool = True,
         whole_prompt_may_hit: bool = False,
         find_gaps: bool = True,
-        by: SumBy | None = None,
+        by: By | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.

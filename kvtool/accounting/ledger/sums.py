@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
-from kvtool.results.choices import SumBy
+from kvtool.results.choices import By
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
@@ -53,7 +53,7 @@ class Booked(NamedTuple):
 class Sums:
     """Rows of sums. Memory grows with what nobody had computed before: two words for each line of it."""
 
-    def __init__(self, by: SumBy) -> None:
+    def __init__(self, by: By) -> None:
         self.by = by
         self._numbers: dict[str, int] = {}
         self._rows: list[SumRow] = []

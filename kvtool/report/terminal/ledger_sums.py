@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.ledger.sums import OTHERS, SumRow
 from kvtool.profiler.profile import Profile
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.results.choices import SumBy
+from kvtool.results.choices import By
 from kvtool.text.terminal.console import ascii_only, cell_width, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table, room_for_first
@@ -20,7 +20,7 @@ _MOST_ROWS = 20
 _LEAST_KEY = 12
 _EASY_KEY = 24
 """Cells of a key that are worth more than another column."""
-_NOUNS: dict[SumBy, str] = {"session": "session", "tenant": "tenant", "line": "line"}
+_NOUNS: dict[By, str] = {"session": "session", "tenant": "tenant", "line": "line"}
 
 
 def print_sums(console: Console, profile: Profile) -> None:
@@ -69,7 +69,7 @@ def costliest(rows: list[SumRow], most: int = _MOST_ROWS) -> list[SumRow]:
     return [*named[:most], others]
 
 
-def _cells(row: SumRow, *, by: SumBy, plain: bool) -> tuple[str, ...]:
+def _cells(row: SumRow, *, by: By, plain: bool) -> tuple[str, ...]:
     """Key, requests, tokens, hit rate, lost tokens, and the two fates that took most of them, as parts of the row's tokens."""
     lost = sorted(((-count, fate) for fate, count in row.fates.items() if count and fate != "hit"))
     told = [f"{fate.replace('_', ' ')} {percent(-count / row.prompt_tokens)}" for count, fate in lost[:2]]
