@@ -7,7 +7,8 @@ from collections.abc import Callable
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import OTHER
-from kvtool.results.report import Finding, Rerun, Severity, Snippet
+from kvtool.results.choices import Severity
+from kvtool.results.report import Finding, Rerun, Snippet
 from kvtool.text.traced import Origin
 
 Locate = Callable[[Origin, int], tuple[int, int]]

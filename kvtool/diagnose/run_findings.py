@@ -9,7 +9,8 @@ from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.findings import WORTH_TELLING, Locate, severity_of
 from kvtool.diagnose.shared_secrets import Sensitive
-from kvtool.results.report import Finding, Severity
+from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")

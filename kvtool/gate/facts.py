@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kvtool.results.verdict import Kind
 
 if TYPE_CHECKING:
-    from kvtool.results.report import Group, Measured, Quantiles, Report, Severity, Totals
+    from kvtool.results.choices import Severity
+    from kvtool.results.report import Group, Measured, Quantiles, Report, Totals
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.lint.sources import InputKind
-from kvtool.results.report import Finding, Severity
+from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 
 if TYPE_CHECKING:
     from kvtool.lint.probe import ProbeResult

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from kvtool.lint.skeleton import Behind, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.catalogue import find_entry
-from kvtool.results.report import Finding, Severity, Snippet
+from kvtool.results.choices import Severity
+from kvtool.results.report import Finding, Snippet
 
 WARNING_TOKENS = 256
 ERROR_TOKENS = 1024

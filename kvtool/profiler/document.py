@@ -12,9 +12,9 @@ from kvtool.accounting.quantiles import quantiles
 from kvtool.profiler.passes import PassResult
 from kvtool.profiler.quotes import quoted
 from kvtool.profiler.unlock import GroupCauses
+from kvtool.results.choices import By
 from kvtool.results.report import (
     Alignment,
-    By,
     CausesLeftOut,
     Decode,
     Fates,

@@ -26,7 +26,8 @@ from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
-from kvtool.results.report import By, Decode, RequestRow
+from kvtool.results.choices import By
+from kvtool.results.report import Decode, RequestRow
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side

@@ -34,7 +34,8 @@ from kvtool.profiler.document import Measurements, made_report
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.passes import Accountant, Hits, PassResult
 from kvtool.profiler.unlock import group_causes
-from kvtool.results.report import By, Decode, Finding, KvCacheDtype, Report, Totals
+from kvtool.results.choices import By
+from kvtool.results.report import Decode, Finding, KvCacheDtype, Report, Totals
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.progress import Progress

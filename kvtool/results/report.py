@@ -10,15 +10,13 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
+from kvtool.results.choices import By, Severity
 from kvtool.results.model import Count, Document, Model, Ratio, Seconds
 from kvtool.results.verdict import Check
 from kvtool.results.views import Views
 
 SCHEMA: Literal["kvtool.report/1"] = "kvtool.report/1"
-Severity = Literal["error", "warning", "info"]
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
-By = Literal["session", "tenant", "line"]
-"""What tokens can be summed by beside groups."""
 Fates = dict[str, Count]
 """Tokens by fate, in words of `kvtool.accounting.ledger.fates`; they sum to the prompt tokens."""
 

@@ -20,7 +20,8 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
-from kvtool.results.report import By, lost_tokens
+from kvtool.results.choices import By
+from kvtool.results.report import lost_tokens
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer

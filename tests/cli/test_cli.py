@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kvtool.cli import run_profile as profile_command
 from kvtool.cli.app import run
+from kvtool.cli.profile import ProfileCommand
 from kvtool.report.terminal.next_command import shell_lines, with_flag
 from kvtool.report.terminal.profile import print_profile
 from kvtool.results.report import Report
@@ -178,7 +178,7 @@ def finished() -> Callable[[Path], Report]:
     def profile_of(path: Path) -> Report:
         if path not in known:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(profile_command, "_print", lambda report, *_: known.__setitem__(path, report))
+                patch.setattr(ProfileCommand, "_print", lambda _, report, *_rest: known.__setitem__(path, report))
                 assert run(["profile", str(path), "--dry-run", "--quiet"]) == 0
         return known[path]
 
@@ -457,7 +457,7 @@ def test_a_budget_gives_measured_times_and_says_how_much_they_cover(
     folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[Report] = []
-    monkeypatch.setattr(profile_command, "_print", lambda report, *_: done.append(report))
+    monkeypatch.setattr(ProfileCommand, "_print", lambda _, report, *_rest: done.append(report))
     arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]
     assert run([*arguments, "--measure-budget", "60"]) == 0
     measured = done[0].ttft.measured

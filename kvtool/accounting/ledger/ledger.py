@@ -20,7 +20,7 @@ from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
-from kvtool.results.report import By
+from kvtool.results.choices import By
 from kvtool.text.align import LineEnds
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn

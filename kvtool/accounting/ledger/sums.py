@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
-from kvtool.results.report import By, lost_tokens
+from kvtool.results.choices import By
+from kvtool.results.report import lost_tokens
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
-from kvtool.results.report import Finding, Severity
+from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 from kvtool.text.message import Message
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Ids

@@ -9,7 +9,8 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
 from kvtool.fixes.chat.chat_reasoning import dropped_reasoning
 from kvtool.fixes.fix import Fix
-from kvtool.results.report import Finding, Severity
+from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 from kvtool.text.align import common_prefix
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES

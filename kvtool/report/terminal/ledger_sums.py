@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.results.report import By, SumRow, Sums
+from kvtool.results.choices import By
+from kvtool.results.report import SumRow, Sums
 from kvtool.text.terminal.console import ascii_only, cell_width, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table, room_for_first
