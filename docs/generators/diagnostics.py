@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generators.pages import fenced
-from kvtool.results.catalogue import TIERS, Entry, entries
+from kvtool.diagnose.codes import TIERS, Entry, entries
 
 FAMILIES = {
     "KV0": "Comments that ignore",

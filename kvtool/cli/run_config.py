@@ -9,6 +9,7 @@ from typing import Any
 
 from kvtool.config.loading import ConfigFile, read_config
 from kvtool.config.settings import Given, Setting, WorkloadFile, settings
+from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError
 from kvtool.text.files.yaml_nodes import load_yaml
 from kvtool.text.terminal.console import ColorChoice, make_console
@@ -46,7 +47,7 @@ def run_config(
 
 def _workload(path: str) -> WorkloadFile:
     document = load_yaml(path)
-    return WorkloadFile(document, validate(document))
+    return WorkloadFile(document, validate(document, codes))
 
 
 def document(found: Sequence[Setting], file: ConfigFile | None) -> dict[str, Any]:

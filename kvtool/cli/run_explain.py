@@ -6,7 +6,7 @@ import sys
 from json import dumps
 from typing import Any
 
-from kvtool.results.catalogue import Entry, entries, find_entry
+from kvtool.diagnose.codes import Entry, entries, find_entry
 from kvtool.text.terminal.console import ColorChoice, make_console
 
 SCHEMA = "kvtool.explain/1"

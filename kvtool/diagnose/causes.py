@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
-from kvtool.diagnose.classify import DifferenceKind
-from kvtool.diagnose.names import TIME
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.naming import Named, Namer
 from kvtool.diagnose.slots import Slot, content_part
 from kvtool.diagnose.values import Resolved, SlotValues
@@ -26,7 +27,6 @@ PERMUTED = ("documents_reordered", "examples_reordered")
 """Kinds of change whose gaps hold the same text as other gaps."""
 _SHARE_UNITS = 720_720
 """The least common multiple of 1 to 16: shares of tokens are whole numbers of these, so they add up exactly."""
-TEMPLATE_TIME = DifferenceKind("template_time", "date that the chat template writes", "KV131")
 _STRUCTURE_IS_SURE = 0.95
 _EXCERPT = 160
 

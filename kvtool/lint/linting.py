@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kvtool.config.arguments import ProfileArguments
 from kvtool.config.layers import merged
 from kvtool.config.lint_arguments import LintArguments
+from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.lint.ignore_marks import Ignore
@@ -21,7 +22,6 @@ from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
-from kvtool.results.catalogue import codes, entry_of, similar_code
 from kvtool.text.terminal.console import make_console
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers, load_tokenizer

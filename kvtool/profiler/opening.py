@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.config.arguments import ProfileArguments
 from kvtool.config.layers import EXCLUDES, merged
+from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError
 from kvtool.profiler.profile import Demands, Profile
 from kvtool.profiler.profiler import Profiler
@@ -78,7 +79,7 @@ class Opened:
         assert isinstance(self.source, YamlSource)
         arguments = self.arguments
         source = load_yaml_workload(
-            self.source.path, seed=self.source.seed, on_bad_line=arguments.on_bad_line, overlay=overlay
+            self.source.path, seed=self.source.seed, on_bad_line=arguments.on_bad_line, overlay=overlay, codes=codes
         )
         return source.select(arguments.groups) if arguments.groups else source
 
@@ -103,7 +104,12 @@ def open_workload(
     )
     if source is None:
         source = open_inputs(
-            arguments.inputs, options, seed=arguments.seed, default_seed=arguments.default_seed, overlay=overlay
+            arguments.inputs,
+            options,
+            seed=arguments.seed,
+            default_seed=arguments.default_seed,
+            overlay=overlay,
+            codes=codes,
         )
     if isinstance(source, YamlSource) and arguments.groups:
         source = source.select(arguments.groups)

@@ -11,11 +11,11 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+from kvtool.diagnose.codes import Entry, entry_of
 from kvtool.report.finding_words import name_of, sentences
 from kvtool.report.markdown_text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
 from kvtool.report.write_options import RenderOptions
-from kvtool.results.catalogue import Entry, entry_of
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding
 from kvtool.results.verdict import Check

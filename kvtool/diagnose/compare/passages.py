@@ -8,11 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvtool.diagnose.classify import OTHER, DifferenceKind
+from kvtool.diagnose.codes.kv107 import OPTIONAL
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import Value, value_around
-from kvtool.diagnose.compare.kinds import DOCUMENTS_REORDERED, HISTORY_EDITED, OPTIONAL
 from kvtool.diagnose.compare.order import order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from kvtool.diagnose.codes import TIERS, Entry, entry_of
 from kvtool.diagnose.cost import by_cost
 from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
-from kvtool.results.catalogue import TIERS, Entry, entry_of
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding, Report, Snippet
 from kvtool.results.show_text import ShowText

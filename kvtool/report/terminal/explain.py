@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.results.catalogue import TIERS, Entry
+from kvtool.diagnose.codes import TIERS, Entry
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize, say
 
 if TYPE_CHECKING:

@@ -14,6 +14,9 @@ TIERS: dict[Tier, str] = {
     "P3": "content changed; for you to decide",
 }
 
+Varies = Literal["value", "order", "session", ""]
+"""What it is that varies: a value, the order of what is there, or what a session has with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
@@ -25,7 +28,10 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One code. Texts are prose in ASCII; `before` and `after` are literal lines, without a line end at the end."""
+    """One code. Texts are prose in ASCII; `before` and `after` are literal lines, without a line end at the end.
+
+    `wins` are the fates of the ledger that its fix takes tokens from, `between_two` the advice for two prompts that differ so.
+    """
 
     code: str
     name: str
@@ -35,3 +41,12 @@ class Entry:
     after: str
     remedies: tuple[Remedy, ...]
     ignore: str
+    wins: tuple[str, ...] = ()
+    varies: Varies = ""
+    between_two: str = ""
+
+    @property
+    def tier(self) -> Tier | None:
+        """The proof that every way out carries; None where they differ, or carry none."""
+        first, *others = {remedy.tier for remedy in self.remedies}
+        return None if others else first
