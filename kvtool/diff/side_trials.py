@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.compare.change import Change
@@ -83,9 +85,9 @@ def _canonical(change: Change, pair: Pair, *, is_chat: bool) -> _Step | None:
     """The canonical form that answers a change; None where there is none to be tried."""
     key = change.kind.key
     roles = {change.part.role}
-    if key == "tools_reordered":
+    if key == TOOLS_REORDERED.key:
         return _Step("sort the tools by name", sort_tools)
-    if key == "json_keys":
+    if key == JSON_KEYS.key:
         return _Step("sort the JSON keys", lambda turn: sort_keys(turn, roles))
     if change.kind.code in (KV113.code, KV114.code):
         noun = "documents" if change.kind.code == KV113.code else "examples"

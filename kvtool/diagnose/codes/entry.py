@@ -46,6 +46,11 @@ class Entry:
     between_two: str = ""
 
     @property
+    def can_be_ignored(self) -> bool:
+        """Whether a comment silences it; none silences what is wrong with comments, or a verdict."""
+        return not self.code.startswith(("KV0", "KV4"))
+
+    @property
     def tier(self) -> Tier | None:
         """The proof that every way out carries; None where they differ, or carry none."""
         first, *others = {remedy.tier for remedy in self.remedies}

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
@@ -144,7 +147,7 @@ def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
 
 def _is_worded(value: Value) -> bool:
     """Whether only a label gave a value its name: it may be of several words."""
-    return value.kind.key in ("scope", "environment", "request_id")
+    return value.kind.key in (USER.key, ENVIRONMENT.key, REQUEST_ID.key)
 
 
 def _joined(one: Value, other: Value) -> Value:

@@ -34,7 +34,7 @@ def print_entry(console: Console, entry: Entry) -> None:
     put(console)
     for tier in sorted({remedy.tier for remedy in entry.remedies if remedy.tier is not None}):
         say(console, f"{tier}: {TIERS[tier]}", indent=2, style="dim")
-    if not entry.code.startswith(("KV0", "KV4")):
+    if entry.can_be_ignored:
         say(console, f"to ignore it: # kvtool: ignore[{entry.code}] reason", style="dim")
 
 
