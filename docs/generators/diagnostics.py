@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generators.pages import fenced
-from kvtool.diagnose.codes import TIERS, Entry, entries
+from kvtool.diagnose.codes import TIERS, CodeEntry, entries
 
 FAMILIES = {
     "KV0": "Comments that ignore",
@@ -21,7 +21,7 @@ def pages() -> dict[str, str]:
     return {"index.md": _index(), **made}
 
 
-def _page(entry: Entry) -> str:
+def _page(entry: CodeEntry) -> str:
     lines = [
         f"# {entry.code}: {_prose(entry.name)}",
         "",

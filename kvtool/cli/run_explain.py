@@ -6,7 +6,7 @@ import sys
 from json import dumps
 from typing import Any
 
-from kvtool.diagnose.codes import Entry, entries, find_entry
+from kvtool.diagnose.codes import CodeEntry, entries, find_entry
 from kvtool.text.terminal.console import ColorChoice, make_console
 
 SCHEMA = "kvtool.explain/1"
@@ -37,7 +37,7 @@ def run_explain(
     return 0
 
 
-def entry_document(entry: Entry) -> dict[str, Any]:
+def entry_document(entry: CodeEntry) -> dict[str, Any]:
     """An entry of the catalogue as plain data."""
     return {
         "code": entry.code,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kvtool.diagnose.codes.entry import Entry
+from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.codes.kv102 import KV102
 from kvtool.diagnose.codes.kv104 import KV104
@@ -56,7 +56,7 @@ _COUNTRY = (
     "|Australia|New Zealand|Canada|Mexico|Brazil|Argentina|Chile|South Africa|Nigeria|Egypt|Israel|Indonesia|Vietnam|Thailand"
 )
 
-_TABLE: list[tuple[str, str, Entry, str]] = [
+_TABLE: list[tuple[str, str, CodeEntry, str]] = [
     # key, name, code, pattern; the first that covers the differing text wins, so the specific come first
     (
         "header",

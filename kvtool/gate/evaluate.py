@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from kvtool.diagnose.codes.entry import Entry
+from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.kv401 import KV401
 from kvtool.diagnose.codes.kv403 import KV403
 from kvtool.diagnose.codes.kv404 import KV404
@@ -26,7 +26,7 @@ _SAME_TIME = 1 + 1e-9
 """Predicted times are sums of floating point numbers: their last digits may differ from machine to machine."""
 _DIGITS = 12
 _EMPTY = Scope()
-_CODES: dict[Kind, Entry] = {
+_CODES: dict[Kind, CodeEntry] = {
     "hit_rate": KV401,
     "reachable_gap": KV403,
     "ttft_p50": KV404,

@@ -14,7 +14,7 @@ import pytest
 
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.cli.app import run
-from kvtool.diagnose.codes import Entry, Remedy, codes, entries, find_entry, varies, wins
+from kvtool.diagnose.codes import CodeEntry, CodeRemedy, codes, entries, find_entry, varies, wins
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 KVTOOL = Path(__file__).resolve().parents[2] / "kvtool"
@@ -58,7 +58,9 @@ def test_no_code_is_written_out_anywhere_else() -> None:
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """String constants, also those within f-strings, without texts that are for reading only."""
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    prose |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "help"}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if ast.unparse(call.func).endswith(("Option", "Argument")):
+            prose |= {id(given) for given in (*call.args, *(keyword.value for keyword in call.keywords))}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield node.lineno, node.value
@@ -107,8 +109,8 @@ def test_what_varies() -> None:
     ("tiers", "together"), [(["P0", "P0"], "P0"), (["P2", "P0"], None), ([None], None), (["P1"], "P1")]
 )
 def test_the_tier_of_an_entry_is_that_of_all_ways_out(tiers: list[str], together: str | None) -> None:
-    remedies = tuple(Remedy("do it", tier) for tier in tiers)  # type: ignore[arg-type]  # they are tiers, in a list
-    assert Entry("KV000", "n", "w", "y", "b", "a", remedies, "i").tier == together
+    remedies = tuple(CodeRemedy("do it", tier) for tier in tiers)  # type: ignore[arg-type]  # they are tiers, in a list
+    assert CodeEntry("KV000", "n", "w", "y", "b", "a", remedies, "i").tier == together
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from kvtool.diagnose.codes.entry import TIERS, Entry, Remedy, Tier, Varies
+from kvtool.diagnose.codes.entry import TIERS, CodeEntry, CodeRemedy, Tier, Varies
 from kvtool.errors import KvtoolError
 
 __all__ = [
     "TIERS",
-    "Entry",
-    "Remedy",
+    "CodeEntry",
+    "CodeRemedy",
     "Tier",
     "Varies",
     "codes",
@@ -40,25 +40,25 @@ def codes() -> tuple[str, ...]:
     return tuple(sorted(name.upper() for _, name, _ in iter_modules(__path__) if name.startswith("kv")))
 
 
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[CodeEntry, ...]:
     """Every entry, in the order of the codes."""
     return tuple(map(_entry, codes()))
 
 
 @cache
-def _entry(code: str) -> Entry:
+def _entry(code: str) -> CodeEntry:
     entry = getattr(import_module(f"{__name__}.{code.lower()}"), code)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, CodeEntry)
     return entry
 
 
-def entry_of(code: str) -> Entry | None:
+def entry_of(code: str) -> CodeEntry | None:
     """The entry of a code as users write it (`KV101`, `kv101`, `101`); None where there is none."""
     wanted = _normal(code)
     return _entry(wanted) if wanted in codes() else None
 
 
-def find_entry(code: str) -> Entry:
+def find_entry(code: str) -> CodeEntry:
     """The entry of a code; KvtoolError, with the code that was perhaps meant, where there is none."""
     entry = entry_of(code)
     if entry is None:

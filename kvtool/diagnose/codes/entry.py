@@ -19,7 +19,7 @@ Varies = Literal["value", "order", "session", ""]
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class CodeRemedy:
     """One way out, and the proof that it carries; None: kvtool can only tell, what to change lies outside of prompts."""
 
     what: str
@@ -27,7 +27,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CodeEntry:
     """One code. Texts are prose in ASCII; `before` and `after` are literal lines, without a line end at the end.
 
     `wins` are the fates of the ledger that its fix takes tokens from, `between_two` the advice for two prompts that differ so.
@@ -39,7 +39,7 @@ class Entry:
     why: str
     before: str
     after: str
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[CodeRemedy, ...]
     ignore: str
     wins: tuple[str, ...] = ()
     varies: Varies = ""

@@ -6,10 +6,10 @@ Found by its form (`kvtool.diagnose.detectors.DETECTORS`), by the name of a vari
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV101 = Entry(
+KV101 = CodeEntry(
     "KV101",
     name="clock or date early in the prompt",
     what="A timestamp, a time or a date stands before text that other requests share.",
@@ -20,9 +20,9 @@ KV101 = Entry(
     before="Now: {{ now }}. You are the support agent for Acme.\n<3,000 tokens of rules>",
     after="You are the support agent for Acme.\n<3,000 tokens of rules>\nNow: {{ now }}.",
     remedies=(
-        Remedy("move the clock behind the shared text, best into the latest turn", "P2"),
-        Remedy("coarsen it: the hour or the date instead of the second, where that is enough", "P3"),
-        Remedy("leave it out, or let the model ask a tool for the time", "P3"),
+        CodeRemedy("move the clock behind the shared text, best into the latest turn", "P2"),
+        CodeRemedy("coarsen it: the hour or the date instead of the second, where that is enough", "P3"),
+        CodeRemedy("leave it out, or let the model ask a tool for the time", "P3"),
     ),
     ignore=(
         "The value is constant by design (the date of a contract, a knowledge cutoff), or less than a block follows it."

@@ -6,10 +6,10 @@ Found by its form (`kvtool.diagnose.detectors.DETECTORS`), by the name of a vari
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV102 = Entry(
+KV102 = CodeEntry(
     "KV102",
     name="random or request id",
     what="A UUID, ULID, nonce, trace header, digest or token that is new in every request stands before shared text.",
@@ -20,8 +20,8 @@ KV102 = Entry(
     before="Request 9f1c2f5e-6a0b-4d1e-9c57-2f0f3a1f7c11\n<shared instructions>",
     after="<shared instructions>\nRequest 9f1c2f5e-6a0b-4d1e-9c57-2f0f3a1f7c11",
     remedies=(
-        Remedy("send the id beside the prompt, in metadata or a header: the model rarely needs it", "P3"),
-        Remedy("move it to the tail of the prompt", "P2"),
+        CodeRemedy("send the id beside the prompt, in metadata or a header: the model rarely needs it", "P3"),
+        CodeRemedy("move it to the tail of the prompt", "P2"),
     ),
     ignore=(
         "The id keeps requests apart on purpose, against timing attacks on a shared cache; a cache salt says the "

@@ -5,9 +5,9 @@ Found by `kvtool.diagnose.findings.is_declared_stable`, of whatever kind the tex
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV103 = Entry(
+KV103 = CodeEntry(
     "KV103",
     name="segment declared stable but varies",
     what="A message or segment that is marked `stable: true` was not the same in all requests.",
@@ -16,7 +16,7 @@ KV103 = Entry(
     after=(
         "- {role: system, text: 'You are...', stable: true}\n- {role: user, text: 'Build {{ build }}. {{ question }}'}"
     ),
-    remedies=(Remedy("correct the code that builds the segment, or take the mark away"),),
+    remedies=(CodeRemedy("correct the code that builds the segment, or take the mark away"),),
     ignore="Never: either the prompt or the declaration is wrong.",
     wins=("blocked",),
 )

@@ -7,10 +7,10 @@ Found by its form (`kvtool.diagnose.detectors.DETECTORS`), by the name of a vari
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV104 = Entry(
+KV104 = CodeEntry(
     "KV104",
     name="user, tenant, session or locale early",
     what=(
@@ -20,7 +20,7 @@ KV104 = Entry(
     why="Each user has a prefix of their own: the shared text is computed and kept once per user instead of once.",
     before="You help {{ user.name }} ({{ user.locale }}).\n<shared handbook>",
     after="<shared handbook>\nYou help {{ user.name }} ({{ user.locale }}).",
-    remedies=(Remedy("move it behind the block that all users share", "P2"),),
+    remedies=(CodeRemedy("move it behind the block that all users share", "P2"),),
     ignore="There are few users with many requests each, and what is lost is the first request of each.",
     wins=("blocked",),
     varies="value",

@@ -6,10 +6,10 @@ Found by values that go up in even steps (`kvtool.diagnose.values.Series`), by i
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV105 = Entry(
+KV105 = CodeEntry(
     "KV105",
     name="counter, version, retry or step number",
     what="A number that counts requests, steps, retries or builds stands before shared text.",
@@ -17,8 +17,8 @@ KV105 = Entry(
     before="Step 7 of at most 30.\n<tools and instructions>",
     after="<tools and instructions>\nStep 7 of at most 30.",
     remedies=(
-        Remedy("move it to the tail of the prompt", "P2"),
-        Remedy("leave it out", "P3"),
+        CodeRemedy("move it to the tail of the prompt", "P2"),
+        CodeRemedy("leave it out", "P3"),
     ),
     ignore="It changes seldom (a release number), so that one cold start for each value is little.",
     wins=("blocked",),

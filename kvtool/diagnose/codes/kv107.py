@@ -6,10 +6,10 @@ the name of a variable (`kvtool.diagnose.names.kind_of_name`).
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV107 = Entry(
+KV107 = CodeEntry(
     "KV107",
     name="A/B flag or conditional section",
     what="A section that some requests have and others lack stands before shared text.",
@@ -19,7 +19,7 @@ KV107 = Entry(
     ),
     before="{% if beta %}Use the new tone.{% endif %}\n<shared rules>",
     after="<shared rules>\n{% if beta %}Use the new tone.{% endif %}",
-    remedies=(Remedy("give the section a fixed place behind the shared text", "P2"),),
+    remedies=(CodeRemedy("give the section a fixed place behind the shared text", "P2"),),
     ignore="The flag divides traffic in two halves that are large enough to keep both prefixes warm.",
     wins=("blocked",),
     between_two="Keep what is there only at times in a fixed place behind the shared text.",

@@ -7,10 +7,10 @@ Found in the tools of two requests (`kvtool.diagnose.compare.tools.compare_tools
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV111 = Entry(
+KV111 = CodeEntry(
     "KV111",
     name="tool order shuffled",
     what="Requests offer the same tools in different orders.",
@@ -19,7 +19,7 @@ KV111 = Entry(
     ),
     before="request 1: tools = [search, read, write]\nrequest 2: tools = [write, search, read]",
     after="both:      tools = [read, search, write]",
-    remedies=(Remedy("sort tools by name where the request is built", "P1"),),
+    remedies=(CodeRemedy("sort tools by name where the request is built", "P1"),),
     ignore="The order is meant: some models prefer what stands first.",
     wins=("cosmetic", "displaced"),
     varies="order",

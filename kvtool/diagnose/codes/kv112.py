@@ -6,17 +6,17 @@ Found where values are equal with their keys sorted (`kvtool.diagnose.compare.js
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV112 = Entry(
+KV112 = CodeEntry(
     "KV112",
     name="JSON key order",
     what="The same JSON object is written with its keys in different orders.",
     why="Objects that are equal to a parser are different texts, and the cache sees only text.",
     before='json.dumps(schema)\n{"type": "object", "name": "search"}\n{"name": "search", "type": "object"}',
     after='json.dumps(schema, sort_keys=True)\n{"name": "search", "type": "object"}',
-    remedies=(Remedy("write keys in sorted order", "P1"),),
+    remedies=(CodeRemedy("write keys in sorted order", "P1"),),
     ignore="The object is built in one place, in one order; then nothing varies and a run shows it.",
     wins=("cosmetic", "displaced"),
     varies="order",

@@ -5,10 +5,10 @@ Found in the texts of two requests: the same units in another order (`kvtool.dia
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV113 = Entry(
+KV113 = CodeEntry(
     "KV113",
     name="retrieved documents or memories reordered",
     what="The same documents, passages or memories stand in different orders, such as that of a similarity score.",
@@ -19,7 +19,7 @@ KV113 = Entry(
     before="request 1: [doc A, doc B, doc C]\nrequest 2: [doc C, doc A, doc B]",
     after="both:      [doc A, doc B, doc C]   (by id, not by score)",
     remedies=(
-        Remedy("give documents one global order, such as that of their ids, and new ones a place at the end", "P2"),
+        CodeRemedy("give documents one global order, such as that of their ids, and new ones a place at the end", "P2"),
     ),
     ignore="The model is told that the order is a ranking.",
     wins=("blocked", "displaced"),

@@ -5,10 +5,10 @@ Found in the tools of two requests (`kvtool.diagnose.compare.tools.compare_tools
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV115 = Entry(
+KV115 = CodeEntry(
     "KV115",
     name="tools added or removed within a session",
     what="The set of tools changes from one turn of a conversation to the next.",
@@ -16,8 +16,10 @@ KV115 = Entry(
     before="turn 1: tools = [search]\nturn 2: tools = [browse, search]",
     after="both turns: tools = [search, browse]   (and say which may be used)",
     remedies=(
-        Remedy("append new tools at the end of the list", "P3"),
-        Remedy("offer the whole set from the start, or load descriptions late through a tool that finds tools", "P3"),
+        CodeRemedy("append new tools at the end of the list", "P3"),
+        CodeRemedy(
+            "offer the whole set from the start, or load descriptions late through a tool that finds tools", "P3"
+        ),
     ),
     ignore="It happens once in a long session.",
     wins=("blocked",),

@@ -5,9 +5,9 @@ Found by `kvtool.diagnose.cosmetic.cosmetic`, which also names the form that mak
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV121 = Entry(
+KV121 = CodeEntry(
     "KV121",
     name="whitespace, line ends, byte order mark or Unicode form",
     what=(
@@ -17,7 +17,7 @@ KV121 = Entry(
     why="Tokens are made from bytes: what a reader does not see ends the reuse like any other difference.",
     before="rules.md saved on Windows (CRLF) on one server, with LF on another",
     after="one form everywhere: text.replace('\\r\\n', '\\n'), NFC, no spaces at line ends",
-    remedies=(Remedy("normalize the template, never what users or programs wrote", "P1"),),
+    remedies=(CodeRemedy("normalize the template, never what users or programs wrote", "P1"),),
     ignore="The difference lies in user data or in code, where white space has a meaning.",
     wins=("cosmetic",),
 )

@@ -5,10 +5,10 @@ Found by `kvtool.diagnose.naming.Namer`, in a gap whose characters are the same 
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV122 = Entry(
+KV122 = CodeEntry(
     "KV122",
     name="token boundary drift at a seam",
     what=(
@@ -21,7 +21,7 @@ KV122 = Entry(
     ),
     before="'Answer:' + ' yes'   ->  [..., ':', ' yes']\n'Answer: ' + 'yes'   ->  [..., ': ', 'yes']",
     after="end shared text with a line feed or a special token",
-    remedies=(Remedy("put the boundary at a line feed or a special token", "P1"),),
+    remedies=(CodeRemedy("put the boundary at a line feed or a special token", "P1"),),
     ignore="The seam does not fall on the end of a block, so that no whole block is lost by it.",
     wins=("seam",),
 )

@@ -5,9 +5,9 @@ Found by `kvtool.fixes.chat.chat_templates.check_chat_template`, in prompts and 
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV123 = Entry(
+KV123 = CodeEntry(
     "KV123",
     name="beginning-of-sequence token doubled",
     what=(
@@ -20,7 +20,7 @@ KV123 = Entry(
     ),
     before="<s><s>[INST] ...",
     after="<s>[INST] ...",
-    remedies=(Remedy("render the template without it, or tokenize with add_special_tokens=False", "P1"),),
+    remedies=(CodeRemedy("render the template without it, or tokenize with add_special_tokens=False", "P1"),),
     ignore="All requests have both, and the model answers well with them.",
     wins=("blocked",),
 )

@@ -5,10 +5,10 @@ Found by `kvtool.diagnose.naming.Namer`, in a gap whose characters are the same 
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV124 = Entry(
+KV124 = CodeEntry(
     "KV124",
     name="generated text retokenizes differently in the next turn",
     what=(
@@ -18,7 +18,7 @@ KV124 = Entry(
     why="The KV cache holds the generated tokens. The history has others, so reuse ends inside the answer.",
     before="generated: ['Hel', 'lo']   next turn: ['Hello']",
     after="send the generated ids back: token in, token out",
-    remedies=(Remedy("keep the token ids of answers and send ids instead of text", "P0"),),
+    remedies=(CodeRemedy("keep the token ids of answers and send ids instead of text", "P0"),),
     ignore="Answers are short beside the rest of the prompt.",
     wins=("seam",),
 )

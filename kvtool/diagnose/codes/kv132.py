@@ -5,9 +5,9 @@ Found by `kvtool.fixes.chat.chat_reasoning.dropped_reasoning`, which renders an 
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV132 = Entry(
+KV132 = CodeEntry(
     "KV132",
     name="chat template drops earlier reasoning",
     what="The template leaves the reasoning of earlier turns out, so a turn's history is not what was generated.",
@@ -17,7 +17,7 @@ KV132 = Entry(
     ),
     before="turn 1: <think>...</think>42    history in turn 2: 42",
     after="history in turn 2: <think>...</think>42   (preserve_thinking, where there is such a flag)",
-    remedies=(Remedy("set the template's flag that preserves reasoning", "P3"),),
+    remedies=(CodeRemedy("set the template's flag that preserves reasoning", "P3"),),
     ignore="Reasoning is longer than what its reuse saves, or the model was trained without it in its history.",
     wins=("blocked", "displaced"),
 )

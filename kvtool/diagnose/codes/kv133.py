@@ -5,9 +5,9 @@ Found by `kvtool.fixes.chat.chat_templates.check_chat_template`, which renders a
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV133 = Entry(
+KV133 = CodeEntry(
     "KV133",
     name="chat template moves tools to the last user turn",
     what="The template writes the tool descriptions into the latest user message instead of before the conversation.",
@@ -17,7 +17,7 @@ KV133 = Entry(
     ),
     before="[system][user 1][answer 1][TOOLS][user 2]",
     after="[system][TOOLS][user 1][answer 1][user 2]",
-    remedies=(Remedy("use a template that writes tools once, at the front", "P3"),),
+    remedies=(CodeRemedy("use a template that writes tools once, at the front", "P3"),),
     ignore="Conversations have one turn.",
     wins=("blocked", "displaced"),
 )

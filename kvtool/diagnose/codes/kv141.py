@@ -6,10 +6,10 @@ Found in the messages (`kvtool.diagnose.compare.messages.compare_messages`) or t
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV141 = Entry(
+KV141 = CodeEntry(
     "KV141",
     name="history cut from the front (sliding window)",
     what="Once a conversation is too long, its oldest messages are dropped, a few with each turn.",
@@ -20,8 +20,8 @@ KV141 = Entry(
     before="turn 40: messages 1-39    turn 41: messages 3-41    turn 42: messages 5-43",
     after="cut 20 messages at once, each twentieth turn",
     remedies=(
-        Remedy("cut rarely and much: on a stride, so that the turns in between share a prefix", "P3"),
-        Remedy("summarize the oldest half in place, once", "P3"),
+        CodeRemedy("cut rarely and much: on a stride, so that the turns in between share a prefix", "P3"),
+        CodeRemedy("summarize the oldest half in place, once", "P3"),
     ),
     ignore="Conversations seldom reach the limit.",
     wins=("blocked",),

@@ -6,17 +6,17 @@ Found in the messages (`kvtool.diagnose.compare.messages.compare_messages`) or t
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV142 = Entry(
+KV142 = CodeEntry(
     "KV142",
     name="history edited or compacted mid-session",
     what="A message in the middle of the history is not what it was a turn before.",
     why="All that follows the edit is computed again.",
     before="turn 5 rewrites the result of a tool call of turn 2",
     after="turn 5 appends: 'the result of turn 2 is out of date: ...'",
-    remedies=(Remedy("append what is new instead of editing what was sent; compact seldom, and at once", "P3"),),
+    remedies=(CodeRemedy("append what is new instead of editing what was sent; compact seldom, and at once", "P3"),),
     ignore="The edit makes the prompt much shorter, and happens once.",
     wins=("blocked",),
     varies="session",

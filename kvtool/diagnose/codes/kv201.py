@@ -6,17 +6,17 @@ Found where text varies and nothing tells more of it: no form (`kvtool.diagnose.
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 from kvtool.diagnose.difference_kind import DifferenceKind
 
-KV201 = Entry(
+KV201 = CodeEntry(
     "KV201",
     name="volatile text before shared text",
     what="Text that varies, of no kind that has a code of its own, stands before text that requests share.",
     why="The shared text was computed before but is reachable only through what stands before it.",
     before="Question: {{ question }}\n<handbook>",
     after="<handbook>\nQuestion: {{ question }}",
-    remedies=(Remedy("order the template: what never varies first, what varies most last", "P2"),),
+    remedies=(CodeRemedy("order the template: what never varies first, what varies most last", "P2"),),
     ignore="The order matters to the answers and what is lost is little.",
     wins=("blocked",),
 )

@@ -5,9 +5,9 @@ Found by `kvtool.diagnose.run_findings.run_findings`, from what a group shares a
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV203 = Entry(
+KV203 = CodeEntry(
     "KV203",
     name="shared prefix shorter than one block, or below the provider's minimum",
     what="Prompts share a prefix, but less of it than the smallest unit that is cached.",
@@ -18,8 +18,8 @@ KV203 = Entry(
     before="12 shared tokens, block 16: nothing is reused",
     after="the stable parts gathered at the front: 40 shared tokens, 2 blocks",
     remedies=(
-        Remedy("merge the stable parts at the front", "P2"),
-        Remedy("choose a smaller block", "P0"),
+        CodeRemedy("merge the stable parts at the front", "P2"),
+        CodeRemedy("choose a smaller block", "P0"),
     ),
     ignore="There is no more text to share.",
     wins=("below_minimum", "unmarked", "partial_block"),

@@ -5,9 +5,9 @@ Found by `kvtool.gate.comparing.compare`.
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV402 = Entry(
+KV402 = CodeEntry(
     "KV402",
     name="hit rate fell below the baseline",
     what=(
@@ -20,8 +20,8 @@ KV402 = Entry(
     before="kvtool-baseline.json: 88.9%    hit rate 62.0%",
     after="kvtool-baseline.json: 88.9%    hit rate 88.7%",
     remedies=(
-        Remedy("mend what the findings beside it name; kvtool profile shows where the tokens went"),
-        Remedy("where the fall is meant: kvtool check --update-baseline, and commit the file with the change"),
+        CodeRemedy("mend what the findings beside it name; kvtool profile shows where the tokens went"),
+        CodeRemedy("where the fall is meant: kvtool check --update-baseline, and commit the file with the change"),
     ),
     ignore="Never: update the baseline instead.",
 )

@@ -5,9 +5,9 @@ Found by `kvtool.gate.evaluate.evaluate`.
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV403 = Entry(
+KV403 = CodeEntry(
     "KV403",
     name="an unlimited cache would hit much more",
     what="The gap between the hit rate and the one with a cache that never evicts is wider than what is allowed.",
@@ -15,7 +15,7 @@ KV403 = Entry(
     before="gate: {reachable_gap: '<=5%'}    hit rate 62.0%, reachable 89.5%",
     after="gate: {reachable_gap: '<=5%'}    hit rate 87.1%, reachable 89.5%",
     remedies=(
-        Remedy("more capacity, a smaller KV cache type, or requests of one prefix close together (KV301, KV304)"),
+        CodeRemedy("more capacity, a smaller KV cache type, or requests of one prefix close together (KV301, KV304)"),
     ),
     ignore="Never: change the gate instead.",
 )

@@ -5,9 +5,9 @@ Found by `kvtool.gate.evaluate.evaluate`.
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV404 = Entry(
+KV404 = CodeEntry(
     "KV404",
     name="predicted time to first token beyond its gate",
     what=(
@@ -18,8 +18,8 @@ KV404 = Entry(
     before="gate: {ttft_p90: 50ms}    predicted p90 97 ms",
     after="gate: {ttft_p90: 50ms}    predicted p90 41 ms",
     remedies=(
-        Remedy("mend what the findings beside it name; kvtool profile shows where the tokens went"),
-        Remedy("allow more where the prompts have grown on purpose"),
+        CodeRemedy("mend what the findings beside it name; kvtool profile shows where the tokens went"),
+        CodeRemedy("allow more where the prompts have grown on purpose"),
     ),
     ignore="Never: change the gate instead.",
 )

@@ -5,9 +5,9 @@ Found by `kvtool.gate.comparing.required_check`.
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV406 = Entry(
+KV406 = CodeEntry(
     "KV406",
     name="a required baseline cannot be compared with",
     what="--require-baseline is set, and the baseline lacks the workload or was written under other settings.",
@@ -15,8 +15,8 @@ KV406 = Entry(
     before="kvtool-baseline.json: block size 16    this run: block size 32",
     after="both: block size 16",
     remedies=(
-        Remedy("run with the settings of the baseline"),
-        Remedy("or record the new ones: kvtool check --update-baseline, and commit the file"),
+        CodeRemedy("run with the settings of the baseline"),
+        CodeRemedy("or record the new ones: kvtool check --update-baseline, and commit the file"),
     ),
     ignore="Never: leave --require-baseline out, and the same is a notice.",
 )

@@ -5,9 +5,9 @@ Found by `kvtool.gate.evaluate.evaluate`, from what an audit tells.
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import Entry, Remedy
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
-KV407 = Entry(
+KV407 = CodeEntry(
     "KV407",
     name="reuse changed a token",
     what=(
@@ -20,6 +20,6 @@ KV407 = Entry(
     ),
     before="kvtool profile --audit    1 token differs",
     after="kvtool profile --audit    no token differs",
-    remedies=(Remedy("report it, with the workload and what kvtool doctor prints"),),
+    remedies=(CodeRemedy("report it, with the workload and what kvtool doctor prints"),),
     ignore="Never.",
 )
