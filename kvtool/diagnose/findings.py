@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from xxhash import xxh64_hexdigest
 
@@ -12,9 +11,9 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.results.choices import Severity
 from kvtool.text.traced import Origin
 
-Severity = Literal["error", "warning", "info"]
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
 

@@ -15,8 +15,9 @@ from kvtool.diagnose.codes.kv303 import KV303
 from kvtool.diagnose.codes.kv304 import KV304
 from kvtool.diagnose.codes.kv305 import KV305
 from kvtool.diagnose.codes.kv306 import KV306
-from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, Severity, severity_of
+from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, severity_of
 from kvtool.diagnose.shared_secrets import Sensitive
+from kvtool.results.choices import Severity
 
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
 """Codes whose findings are told from the fates that they win alone."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP
 from kvtool.diagnose.codes.kv402 import KV402
 from kvtool.diagnose.codes.kv406 import KV406
-from kvtool.gate.baseline import FILE_NAME, RecordedSums, Value, WorkloadSums
+from kvtool.gate.baseline import RecordedSums, Value, WorkloadSums
 from kvtool.gate.demand import DemandLevel
 from kvtool.gate.evaluate import check_id, exact, rate, status_of
 from kvtool.gate.facts import Facts
@@ -15,8 +16,6 @@ from kvtool.results.gate_words import percents, points, subject
 from kvtool.results.verdict import Check, Level
 from kvtool.text.terminal.numbers import plural
 
-DEFAULT_DROP = 0.005
-"""Half a point: runs repeat exactly, so this is no noise but what an edit of a prompt may cost without being asked about."""
 _WORDS = {
     "tokenizer_fingerprint": "tokenizer",
     "capacity_blocks": "capacity (blocks)",
@@ -69,7 +68,7 @@ def compare(
     now: WorkloadSums,
     before: WorkloadSums | None,
     *,
-    path: str = FILE_NAME,
+    path: str = BASELINE_FILE,
     max_drop: float = DEFAULT_DROP,
     levels: Mapping[str | None, DemandLevel] | None = None,
 ) -> BaselineComparison:

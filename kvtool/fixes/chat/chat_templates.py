@@ -8,11 +8,12 @@ from datetime import datetime
 from kvtool.diagnose.codes.kv123 import KV123
 from kvtool.diagnose.codes.kv131 import KV131
 from kvtool.diagnose.codes.kv133 import KV133
-from kvtool.diagnose.findings import Finding, Severity
+from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
 from kvtool.fixes.chat.chat_reasoning import dropped_reasoning
 from kvtool.fixes.fix import Fix
+from kvtool.results.choices import Severity
 from kvtool.text.align import common_prefix
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
