@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kvtool.results.check import CheckResult
 
 STDOUT = "-"
-_WITH_VIEWS = ("json", "html", "svg", "text")
 _MOST_SUMMARY = 1 << 20
 """Bytes of a step summary that GitHub takes; what is longer is refused as a whole."""
 _SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -197,7 +196,7 @@ def _check_writable(path: str) -> None:
 
 def need_views(outputs: Sequence[OutputFile]) -> bool:
     """Whether what reports draw has to be collected for these."""
-    return any(output.format.name in _WITH_VIEWS for output in outputs)
+    return any(output.format.views for output in outputs)
 
 
 def write_outputs(
