@@ -44,7 +44,7 @@ class House:
 
 def read_house(root: Path = ROOT) -> House:
     """Reads every import, those inside functions and for types only included; refuses one that runs up."""
-    files = _files(root)
+    files = files_of(root)
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in files.items()}
     names = _floors(root)
     found = {room_of(name) for name in files}
@@ -80,7 +80,7 @@ def imported(tree: ast.Module, known: dict[str, Path]) -> set[str]:
     return {name for name in found if name.split(".")[0] == PACKAGE}
 
 
-def _files(root: Path) -> dict[str, Path]:
+def files_of(root: Path) -> dict[str, Path]:
     """Dotted names and files; `kvtool/engine` and `kvtool/kernels` are links, which a walk does not follow."""
     found = {}
     for top, folder in (("", PACKAGE), (f"{PACKAGE}.", "engine"), (f"{PACKAGE}.", "kernels")):
