@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from os.path import realpath
 
 from kvtool.cli.run_optimize import parse_tiers
 from kvtool.config.lint_arguments import LintArguments
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.patch import unified_patch
-from kvtool.lint.fixing import Fixes, fix_templates, fix_workloads
+from kvtool.lint.fixing import Fixes, fix_template, fix_workloads, named_by
+from kvtool.lint.line_moves import TIER
 from kvtool.lint.lint_result import Fixed, LintResult
 from kvtool.lint.linting import Finder, lint, run_arguments, selection
 from kvtool.lint.probe import GROUP as PROBE
-from kvtool.lint.sources import sort_inputs
+from kvtool.lint.sources import WORKLOAD_SUFFIXES, sort_inputs
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.optimize.write_edits import check_undo, undo_command, write_edits
 from kvtool.report.outputs import OutputFile, check_outputs, output_root, write_outputs
@@ -24,7 +26,6 @@ from kvtool.results.report import as_severe
 from kvtool.text.terminal.console import DEFAULT_WIDTH, ascii_only, make_console, put
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN, printing
-from kvtool.workload.yaml.named_files import WORKLOAD_SUFFIXES
 
 
 def run_lint(arguments: LintArguments) -> int:
@@ -80,7 +81,12 @@ def _fixes(arguments: LintArguments) -> Fixes:
     with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
         runs = [run_arguments(arguments, [path]) for path in workloads]
         fixes = fix_workloads(runs, tiers, wanted, progress)
-    fix_templates(inputs.texts, workloads, Finder(arguments), tiers, wanted, fixes)
+    if TIER in tiers:
+        named = named_by(workloads)
+        find = Finder(arguments)
+        for one in inputs.texts:
+            if one.kind != "python" and realpath(one.path) not in named:
+                fix_template(one, find, wanted, fixes)
     return fixes
 
 

@@ -11,7 +11,7 @@ from kvtool.config.arguments import ProfileArguments
 from kvtool.diagnose.findings import Finding
 from kvtool.fixes.fix import Tier
 from kvtool.lint.ignores import apply_ignores, read_ignores
-from kvtool.lint.line_moves import TIER, movable, moved
+from kvtool.lint.line_moves import movable, moved
 from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import traffic_ignores
 from kvtool.profiler.advice.advisor import Advice, AdviceStep
@@ -73,24 +73,14 @@ class _Choice:
         return {name: [step for step in steps if step.fix.key in keys] for name, steps in advice.steps.items()}
 
 
-def fix_templates(
-    texts: Sequence[TextInput],
-    workloads: Sequence[str],
-    find: Find,
-    tiers: Collection[Tier],
-    wanted: Callable[[str], bool],
-    fixes: Fixes,
-) -> None:
-    """Move lines of templates, where the tiers allow it; what is done to a file of a workload is decided by running that."""
-    if TIER not in tiers:
-        return
-    named = {realpath(file) for path in workloads for file in named_files(path, read_text(Path(path), shown=path))}
-    for one in texts:
-        if one.kind != "python" and realpath(one.path) not in named:
-            _fix_template(one, find, wanted, fixes)
+def named_by(workloads: Sequence[str]) -> frozenset[str]:
+    """The real paths of the files that workloads read: what is done to those is decided by running them."""
+    return frozenset(
+        realpath(file) for path in workloads for file in named_files(path, read_text(Path(path), shown=path))
+    )
 
 
-def _fix_template(one: TextInput, find: Find, wanted: Callable[[str], bool], fixes: Fixes) -> None:
+def fix_template(one: TextInput, find: Find, wanted: Callable[[str], bool], fixes: Fixes) -> None:
     """Move the lines of a template's findings to its end, where fewer tokens stand behind what varies then."""
     findings = [finding for finding in find(one) if wanted(finding.code)]
     kept, _ = apply_ignores(findings, read_ignores(one.path, one.text))

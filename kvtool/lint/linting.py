@@ -16,7 +16,7 @@ from kvtool.lint.lint_result import LintedInput, LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.python_templates import python_prompts
 from kvtool.lint.skeleton import Node
-from kvtool.lint.sources import InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
@@ -25,7 +25,6 @@ from kvtool.results.catalogue import codes, entry_of, similar_code
 from kvtool.text.terminal.console import make_console
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers, load_tokenizer
-from kvtool.workload.yaml.named_files import WORKLOAD_SUFFIXES
 from kvtool.workload.yaml.schema import EngineOptions
 
 _LEAST_BLOCKS = {"python": 4}

@@ -16,10 +16,10 @@ from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.lint.skeleton import JINJA_MARK, style_of
 from kvtool.text.files.text_files import read_text
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
-from kvtool.workload.yaml.named_files import WORKLOAD_SUFFIXES
 
 InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
 
+WORKLOAD_SUFFIXES = (".yaml", ".yml")
 JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2")
 _PYTHON_BYTES = 4 * 1024 * 1024
 _TEMPLATE_BYTES = 16 * 1024 * 1024

@@ -140,8 +140,9 @@ def check_outputs(
 
 def _files_of(path: str) -> list[str]:
     """The files that a workload names; none where it cannot be read, which is told when it is."""
+    from kvtool.lint.sources import WORKLOAD_SUFFIXES
     from kvtool.text.files.text_files import read_text
-    from kvtool.workload.yaml.named_files import WORKLOAD_SUFFIXES, named_files
+    from kvtool.workload.yaml.named_files import named_files
 
     if not path.lower().endswith(WORKLOAD_SUFFIXES):
         return []

@@ -8,9 +8,9 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import Overlay
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
-from kvtool.workload.yaml.named_files import WORKLOAD_SUFFIXES
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
+_YAML = (".yaml", ".yml")
 _MOST_FILE_GROUPS = 8
 
 
@@ -26,7 +26,7 @@ def open_inputs(
 
     `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files.
     """
-    workloads = [path for path in paths if path.lower().endswith(WORKLOAD_SUFFIXES)]
+    workloads = [path for path in paths if path.lower().endswith(_YAML)]
     if workloads and len(paths) > 1:
         raise KvtoolError(
             f"{workloads[0]} is a workload file; it is profiled alone", hint="put logs into it with `import:`"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml
 
-WORKLOAD_SUFFIXES = (".yaml", ".yml")
-"""What the name of a workload file ends with."""
 FILE_KEYS = ("file", "glob", "chat_template")
 
 
