@@ -8,7 +8,7 @@ from html import escape
 
 from docs.generators.rooms import House, Room, read_house
 
-_LEFT, _TOP, _NAME, _BAR, _STEP, _GAP = 16, 88, 160, 570, 25, 9
+_LEFT, _TOP, _NAME, _BAR, _STEP, _GAP = 16, 88, 156, 540, 21, 9
 """Margins; the room of names; the width of the first bar; how far each reaches beyond the one above; the space between floors."""
 _LETTER, _SIZE = 6.9, 100
 """The width of a letter in the widest of the system fonts, so that no text runs into another; the room that a size takes."""
