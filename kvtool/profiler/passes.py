@@ -12,7 +12,6 @@ from kvtool.accounting.caches.rule_cache import RuleRun
 from kvtool.accounting.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
-from kvtool.accounting.ledger.sums import By
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
@@ -26,6 +25,7 @@ from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
+from kvtool.results.choices import By
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.arrival_order import in_order_of_arrival

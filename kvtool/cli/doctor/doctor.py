@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
-from kvtool.cli.doctor.machine_items import items
-from kvtool.errors import EXIT_NOT_AVAILABLE
-from kvtool.text.terminal.console import ColorChoice, make_console
-from kvtool.text.terminal.streams import printing
+from kvtool.cli.command import Command
+from kvtool.config.option import Option, only
+from kvtool.config.shown_options import Showing
 
 SCHEMA = "kvtool.doctor/1"
 
 
-def run_doctor(
-    *,
-    fix: bool = False,
-    json: bool = False,
-    color: ColorChoice = "auto",
-    plain: bool = False,
-    width: int | None = None,
-) -> int:
-    """Look at everything and print it; returns 0, or 4 where something is broken that kvtool needs."""
-    found = items(fix=fix, color=color, width=width)
-    working = all(item.status != "broken" for item in found)
-    with printing():
-        if json:
-            from json import dumps
+@dataclass(frozen=True, kw_only=True)
+class DoctorCommand(Command):
+    """What kvtool finds on this machine: versions, device, tokenizer cache, configuration, terminal; what is missing and how to
+    get it.
 
-            document = {"schema": SCHEMA, "ok": working, "items": [asdict(item) for item in found]}
-            sys.stdout.write(dumps(document, indent=2, sort_keys=True) + "\n")
-        else:
-            from kvtool.cli.doctor.doctor_table import print_doctor
+    Exit code 4 where something is broken that kvtool needs.
+    """
 
-            print_doctor(make_console(color=color, width=width, plain=plain), found)
-    return 0 if working else EXIT_NOT_AVAILABLE
+    fix: Annotated[bool, Option("Prepare the built-in tokenizer now; it takes some seconds once.")] = False
+    showing: Annotated[Showing, only("json", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Look at everything and print it; 0, or 4 where something is broken that kvtool needs."""
+        from kvtool.cli.doctor.machine_items import items
+        from kvtool.errors import EXIT_NOT_AVAILABLE
+        from kvtool.text.terminal.streams import printing
+
+        found = items(fix=self.fix, color=self.showing.color, width=self.showing.width)
+        working = all(item.status != "broken" for item in found)
+        with printing():
+            if self.showing.json:
+                from json import dumps
+
+                document = {"schema": SCHEMA, "ok": working, "items": [asdict(item) for item in found]}
+                sys.stdout.write(dumps(document, indent=2, sort_keys=True) + "\n")
+            else:
+                from kvtool.cli.doctor.doctor_table import print_doctor
+
+                print_doctor(self.showing.console(), found)
+        return 0 if working else EXIT_NOT_AVAILABLE
