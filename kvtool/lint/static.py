@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kvtool.diagnose.codes import find_entry
 from kvtool.lint.skeleton import Behind, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
-from kvtool.results.catalogue import find_entry
 from kvtool.results.choices import Severity
 from kvtool.results.report import Finding, Snippet
 

@@ -12,6 +12,7 @@ from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
+from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
@@ -204,7 +205,7 @@ class Profiler:
             advice = self._advise(result)
             advice, findings = one_of_each(advice, findings)
             explained = {finding.group for finding in advice}
-            findings = advice + [item for item in findings if item.code != "KV203" or item.group not in explained]
+            findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         measured = Measurements()
         if self.measure is not None and not result.partial:
