@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.results.choices import Severity
@@ -24,7 +24,7 @@ _MUCH = 0.2
 _CLAIM = "stands before shared text"
 
 
-def is_candidate(cause: Cause, group: GroupTotals) -> bool:
+def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
     """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered."""
     if cause.blocked < WORTH_TELLING * group.prompt_tokens:
         return False
@@ -34,12 +34,12 @@ def is_candidate(cause: Cause, group: GroupTotals) -> bool:
     return slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
 
 
-def is_declared_stable(cause: Cause) -> bool:
+def is_declared_stable(cause: SlotCause) -> bool:
     """Whether the author said that this text does not vary."""
     return cause.origin is not None and cause.origin.stable is True
 
 
-def place_of(cause: Cause, locate: Locate, path: str) -> tuple[str, int, int]:
+def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int]:
     """File, line and column of a cause; `path`, 0 and 0 for text without a source."""
     if cause.origin is None:
         return path, 0, 0
@@ -52,7 +52,7 @@ def severity_of(points: float) -> Severity:
 
 
 def fixed_finding(
-    cause: Cause,
+    cause: SlotCause,
     rerun: Rerun,
     *,
     place: tuple[str, int, int],
@@ -86,7 +86,7 @@ def fixed_finding(
 
 
 def no_gain_finding(
-    cause: Cause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int, fix: str
+    cause: SlotCause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int, fix: str
 ) -> Finding | None:
     """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
     if cause.blocked < _MUCH * group.prompt_tokens:
@@ -94,7 +94,7 @@ def no_gain_finding(
     return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(update={"fix": fix})
 
 
-def described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
+def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
     """What and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from xxhash import xxh64_hexdigest
 
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Fix:
     tier: Tier
     group: str | None
     what: str
-    cause: Cause | None = None
+    cause: SlotCause | None = None
     warnings: tuple[str, ...] = ()
     make: Callable[[], Transform] | None = None
     source: Callable[[Source], Source] | None = None

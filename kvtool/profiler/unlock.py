@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
 from kvtool.profiler.advice.advisor import Advice, AdviceStep
 from kvtool.profiler.passes import PassResult
-from kvtool.results.report import Cause as SavedCause
-from kvtool.results.report import CausesLeftOut, Unlock
+from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
 MOST_CAUSES = 200
 WORTH_A_ROW = 0.001
@@ -26,7 +25,7 @@ class GroupCauses:
     Blame and share of the rows and of what is left out each sum to what is lost behind all causes together.
     """
 
-    rows: list[SavedCause]
+    rows: list[Cause]
     left_out: CausesLeftOut
 
 
@@ -74,10 +73,10 @@ def _unlock(number: int, step: AdviceStep) -> Unlock:
     )
 
 
-def _row(cause: Cause, place: tuple[str, int, int], blame: int, share: int, unlock: Unlock | None) -> SavedCause:
+def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, unlock: Unlock | None) -> Cause:
     """The cause as figures; nothing in it quotes a prompt. Where it was logged, its line is that of the record."""
     path, line, column = place
-    return SavedCause(
+    return Cause(
         group=cause.group,
         code=KV103.code if is_declared_stable(cause) else cause.kind.code,
         kind=cause.kind.key,

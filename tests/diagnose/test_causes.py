@@ -19,7 +19,7 @@ from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen, attrib
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import Cause, CauseBook
+from kvtool.diagnose.causes import CauseBook, SlotCause
 from kvtool.diagnose.chains import MOST_CHAINS, Chains
 from kvtool.diagnose.findings import is_candidate
 from kvtool.diagnose.slots import Slot
@@ -59,7 +59,7 @@ def findings(source: Source, renderer: Renderer) -> list[Finding]:
     ]  # where blocks end is not the point
 
 
-def causes_of(source: Source, renderer: Renderer, *, group: str = "bot") -> list[Cause]:
+def causes_of(source: Source, renderer: Renderer, *, group: str = "bot") -> list[SlotCause]:
     return account(source, renderer).causes.of_group(group)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.findings import (
     WORTH_TELLING,
@@ -110,7 +110,7 @@ class Teller:
             if finding is not None:
                 yield self._priced(finding, cause, group).model_copy(update={"tier": steps[0].fix.tier})
 
-    def _priced(self, finding: Finding, cause: Cause, group: GroupTotals) -> Finding:
+    def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals) -> Finding:
         """With its cost: part of the group's tokens, fair share, and seconds of the predicted TTFT of a mean request."""
         tokens = max(group.prompt_tokens, 1)
         return finding.model_copy(

@@ -8,7 +8,7 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.accounting.ledger.totals import TokenTotals
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Tier
@@ -224,7 +224,7 @@ def worth_it(steps: Sequence[AdviceStep], number: int) -> bool:
     return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
 
 
-def same_cause(cause: Cause, causes: Sequence[Cause]) -> Cause | None:
+def same_cause(cause: SlotCause, causes: Sequence[SlotCause]) -> SlotCause | None:
     """The cause itself or, where an edit has moved its line, the one of the same variable, part and kind."""
     for other in causes:
         if other.slot == cause.slot:
