@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kvtool.cli.init.guess import example, generator
 from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.text_files import read_text
@@ -131,7 +132,12 @@ def compose_config(
     head = [f"[{table}]"] if table else []
     prefix = f"{table}." if table else ""
     said = [f"{name} = {_text(value) if isinstance(value, str) else value}" for name, value in engine.items()]
-    examples = {"model": '"llama-3.1-8b"', "tokenizer": '"./tokenizer.json"', "block_size": "16", "capacity": '"20GiB"'}
+    examples = {
+        "model": f'"{DEFAULT_MODEL}"',
+        "tokenizer": '"./tokenizer.json"',
+        "block_size": EngineConfig.block_size,
+        "capacity": '"20GiB"',
+    }
     unsaid = [f"# {name} = {value}" for name, value in examples.items() if name not in engine]
     return "\n".join(
         [
