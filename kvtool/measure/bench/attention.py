@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kvtool.engine.config import EngineConfig
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 SHORT = {
@@ -28,7 +29,7 @@ class AttentionShape:
     heads: int = 32
     kv_heads: int = 8
     head_dim: int = 128
-    block_size: int = 16
+    block_size: int = EngineConfig.block_size
     dtype: torch.dtype = torch.bfloat16
     cache_dtype: torch.dtype | None = None
     """None: of `dtype`. int8 has a scale for each token and head."""
