@@ -24,7 +24,7 @@ from kvtool.text.tokens.tokenizer import Tokenizer
 from tests.conftest import Command
 from tests.files import write
 from tests.golden import GoldenFiles
-from tests.text.interrupting import interrupt_at
+from tests.interrupting import interrupt_at
 
 RULES = "You are the agent of a shop; be short, be kind, be right. Answer from the document, and quote its line. "
 SUPPORT = f"""\
