@@ -19,6 +19,7 @@ _MOST_GROUPS = 20
 _LARGER = (528, 784, 1600)
 """Block sizes that an engine chooses by itself for hybrid models."""
 _MUCH = 0.1
+_MOST_RANGES = 16
 
 
 def print_boundaries(console: Console, groups: Iterable[Boundary]) -> None:
@@ -77,9 +78,9 @@ def _left_over(group: Boundary, plain: bool | None) -> str:
     )
 
 
-def histogram(group: Boundary, most: int = 16) -> list[tuple[int, int, int]]:
-    """(first, last, requests) for at most `most` ranges of tokens left over, which cover 0 to block size - 1."""
-    width = -(-group.block_size // most)
+def histogram(group: Boundary) -> list[tuple[int, int, int]]:
+    """(first, last, requests) for at most 16 ranges of tokens left over, which cover 0 to block size - 1."""
+    width = -(-group.block_size // _MOST_RANGES)
     bins = [0] * -(-group.block_size // width)
     for each in group.left_over:
         bins[each.tokens // width] += each.requests
