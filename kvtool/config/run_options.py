@@ -19,7 +19,7 @@ from kvtool.engine.kv_dtype import AUTO
 from kvtool.results.choices import OnBadLine, Routing, Rules
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 
-HashName = Literal["native", "sha256_cbor", "xxhash_cbor"]
+HashName = Literal["native", "sha256", "sha256_cbor", "xxhash_cbor"]
 LoadFormat = Literal["auto", "dummy"]
 
 
