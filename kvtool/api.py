@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.config.run_options import Caching, Reading
+from kvtool.config.run_options import Reading, Tracing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
@@ -47,7 +47,7 @@ def profile(
     routing: str | None = None,
     ttl: str | None = None,
     provider: str | None = None,
-    rules: Rules = Caching.rules,
+    rules: Rules = Tracing.rules,
     requests: int | None = None,
     groups: Sequence[str] = (),
     seed: int | None = None,

@@ -90,11 +90,7 @@ class BenchCommand(Command):
                 "--output needs a file: standard output has the report", hint="--json prints every figure"
             )
         return BenchOptions(
-            budget=self.budget,
-            model=self.model,
-            dtype=self.dtype,
-            kv_cache_dtype=kv_cache_dtype,
-            device=self.device,
+            budget=self.budget, model=self.model, dtype=self.dtype, kv_cache_dtype=kv_cache_dtype, device=self.device
         )
 
     def _measure(self, options: BenchOptions) -> BenchResult:

@@ -36,23 +36,9 @@ class CheckCommand(Command):
     judging: Judging
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering
-    serving: Annotated[
-        Serving,
-        only(
-            "block_size",
-            "capacity",
-            "gpu_memory",
-            "gpu_memory_utilization",
-            "max_model_len",
-            "max_num_batched_tokens",
-            "max_num_seqs",
-            "enable_prefix_caching",
-            "kv_cache_dtype",
-            "tensor_parallel",
-        ),
-    ]
-    caching: Annotated[Caching, only("concurrency", "use_timestamps", "replicas", "routing", "ttl", "provider")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    serving: Serving
+    caching: Caching
+    reading: Reading
     configured: Configured
     writing: Annotated[Writing, only("outputs", "show_text")]
     showing: Showing

@@ -46,7 +46,7 @@ class LintCommand(Command):
     probing: Probing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    reading: Reading
     writing: Annotated[Writing, only("show_text", "outputs")]
     configured: Configured
     showing: Showing

@@ -47,7 +47,7 @@ class OptimizeCommand(Command):
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
     caching: Annotated[Caching, only("concurrency")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    reading: Reading
     configured: Configured
     showing: Showing
 

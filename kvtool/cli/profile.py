@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config.judged_options import Limits
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Caching, Measuring, Predicting, Reading, Rendering, Serving
+from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.results.choices import By
 from kvtool.text.terminal.streams import check_piped
@@ -34,12 +34,13 @@ class ProfileCommand(Command):
     predicting: Predicting
     rendering: Rendering
     serving: Serving
+    mirroring: Mirroring
     caching: Caching
+    tracing: Tracing
     reading: Reading
     measuring: Measuring
     advice: Annotated[
-        bool,
-        Option("Try fixes of the costliest causes of each group by running again.", flag="--advice/--no-advice"),
+        bool, Option("Try fixes of the costliest causes of each group by running again.", flag="--advice/--no-advice")
     ] = True
     limits: Limits
     by: Annotated[By | None, Option("Also sum where tokens went by session, tenant or line of source.")] = None
@@ -72,10 +73,7 @@ class ProfileCommand(Command):
         baseline = asked_baseline(self.limits)
         opened = open_workload(options, Tokenizers(offline=self.showing.offline))
         demands = Demands(
-            advice=self.advice,
-            per_request=self.per_request,
-            by=self.by,
-            views=self.showing.json or need_views(outputs),
+            advice=self.advice, per_request=self.per_request, by=self.by, views=self.showing.json or need_views(outputs)
         )
         with ExitStack() as stack:
             progress = stack.enter_context(Progress(self.showing.progress_console(), quiet=self.showing.quiet))
@@ -111,7 +109,9 @@ class ProfileCommand(Command):
             predicting=self.predicting,
             rendering=self.rendering,
             serving=self.serving,
+            mirroring=self.mirroring,
             caching=self.caching,
+            tracing=self.tracing,
             reading=self.reading,
             measuring=self.measuring,
         ).over(self.configured.read())

@@ -24,7 +24,6 @@ class Writing:
         ShowText | None,
         Option(
             "Whether prompts may be quoted. [default: snippet in the terminal, none in files]",
-            variable=True,
             table="",
             words="snippet, none in files",
         ),
@@ -67,21 +66,13 @@ class Showing:
     """How a command shows what it does, and whether it may use the network for it."""
 
     json: Annotated[bool, Option("One JSON document instead of the report.")] = False
-    offline: Annotated[bool, Option("Never use the network.", variable=True, table="")] = False
+    offline: Annotated[bool, Option("Never use the network.", table="")] = False
     quiet: Annotated[bool, Option("No progress.", short="-q")] = False
-    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", variable=True, table="")] = (
-        "auto"
-    )
+    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", table="")] = "auto"
     plain: Annotated[bool, Option("No bars and no columns: one record per line.")] = False
     width: Annotated[
         int | None,
-        Option(
-            "Columns of the report; else those of the terminal.",
-            variable=True,
-            table="",
-            words="the terminal's",
-            least=20,
-        ),
+        Option("Columns of the report; else those of the terminal.", table="", words="the terminal's", least=20),
     ] = None
     command_line: Annotated[tuple[str, ...], Origins.COMMAND_LINE] = ()
 

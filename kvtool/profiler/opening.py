@@ -98,7 +98,7 @@ def open_workload(
     reading, rendering = options.reading, options.rendering
     log_options = LogOptions(
         on_bad_line=reading.on_bad_line,
-        trace_block_size=reading.trace_block_size,
+        trace_block_size=options.tracing.trace_block_size,
         limit=reading.requests,
         format=reading.log_format,
     )
