@@ -11,7 +11,7 @@ from kvtool.config.option import Argument, Option, only
 from kvtool.config.shown_options import Showing
 
 if TYPE_CHECKING:
-    from kvtool.results.catalogue import Entry
+    from kvtool.diagnose.codes import CodeEntry
 
 SCHEMA = "kvtool.explain/1"
 
@@ -26,7 +26,7 @@ class ExplainCommand(Command):
 
     def run(self) -> int:
         """Print what a code means, or all of them in short. KvtoolError for a code that is unknown."""
-        from kvtool.results.catalogue import entries, find_entry
+        from kvtool.diagnose.codes import entries, find_entry
 
         found = [find_entry(self.code)] if self.code is not None else list(entries())
         if self.showing.json:
@@ -45,7 +45,7 @@ class ExplainCommand(Command):
         return 0
 
 
-def entry_document(entry: Entry) -> dict[str, Any]:
+def entry_document(entry: CodeEntry) -> dict[str, Any]:
     """An entry of the catalogue as plain data."""
     return {
         "code": entry.code,

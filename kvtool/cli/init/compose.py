@@ -10,6 +10,7 @@ from math import floor
 from pathlib import Path
 
 from kvtool.cli.init.guess import example, generator
+from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.skeleton import style_of
@@ -159,7 +160,7 @@ def compose_config(
 
 def _gates(lowest: int, groups: Mapping[str, float], prefix: str) -> list[str]:
     """Today's lowest rate; where that is next to nothing, a warning for all; and today's rate of the groups that reach more."""
-    findings = '# findings = {KV101 = "error", warning = "warn"}'
+    findings = f'# findings = {{{KV101.code} = "error", warning = "warn"}}'
     held = {name: floor(100 * rate) for name, rate in groups.items()}
     if lowest >= _NOTHING:
         lines, level = [f'hit_rate = ">={lowest}%"', findings], []
