@@ -46,7 +46,7 @@ class CheckCommand(Command):
     def run(self) -> int:
         """Check, print and write; the exit code of the verdict."""
         check_piped("check", self.inputs)
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
         from kvtool.gate.check_settings import settings_of
         from kvtool.gate.run import run_settings
         from kvtool.report.outputs import check_outputs, need_views

@@ -17,8 +17,8 @@ from kvtool.errors import KvtoolError
 from kvtool.text.terminal.streams import STDIN, check_piped
 
 if TYPE_CHECKING:
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.loading import ConfigFile
-    from kvtool.config.run import RunOptions
     from kvtool.lint.fixing import Fixes
     from kvtool.lint.lint_result import LintResult
     from kvtool.report.outputs import OutputFile
@@ -89,7 +89,7 @@ class LintCommand(Command):
 
     def _options(self, file: ConfigFile | None) -> RunOptions:
         """What decides the runs; without any input or probe, the inputs are the workloads of the configuration."""
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
 
         inputs: Sequence[str] = self.inputs
         if not inputs and self.probing.probe is None:

@@ -54,7 +54,7 @@ class OptimizeCommand(Command):
     def run(self) -> int:
         """Find, edit, prove, print, and write where told; 0, or 130 where it was interrupted and nothing was written."""
         check_piped("optimize", self.inputs)
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order

@@ -16,7 +16,7 @@ from kvtool.results.choices import By
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
-    from kvtool.config.run import RunOptions
+    from kvtool.config.asked_run import RunOptions
     from kvtool.profiler.profile import Profile
     from kvtool.profiler.profiler import Profiler
     from kvtool.report.outputs import OutputFile
@@ -102,7 +102,7 @@ class ProfileCommand(Command):
 
     def options(self) -> RunOptions:
         """What decides the run, over what the configuration file says."""
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
 
         return RunOptions(
             inputs=self.inputs,

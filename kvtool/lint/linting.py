@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
 from kvtool.config.lint_options import Probing, Selecting
 from kvtool.config.option import check_values
-from kvtool.config.run import RunOptions
 from kvtool.config.shown_options import Showing
 from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.diagnose.findings import Finding

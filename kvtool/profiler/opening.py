@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kvtool.accounting.event_writer import EventWriter
+from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
-from kvtool.config.run import RunOptions, said_options
 from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError
 from kvtool.profiler.profile import Demands, Profile

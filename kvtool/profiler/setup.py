@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 
 from kvtool.accounting.plan import Plan
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
-from kvtool.config.run import RunOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,

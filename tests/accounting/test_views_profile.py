@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
-from kvtool.config.run import RunOptions
 from kvtool.profiler.document import document, report_of
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profile import Demands, Profile

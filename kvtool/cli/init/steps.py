@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from kvtool.cli.init.compose import FoundPrompt
 from kvtool.cli.init.detect import FoundPrompts
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
-from kvtool.config.run import RunOptions
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profile import Demands
