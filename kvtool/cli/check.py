@@ -50,7 +50,6 @@ class CheckCommand(Command):
         from kvtool.gate.check_settings import settings_of
         from kvtool.gate.checking import run_settings
         from kvtool.report.outputs import check_outputs, need_views
-        from kvtool.text.terminal.progress import Progress
         from kvtool.text.terminal.streams import printing
 
         file = self.configured.read()
@@ -68,8 +67,8 @@ class CheckCommand(Command):
             taken[file.path] = "the configuration"
         outputs = check_outputs(self.writing.outputs, settings.inputs, json=self.showing.json, taken=taken)
         views = self.showing.json or need_views(outputs)
-        settings = replace(settings, views=views, show_text=self.writing.show_text or "snippet")
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+        settings = replace(settings, views=views, show_text=self.writing.in_terminal)
+        with self.showing.progress() as progress:
             result = run_settings(settings, progress)
         with printing():
             self._show(result, outputs, settings)
@@ -84,7 +83,7 @@ class CheckCommand(Command):
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
         show_text = settings.show_text
-        in_files = self.writing.show_text or "none"
+        in_files = self.writing.in_files
         command = tuple(self.showing.command_line or ("check", *settings.inputs))
         shared = limit_text(result, in_files)
         options = RenderOptions(

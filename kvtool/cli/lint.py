@@ -126,14 +126,13 @@ class LintCommand(Command):
         from kvtool.lint.line_moves import TIER
         from kvtool.lint.linting import Finder, selection
         from kvtool.lint.sources import WORKLOAD_SUFFIXES, sort_inputs
-        from kvtool.text.terminal.progress import Progress
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         wanted, load = selection(selecting), Tokenizers(offline=self.showing.offline)
         inputs = sort_inputs(options.inputs)
         workloads = [paths[0] for paths in inputs.runs if paths[0].lower().endswith(WORKLOAD_SUFFIXES)]
         tiers = parse_tiers(None, unsafe=self.unsafe_fixes)
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+        with self.showing.progress() as progress:
             runs = [replace(options, inputs=[path]) for path in workloads]
             fixes = fix_workloads(runs, load, tiers, wanted, progress)
         if TIER in tiers:
@@ -202,7 +201,7 @@ class LintCommand(Command):
         from kvtool.results.wrap import lint_check
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
-        show_text = self.writing.show_text or "none"
+        show_text = self.writing.in_files
         check = lint_check(
             [saved_finding(finding, show_text=show_text) for finding in result.findings],
             inputs=[one.path for one in result.inputs],
@@ -231,4 +230,4 @@ class LintCommand(Command):
 
             print_probe(console, result.probe, show_text=self.writing.show_text != "none")
             put(console)
-        print_lint(console, result, show_text=self.writing.show_text or "snippet", quiet=self.showing.quiet)
+        print_lint(console, result, show_text=self.writing.in_terminal, quiet=self.showing.quiet)

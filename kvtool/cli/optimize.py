@@ -121,9 +121,8 @@ class OptimizeCommand(Command):
         from kvtool.profiler.optimize.log_order import request_order
         from kvtool.profiler.optimize.optimizer import needing_consent, optimize
         from kvtool.report.terminal.optimize import OptimizeReport
-        from kvtool.text.terminal.progress import Progress
 
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+        with self.showing.progress() as progress:
             optimized = optimize(opened, tiers, progress)
             forbidden = needing_consent(opened, tiers, progress, optimized)
             order = request_order(opened, progress, optimized.before)

@@ -62,7 +62,6 @@ class ProfileCommand(Command):
         from kvtool.profiler.profile import Demands
         from kvtool.report.outputs import need_views
         from kvtool.text.files.atomic_file import AtomicFile
-        from kvtool.text.terminal.progress import Progress
         from kvtool.text.terminal.streams import printing
         from kvtool.text.tokens.tokenizer import Tokenizers
 
@@ -76,7 +75,7 @@ class ProfileCommand(Command):
             advice=self.advice, per_request=self.per_request, by=self.by, views=self.showing.json or need_views(outputs)
         )
         with ExitStack() as stack:
-            progress = stack.enter_context(Progress(self.showing.progress_console(), quiet=self.showing.quiet))
+            progress = stack.enter_context(self.showing.progress())
             # Opened before any work is done: a path that cannot be written is told at once, and nothing is half written.
             events = metrics = None
             if self.measuring.events is not None:
@@ -136,7 +135,7 @@ class ProfileCommand(Command):
         from kvtool.profiler.document import report_of
         from kvtool.profiler.quotes import patches_of
 
-        show_text = self.writing.show_text or "none"
+        show_text = self.writing.in_files
         patches = patches_of(profiler, profile.findings) if show_text == "full" else None
         return report_of(profile, show_text=show_text, patches=patches)
 
@@ -148,7 +147,7 @@ class ProfileCommand(Command):
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
         options = RenderOptions(
-            show_text=self.writing.show_text or "none",
+            show_text=self.writing.in_files,
             root=output_root(),
             command=tuple(without_outputs(self.showing.command_line or ("profile", *self.inputs))),
             width=self.showing.width or DEFAULT_WIDTH,
@@ -161,7 +160,7 @@ class ProfileCommand(Command):
         print_profile(
             self.showing.console(),
             profile,
-            show_text=self.writing.show_text or "snippet",
+            show_text=self.writing.in_terminal,
             command=self.showing.command_line or ("profile", *self.inputs),
             optimize=self._optimize_command(profile),
             boundaries=self.details.boundaries,

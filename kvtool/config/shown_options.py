@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kvtool.config.loading import ConfigFile
+    from kvtool.text.terminal.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,16 @@ class Writing:
             short="-o",
         ),
     ] = ()
+
+    @property
+    def in_terminal(self) -> ShowText:
+        """What the terminal may quote."""
+        return self.show_text or "snippet"
+
+    @property
+    def in_files(self) -> ShowText:
+        """What files and JSON may quote."""
+        return self.show_text or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +93,9 @@ class Showing:
 
         return make_console(color=self.color, width=self.width, plain=self.plain)
 
-    def progress_console(self) -> Console:
-        """Standard error."""
+    def progress(self, unit: str = "requests") -> Progress:
+        """How far a command is, on standard error."""
         from kvtool.text.terminal.console import make_console
+        from kvtool.text.terminal.progress import Progress
 
-        return make_console(stderr=True, color=self.color)
+        return Progress(make_console(stderr=True, color=self.color), quiet=self.quiet, unit=unit)

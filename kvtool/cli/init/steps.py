@@ -23,7 +23,6 @@ from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
-from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def measured_inputs(
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
     measured, load = MeasuredInputs(), Tokenizers(offline=command.showing.offline)
-    with Progress(command.showing.progress_console(), quiet=command.showing.quiet) as progress:
+    with command.showing.progress() as progress:
         for name in names:
             inputs = [os.path.normpath(folder / name)]
             options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving)
