@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kvtool.diagnose.classify import OTHER, DifferenceKind
 from kvtool.diagnose.findings import Finding, severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
-from kvtool.diff.prompts import ONE_SIDED, Difference, Reuse, difference_in, texts_of
+from kvtool.diff.prompts import ONE_SIDED, Difference, difference_in, reusable, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
 from kvtool.diff.sides import Rendered, named_changes, named_difference
 from kvtool.errors import KvtoolError
@@ -309,7 +309,7 @@ def _leaks(
     runs = align(a.ids, b.ids, newline=renderer.tokenizer.newline_mask)
     named = named_changes(base.made, other)
     names = (base.made.side.name, other.side.name)
-    reusable = Reuse.of(len(a), len(a), block_size).blocks
+    most = reusable(len(a), len(a), block_size).blocks
     for region in regions:
         start = texts.chunks(region)[0].a[0]
         first = difference_in(texts, region, a.token_at(start), block_size, names)
@@ -323,7 +323,7 @@ def _leaks(
             when=when,
             difference=first,
             same_tokens=_behind(runs, first.token),
-            lost_blocks=max(reusable - first.block, 0),
+            lost_blocks=max(most - first.block, 0),
             places=1,
             fix=fix_of(own, first.kind, when),
         )
