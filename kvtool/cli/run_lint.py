@@ -13,7 +13,7 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.lint.fixing import Fixes, fix_template, fix_workloads, named_by
 from kvtool.lint.line_moves import TIER
-from kvtool.lint.lint_result import Fixed, LintResult
+from kvtool.lint.lint_result import LintResult
 from kvtool.lint.linting import Finder, lint, run_arguments, selection
 from kvtool.lint.probe import GROUP as PROBE
 from kvtool.lint.sources import WORKLOAD_SUFFIXES, sort_inputs
@@ -22,6 +22,7 @@ from kvtool.profiler.optimize.write_edits import check_undo, undo_command, write
 from kvtool.report.outputs import OutputFile, check_outputs, output_root, write_outputs
 from kvtool.report.terminal.patch import put_patch
 from kvtool.report.write_options import RenderOptions
+from kvtool.results.documents.lint import Fixed
 from kvtool.results.report import as_severe
 from kvtool.text.terminal.console import DEFAULT_WIDTH, ascii_only, make_console, put
 from kvtool.text.terminal.progress import Progress
@@ -108,7 +109,7 @@ def _show_diff(fixes: Fixes, arguments: LintArguments) -> int:
 
 def _written(fixes: Fixes, result: LintResult, arguments: LintArguments) -> LintResult:
     """The findings that are left once the files are written."""
-    files = tuple(file.path for file in fixes.files)
+    files = [file.path for file in fixes.files]
     if files:
         write_edits(fixes.files, arguments.undo)
         probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
@@ -116,7 +117,12 @@ def _written(fixes: Fixes, result: LintResult, arguments: LintArguments) -> Lint
         result.probe = probe
         result.findings += probed if probe is not None else []
     undo = arguments.undo if files else None
-    result.fixed = Fixed(fixes.fixed, files, undo, None if undo is None else undo_command(fixes.files, undo))
+    result.fixed = Fixed(
+        findings=fixes.fixed,
+        paths=files,
+        undo=undo,
+        undo_with=None if undo is None else undo_command(fixes.files, undo),
+    )
     return result
 
 
@@ -133,7 +139,6 @@ def _taken(arguments: LintArguments) -> dict[str, str]:
 def _write(result: LintResult, outputs: Sequence[OutputFile], arguments: LintArguments) -> None:
     """What `-o` asks for; its JSON is that of --json."""
     from kvtool.profiler.document import saved_finding
-    from kvtool.report.terminal.lint import dump
     from kvtool.results.wrap import lint_check
 
     check = lint_check(
@@ -149,14 +154,12 @@ def _write(result: LintResult, outputs: Sequence[OutputFile], arguments: LintArg
         command=tuple(arguments.command_line or ("lint", *arguments.inputs)),
         width=arguments.width or DEFAULT_WIDTH,
     )
-    write_outputs(check, outputs, options, ready={"json": dump(result)}, quiet=arguments.quiet)
+    write_outputs(check, outputs, options, ready={"json": result.document().to_json()}, quiet=arguments.quiet)
 
 
 def _print(result: LintResult, arguments: LintArguments) -> None:
     if arguments.json:
-        from kvtool.report.terminal.lint import dump
-
-        sys.stdout.write(dump(result))
+        sys.stdout.write(result.document().to_json())
         return
     from kvtool.report.terminal.lint import print_lint
 

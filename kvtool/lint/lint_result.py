@@ -1,4 +1,4 @@
-"""What a lint run found: one document that the report and the JSON are views of."""
+"""What a lint run found, and the document of it."""
 
 from __future__ import annotations
 
@@ -6,36 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import Finding, Severity
-from kvtool.lint.sources import InputKind
+from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput, LintRerun
 
 if TYPE_CHECKING:
     from kvtool.lint.probe import ProbeResult
-
-
-@dataclass(frozen=True, slots=True)
-class LintedInput:
-    """An input, what it was taken for, and what there is to say of it where there was nothing to look at."""
-
-    path: str
-    kind: InputKind
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """What `--fix` did: how many findings it mended in which files, the patch that undoes it, and the command for that."""
-
-    findings: int
-    paths: tuple[str, ...]
-    undo: str | None = None
-    undo_with: str | None = None
 
 
 @dataclass(slots=True)
 class LintResult:
     """`fixable` are the fix keys of findings that an edit of the files can mend; `fixed` and `probe` None where nobody asked."""
 
-    inputs: list[LintedInput] = field(default_factory=list)
+    inputs: list[LintInput] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     ignored: int = 0
     partial: bool = False
@@ -48,3 +29,42 @@ class LintResult:
 
     def can_fix(self, finding: Finding) -> bool:
         return bool(finding.fix_key) and finding.fix_key in self.fixable
+
+    def document(self) -> LintDocument:
+        """The result without any prompt text."""
+        return LintDocument(
+            schema="kvtool.lint/1",
+            partial=self.partial,
+            inputs=self.inputs,
+            findings=[self._told(finding) for finding in self.findings],
+            counts=Counts(error=self.count("error"), warning=self.count("warning"), info=self.count("info")),
+            ignored=self.ignored,
+            fixed=self.fixed,
+            probe=None if self.probe is None else self.probe.document(),
+        )
+
+    def _told(self, finding: Finding) -> LintFinding:
+        """A finding without a group was seen in a file, not measured."""
+        return LintFinding(
+            code=finding.code,
+            severity=finding.severity,
+            evidence="measured" if finding.group else "static",
+            group=finding.group or None,
+            path=finding.path,
+            line=finding.line,
+            column=finding.column,
+            width=finding.width,
+            in_source=finding.in_source,
+            message=finding.message,
+            tokens_lost=finding.tokens_lost,
+            points=finding.points,
+            share=finding.share,
+            ttft_seconds=finding.ttft_seconds,
+            confidence=finding.confidence,
+            fix=finding.fix,
+            tier=finding.tier,
+            fix_key=finding.fix_name,
+            fixable=self.can_fix(finding),
+            warnings=list(finding.warnings),
+            rerun=None if finding.rerun is None else LintRerun.taken_from(finding.rerun),
+        )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvtool.lint.lint_result import LintedInput, LintResult
+from kvtool.lint.lint_result import LintResult
 from kvtool.report.terminal.restore import finding_of, restore
 from kvtool.results.check import CheckResult
+from kvtool.results.documents.lint import LintInput
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.text.tokens.tokenizer_files import BUILT_IN
@@ -36,7 +37,7 @@ def print_result(
         from kvtool.report.terminal.lint import print_lint
 
         found = LintResult(
-            inputs=[LintedInput(path, "text") for path in result.inputs],
+            inputs=[LintInput(path=path, kind="text", note=None) for path in result.inputs],
             findings=[finding_of(finding) for finding in result.findings],
             ignored=result.ignored,
             partial=result.verdict.outcome == "partial",

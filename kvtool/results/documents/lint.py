@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.documents.parts import Kind
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.model import Count, Document, Model, Ratio
 from kvtool.results.report import Severity
 
 
@@ -118,7 +118,7 @@ class Probe(Model):
     skipped: list[Skipped]
 
 
-class LintDocument(Model):
+class LintDocument(Document):
     """Findings, without any prompt text."""
 
     schema_: Literal["kvtool.lint/1"] = Field(alias="schema")
