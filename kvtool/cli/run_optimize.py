@@ -13,13 +13,13 @@ from kvtool.fixes.fix import Tier
 from kvtool.profiler.advice.advisor import ALL_TIERS
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened, open_workload
-from kvtool.profiler.optimize.breakpoint_plan import MOST, BreakpointPlan, plan_breakpoints
-from kvtool.profiler.optimize.log_order import check_log, request_order, write_in_order
-from kvtool.profiler.optimize.optimizer import needing_consent, optimize
+from kvtool.profiler.optimize.breakpoint_plan import MOST
+from kvtool.profiler.optimize.log_order import check_log, write_in_order
+from kvtool.profiler.optimize.outcome import OptimizeOutcome, optimized
 from kvtool.profiler.optimize.write_edits import check_undo, free_undo, write_edits
-from kvtool.profiler.passes import PassResult
 from kvtool.report.terminal.next_command import with_flag
-from kvtool.report.terminal.optimize import OptimizeReport, dump, print_optimize
+from kvtool.report.terminal.optimize import print_optimize
+from kvtool.results.documents.optimize import OptimizeDocument
 from kvtool.text.terminal.console import make_console
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import printing
@@ -57,22 +57,23 @@ def run_optimize(arguments: OptimizeArguments) -> int:
     if isinstance(opened.source, YamlSource) and arguments.output is not None:
         raise KvtoolError("-o writes a log in another order", hint="--write edits the files of a workload")
     try:
-        report = _report(opened, arguments, tiers)
+        outcome = _found(opened, arguments, tiers)
     except (TrialInterruptedError, KeyboardInterrupt):
         print("kvtool: interrupted; no file was changed", file=sys.stderr)
         return 130
-    if arguments.write and report.optimized.files:
-        report.undo_path = arguments.undo or free_undo(arguments.run.inputs[0])
-        write_edits(report.optimized.files, report.undo_path)
-    if arguments.output is not None and report.order is not None:
-        write_in_order(arguments.run.inputs[0], report.order.order, arguments.output)
-        report.output = arguments.output
+    undo = None
+    if arguments.write and outcome.files:
+        undo = arguments.undo or free_undo(arguments.run.inputs[0])
+        write_edits(outcome.files, undo)
+    output = arguments.output if outcome.order is not None else None
+    if output is not None and outcome.order is not None:
+        write_in_order(arguments.run.inputs[0], outcome.order.order, output)
     elif arguments.output is not None:
         limited = opened.setup.plan.engine.num_blocks is not None
         why = "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
         print(f"kvtool: {why}; {arguments.output} was not written", file=sys.stderr)
     with printing():
-        _print(report, arguments)
+        _print(outcome.written(undo=undo, output=output), arguments)
     return 0
 
 
@@ -97,50 +98,30 @@ def _check_outputs(arguments: OptimizeArguments) -> None:
         raise KvtoolError(f"--breakpoints is a number from 1 to {MOST}, not {arguments.breakpoints}")
 
 
-def _report(opened: Opened, arguments: OptimizeArguments, tiers: Sequence[Tier]) -> OptimizeReport:
+def _found(opened: Opened, arguments: OptimizeArguments, tiers: Sequence[Tier]) -> OptimizeOutcome:
     with Progress(make_console(stderr=True, color=arguments.run.color), quiet=arguments.run.quiet) as progress:
-        optimized = optimize(opened, tiers, progress)
-        forbidden = needing_consent(opened, tiers, progress, optimized)
-        order = request_order(opened, progress, optimized.before)
-        plans = None
-        if arguments.breakpoints is not None:
-            plans = _breakpoints(opened, optimized.after, arguments.breakpoints)
-    size = opened.setup.plan.engine.block_size
-    return OptimizeReport(opened.name, tuple(tiers), size, optimized, tuple(forbidden), order=order, breakpoints=plans)
+        return optimized(opened, tiers, progress, breakpoints=arguments.breakpoints)
 
 
-def _breakpoints(opened: Opened, result: PassResult, most: int) -> list[BreakpointPlan]:
-    known: dict[str, int] = {}
-
-    def count(text: str) -> int:
-        if text not in known:
-            known[text] = len(opened.renderer.tokenizer.encode_ids(text))
-        return known[text]
-
-    groups = [group.name for group in result.ledger.totals()]
-    plans = [plan_breakpoints(name, result.samples.of_group(name), count, most) for name in groups]
-    return [plan for plan in plans if plan is not None]
-
-
-def _print(report: OptimizeReport, arguments: OptimizeArguments) -> None:
+def _print(outcome: OptimizeOutcome, arguments: OptimizeArguments) -> None:
     if arguments.run.json:
-        sys.stdout.write(dump(report))
+        sys.stdout.write(outcome.document.to_json())
         return
     console = make_console(color=arguments.run.color, width=arguments.run.width, plain=arguments.run.plain)
-    print_optimize(console, report, show_diff=arguments.diff, next_command=_next(report, arguments))
+    print_optimize(console, outcome, show_diff=arguments.diff, next_command=_next(outcome.document, arguments))
 
 
-def _next(report: OptimizeReport, arguments: OptimizeArguments) -> Sequence[str]:
+def _next(document: OptimizeDocument, arguments: OptimizeArguments) -> Sequence[str]:
     """Write it; or allow what needs consent; or look at all figures of what was written."""
     command = list(arguments.run.command_line or ("optimize", *arguments.run.inputs))
-    if report.undo_path is not None:
+    if document.undo is not None:
         return ["profile", *arguments.run.inputs]
-    if report.optimized.files:
+    if document.files:
         return with_flag(command, "--write", None)
-    if report.order is not None and report.output is None and len(arguments.run.inputs) == 1:
+    if document.request_order is not None and document.output is None and len(arguments.run.inputs) == 1:
         root, suffix = os.path.splitext(arguments.run.inputs[0])  # noqa: PTH122 - a name from the command line
         return [*command, "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
-    if report.forbidden:
-        needed = {step.fix.tier for step in report.forbidden} | set(report.tiers) - set(SAFE_TIERS)
+    if document.needs_consent:
+        needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
         return with_flag(command, "--allow", ",".join(sorted(needed)))
     return []
