@@ -113,21 +113,18 @@ def _only_turn(conversation: Conversation) -> Turn | None:
 def _text_of(turn: Turn) -> bytes:
     """What a prompt is made of, in the order of most chat templates: the salt, instructions, tools, messages. UTF-32, four bytes
     for a character as for a token."""
-    salt = turn.salt or ""
+    salt = (turn.salt or "").encode("utf-32-le", "surrogatepass")
     if turn.token_ids is not None:
-        return salt.encode("utf-32-le", "surrogatepass") + turn.token_ids.astype(np.int32).tobytes()
+        return salt + turn.token_ids.astype(np.int32).tobytes()
     if turn.hashed is not None:  # each block counts as sixteen tokens, so that each is looked at
-        return (
-            np.asarray([hash_ for hash_ in turn.hashed.hash_ids for _ in range(_FIRST_DEPTH)], dtype=np.int64)
-            .astype(np.int32)
-            .tobytes()
-        )
-    pieces = [salt, turn.text or ""]
+        blocks = np.asarray([hash_ for hash_ in turn.hashed.hash_ids for _ in range(_FIRST_DEPTH)], dtype=np.int64)
+        return salt + blocks.astype(np.int32).tobytes()
+    pieces = [turn.text or ""]
     messages = turn.messages or []
     if turn.tools:
         pieces.append(ordered(turn.tools).decode(errors="replace"))
     pieces += [f"{role_of(message)}\n{_content(message.get('content'))}\n" for message in messages]
-    return "".join(pieces).encode("utf-32-le", "surrogatepass")
+    return salt + "".join(pieces).encode("utf-32-le", "surrogatepass")
 
 
 def _content(content: object) -> str:

@@ -316,3 +316,29 @@ def test_what_is_outside_ranges(owners: list[int], each: list[list[tuple[int, in
             at for at in range(start, stop) if at not in inside
         ]
         assert all(left < right for left, right in got)
+
+
+@given(st.permutations(["a", "b", "c", None]), st.sampled_from(["a", "b", "c", "d", None]), st.integers(0, 5))
+def test_an_earlier_request_of_the_session_is_taken_before_a_later_one_of_another(
+    order: list[str | None], asking: str | None, seed: int
+) -> None:
+    """All have the same text in common, and none of them is the last of its session or of the group any more."""
+    donors = Donors()
+    shared = text(f"shared {seed}", 300)
+    for number, session in enumerate(order):
+        ask(donors, [40_000 + number, *shared, *text(f"own {number} {seed}", 100)], session=session)
+    for session in order:
+        ask(donors, text(f"something else of {session} {seed}", 300), session=session)
+    prompt = ids([50_000, *shared, *text(f"now {seed}", 100)])
+    expected = order.index(asking) if asking is not None and asking in order else len(order) - 1
+    assert begins(donors.find(Turn("g", session=asking), DonorContent.of(prompt))) == 40_000 + expected
+
+
+def test_the_same_salt_is_not_the_same_session() -> None:
+    donors = Donors()
+    shared = text("shared", 300)
+    for number, salt in enumerate(["a", "b"]):
+        prompt = Prompt(ids([40_000 + number, *shared, *text(f"own {number}", 100)]))
+        donors.add(Seen(Turn("g", salt=salt), prompt, prompt.ids), DonorContent.of(prompt.ids))
+    asked = DonorContent.of(ids([50_000, *shared, *text("now", 100)]))
+    assert begins(donors.find(Turn("g", salt="a"), asked)) == 40_001  # the latest

@@ -405,3 +405,61 @@ def test_random_workloads_balance(
     assert ("caching_off" in fates) <= (not caching)
     if not any(each.salt for conversation in workload for each in conversation):
         assert "isolated" not in fates
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([[1], [1, 2], [1, 2, 3], [4], [4, 5]]), st.integers(0, 3)), max_size=12),
+    st.sampled_from(["vllm", "block-lru"]),
+    st.sampled_from([3, 4, 8192]),
+)
+def test_predicted_ttft_computes_what_does_not_hit_and_always_the_last_token(
+    no_template: Renderer, requests: list[tuple[list[int], int]], rules: Rules, budget: int
+) -> None:
+    """Rules of trace studies let whole prompts hit, and even then a model must run once for the first token."""
+    result = account(
+        no_template,
+        *[[trace(blocks, missing, None)] for blocks, missing in requests],
+        rules=rules,
+        max_num_batched_tokens=budget,
+    )
+    expected = [
+        LATENCY.prefill_seconds(row.prompt_tokens, min(row.hit_tokens, row.prompt_tokens - 1), budget)
+        for row in result.rows
+    ]
+    assert list(result.ttft_on) == pytest.approx(expected)
+    assert all(seconds > LATENCY.step_overhead for seconds in result.ttft_on)
+    assert list(result.ttft_off) == pytest.approx(
+        [LATENCY.prefill_seconds(row.prompt_tokens, 0, budget) for row in result.rows]
+    )
+
+
+def test_a_prompt_that_hits_as_a_whole_still_takes_a_step(no_template: Renderer) -> None:
+    first, again = account(no_template, *[[hashed([1, 2], 8)]] * 2, rules="block-lru").ttft_on
+    assert again == LATENCY.prefill_seconds(8, 7, 8192)
+    assert 0 < again < first
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([[1], [1, 2], [1, 2, 3], [4], [4, 5]]), st.integers(0, 3), st.sampled_from([None, "s", "t"])
+        ),
+        max_size=12,
+    ),
+    st.sampled_from(["vllm", "block-lru"]),
+)
+def test_tenants_of_a_trace_hit_what_each_of_them_would_alone(
+    no_template: Renderer, requests: list[tuple[list[int], int, str | None]], rules: Rules
+) -> None:
+    together = account(no_template, *[[trace(*each)] for each in requests], rules=rules)
+    for tenant in {salt for _, _, salt in requests}:
+        mine = [index for index, (_, _, salt) in enumerate(requests) if salt == tenant]
+        alone = account(no_template, *[[trace(*requests[index])] for index in mine], rules=rules)
+        assert [together.rows[index].hit_tokens for index in mine] == [row.hit_tokens for row in alone.rows]
+
+
+@pytest.mark.parametrize("rules", ["vllm", "block-lru"])
+def test_two_tenants_of_a_trace_share_no_block(no_template: Renderer, rules: Rules) -> None:
+    requests = [[hashed([1, 2, 3], 12, salt=salt)] for salt in ("a", "b", "a", None)]
+    hits = [row.hit_tokens for row in account(no_template, *requests, rules=rules).rows]
+    assert [hit > 0 for hit in hits] == [False, False, True, False]

@@ -275,3 +275,47 @@ def test_turns_of_a_chat_are_blocks_of_their_own(capsys: pytest.CaptureFixture[s
     first, *later = group["turns"]
     assert first["hit_tokens"] == 0
     assert all(turn["hit_tokens"] > 0.8 * turn["prompt_tokens"] for turn in later)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 1), min_size=1, max_size=6), st.integers(0, 4)), min_size=1, max_size=14
+    ),
+    st.integers(1, 6),
+)
+def test_units_that_expire_against_a_slow_reference(
+    byte_renderer: Renderer, requests: list[tuple[list[int], int]], ttl: int
+) -> None:
+    """A stored unit lives from its own last use: that longer prompts ran through it keeps it only as far as they hit."""
+    stored: dict[tuple[int, ...], int] = {}
+    sent: list[tuple[int, ...]] = []
+    now, expected, turns = 0, [], []
+    for prompt, pause in requests:
+        ids, now = tuple(prompt), now + pause
+        turns.append([turn(prompt, float(now))])
+        units = {unit: used for unit, used in stored.items() if ids[: len(unit)] == unit}
+        hit = max((len(unit) for unit, used in units.items() if now - used <= ttl), default=0)
+        expected.append(min(hit, len(ids) - 1))
+        common = max((_common(ids, other) for other in sent), default=0)
+        stored |= dict.fromkeys([*(unit for unit in units if len(unit) <= hit), ids, ids[:common]], now)
+        sent.append(ids)
+    rules = CacheRules(ttl=float(ttl), provider=find_provider("deepseek"))
+    result = account(byte_renderer, rules, *turns, timed=True)
+    assert [row.hit_tokens for row in result.rows] == expected
+
+
+def test_a_breakpoint_that_nobody_reads_expires_however_often_its_text_is_sent(byte_renderer: Renderer) -> None:
+    """The second request sends the same text, but has its breakpoint elsewhere and looks back at no other block."""
+    provider = replace(SMALL_MARKS, lookback=0)
+    text = "You are a helpful thing."
+    marked, plain = message("system", text, marks=(0,)), message("system", text)
+    requests = [
+        chat(marked, message("user", "1!"), arrival=0.0),
+        chat(plain, message("user", "2!", marks=(0,)), arrival=200.0),
+        chat(marked, message("user", "3!"), arrival=400.0),
+        chat(marked, message("user", "4!"), arrival=500.0),
+    ]
+    result = account(byte_renderer, CacheRules(ttl=300.0, provider=provider), *requests, timed=True)
+    first = len(f"system:{text}")
+    assert [row.hit_tokens for row in result.rows] == [0, 0, 0, first]
+    assert result.ledger.fates()["expired"] == first

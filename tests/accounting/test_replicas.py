@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import CacheRules, Routing
-from kvtool.accounting.caches.replicas import TimedLru
+from kvtool.accounting.caches.replicas import Router, TimedLru
 from kvtool.config.cache_options import RuleOptions, cache_rules
+from kvtool.engine.hashing import BlockHash
 from kvtool.errors import KvtoolError
+from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import HashedPrompt, Turn
 from tests.accounting.rule_runs import BLOCK, account, numbers, turn
@@ -202,3 +205,28 @@ def test_no_rules_where_none_were_asked_for() -> None:
     assert cache_rules(RuleOptions(replicas=3)) == CacheRules(replicas=3)
     routing: Routing = "prefix-aware"
     assert cache_rules(RuleOptions(replicas=3, routing=routing)) == CacheRules(3, routing)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 7, 7, 9, 40_000, 90_000])), min_size=1, max_size=6),
+)
+def test_prefix_aware_takes_most_of_the_prompt_then_the_least_load_then_the_first(
+    replicas: list[tuple[int, int]],
+) -> None:
+    """Each replica holds some blocks of the prompt and has computed some tokens; what it chooses is the best of those that fit."""
+    prompt = [BlockHash(bytes([number])) for number in range(4)]
+    caches = [TimedLru(None, None) for _ in replicas]
+    for cache, (held, _) in zip(caches, replicas, strict=True):
+        cache.store(prompt[:held])
+    router = Router("prefix-aware", len(replicas), 0)
+    router.computed = [computed for _, computed in replicas]
+    least = min(router.computed)
+    fit = [at for at, computed in enumerate(router.computed) if computed <= 1.5 * least + 32_768]
+    most = [at for at in fit if replicas[at][0] == max(replicas[other][0] for other in fit)]
+    idlest = [at for at in most if router.computed[at] == min(router.computed[other] for other in most)]
+    job = JobMaker(Renderer(unused, unused), seed=0).make(Turn("t", hashed=HashedPrompt([1], BLOCK, BLOCK)))
+    assert router.choose(job, caches, prompt, 0.0) == idlest[0]
+
+
+def unused(*_given: object) -> NoReturn:
+    raise AssertionError("a trace has no text")

@@ -6,6 +6,7 @@ import inspect
 import json
 import typing
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,79 @@ def test_what_is_said_above_hides_what_contradicts_it_below(
         monkeypatch.setenv(*variable.split("="))
     assert run(["profile", "w.yaml", *flags.split()]) == 0
     assert told["capacity_blocks"] == blocks
+
+
+SAID = {
+    "capacity": ("77", "capacity_blocks", 77),
+    "provider": ("openai", "provider", "openai"),
+    "replicas": ("3", "replicas", 3),
+    "ttl": ("5m", "ttl_seconds", 300),
+    "concurrency": ("4", "concurrency", 4),
+    "block_size": ("32", "block_size", 32),
+}
+"""What is said of an option, and what the report then has."""
+PARTED = [
+    ("capacity", "provider", None),
+    ("provider", "capacity", None),
+    ("provider", "replicas", 1),
+    ("provider", "concurrency", None),
+    ("provider", "block_size", 128),
+    ("replicas", "provider", None),
+    ("replicas", "concurrency", None),
+    ("ttl", "concurrency", None),
+    ("concurrency", "provider", None),
+    ("concurrency", "replicas", 1),
+    ("concurrency", "ttl", None),
+]
+"""What is said above, what is then not heard below, and what the report has of that."""
+PLACES = ("flag", "variable", "workload", "configuration")
+
+
+@pytest.mark.parametrize(("above", "below"), list(combinations(PLACES, 2)))
+@pytest.mark.parametrize(("upper", "lower", "left"), PARTED)
+def test_what_contradicts_what_is_said_above_is_not_heard(
+    told: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    upper: str,
+    lower: str,
+    left: object,
+    above: str,
+    below: str,
+) -> None:
+    """From whichever two places; and said alone, the lower one is heard.
+
+    But rules that the workload itself asks for go with nothing else that a run is told, short of other rules: that is refused.
+    """
+
+    def heard(*options: tuple[str, str]) -> tuple[object, object] | None:
+        """What the report has of both options where each of these is said in its place; None where they are refused."""
+        places = {place: name for name, place in options}
+        flags = [f"--{name.replace('_', '-')}={SAID[name][0]}" for name, place in options if place == "flag"]
+        for name in (upper, lower):
+            monkeypatch.delenv(f"KVTOOL_{name.upper()}", raising=False)
+        if "variable" in places:
+            name = places["variable"]
+            monkeypatch.setenv(f"KVTOOL_{name.upper()}", SAID[name][0])
+        name = places.get("workload", "")
+        write("w.yaml", f"version: 1\n{f'engine: {{{name}: {SAID[name][0]}}}' if name else ''}\n{GROUPS}")
+        name = places.get("configuration", "")
+        value = json.dumps(SAID[name][0]) if name in ("ttl", "provider") else SAID[name][0] if name else ""
+        write("kvtool.toml", f"[engine]\n{name} = {value}\n" if name else "")
+        code, said = run(["profile", "w.yaml", *flags]), capsys.readouterr().err
+        if code == 2:
+            assert "leave --concurrency out" in said or "do not say how" in said
+            return None
+        assert (code, said) == (0, "")
+        return told[SAID[upper][1]], told[SAID[lower][1]]
+
+    alone, both = heard((lower, below)), heard((upper, above), (lower, below))
+    assert alone is not None
+    assert alone[1] == SAID[lower][2]
+    if below == "workload" and upper != "provider" and lower in ("provider", "replicas", "ttl"):
+        assert both is None
+    else:
+        assert both == (SAID[upper][2], left)
 
 
 def test_a_contradiction_in_one_place_is_still_told(

@@ -14,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
+from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen, attribute
+from kvtool.accounting.ledger.ledger import Ledger
+from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Cause, CauseBook
 from kvtool.diagnose.chains import MOST_CHAINS, Chains
@@ -26,6 +29,8 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
 from kvtool.profiler.profile import Demands
 from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.unlock import group_causes
+from kvtool.report.terminal.unlock import told
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
@@ -518,3 +523,90 @@ def test_where_there_are_too_many_chains_the_weighty_ones_stay() -> None:
     assert chains.tokens[first, heavy] == 1000
     assert chains.predicted([heavy]) == 0
     assert chains.predicted([first, heavy]) >= 900
+
+
+def saying(tokenizer: Tokenizer, book: CauseBook, before: str, after: str, donor: Turn, turn: Turn) -> None:
+    """Enter a request of this turn that says `after` on a line where its donor says `before`."""
+    head, tail = "head\n", "\n" + "x" * 20
+    old, new = (prompt_of(head + value + tail, tokenizer) for value in (before, after))
+    gap = Gap(len(head), len(head + after), len(head), len(head + before), len(tail))
+    book.add(turn, new, DonorAlignment(gap.start, (gap,), old.ids, Seen(donor, old, old.ids)))
+
+
+@given(st.integers(0, 8), st.integers(0, 80))
+def test_constant_in_a_session_is_what_changes_in_a_tenth_of_its_comparisons_at_most(
+    byte_tokenizer: Tokenizer, changes: int, others: int
+) -> None:
+    """Forty sessions have one of two words each; in one of them it changes, and in `others` comparisons it does not."""
+    book, words = CauseBook(), ["gold", "free"]
+    for number in range(40):
+        before, after = words[number % 2], words[(number + 1) % 2]
+        donor, turn = (Turn("g", session=f"s{number + side}") for side in (0, 1))
+        saying(byte_tokenizer, book, before, after, donor, turn)
+    same = Turn("g", session="s1")
+    for number in range(changes):
+        saying(byte_tokenizer, book, words[number % 2], words[(number + 1) % 2], same, same)
+    for _ in range(others):
+        book.met(same, same)
+    (cause,) = book
+    comparisons = changes + others
+    constant = comparisons >= 2 and 10 * changes <= comparisons
+    assert cause.kind.code == ("KV104" if constant else "KV201")
+
+
+@pytest.mark.parametrize(("tenants", "by", "code"), [
+    (3, "session", "KV105"),
+    (3, "salt", "KV105"),
+    (5, "salt", "KV105"),
+    (3, None, "KV201"),
+])  # fmt: skip
+def test_a_tenant_stands_for_a_session_where_there_is_none(
+    byte_tokenizer: Tokenizer, tenants: int, by: str | None, code: str
+) -> None:
+    """Tenants take turns, and each has a counter of its own: only by itself does it rise in even steps."""
+    book = CauseBook()
+    for number in range(1, 8):
+        for tenant in range(tenants):
+            start = 100 + tenant * tenant * 37 % 101  # three digits, in no order
+            whose = {} if by is None else {by: f"t{tenant}"}
+            turn = Turn("g", **whose)  # type: ignore[arg-type]
+            saying(byte_tokenizer, book, "997", f"{start + number}", turn, turn)
+    (cause,) = book
+    assert cause.kind.code == code
+
+
+def test_requests_of_one_tenant_are_not_of_one_session(byte_tokenizer: Tokenizer) -> None:
+    book = CauseBook()
+    turn = Turn("g", salt="t")
+    saying(byte_tokenizer, book, "gold", "free", turn, turn)
+    book.met(turn, turn)
+    (cause,) = book
+    assert (cause.volatility_within, cause.volatility_across) == (0.0, 0.5)
+    session = Turn("g", salt="t", session="s")
+    saying(byte_tokenizer, book, "gold", "free", session, session)
+    assert (cause.volatility_within, cause.volatility_across) == (1.0, 0.5)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(0, 60_000))
+def test_a_cause_has_a_row_from_a_thousandth_of_its_group_on(
+    byte_tokenizer: Tokenizer, tails: list[int], others: int
+) -> None:
+    """Each cause is a line of its own, which blocks as many tokens as follow it; what has no row is in the sums all the same."""
+    book = CauseBook()
+    for number, tail in enumerate(tails):
+        text = "head\n" * (number + 1) + "10:3{}\n" + "x" * tail
+        at = 5 * (number + 1) + 4
+        gap = Gap(at, at + 1, at, at + 1, tail + 1)
+        book.add(*compared(byte_tokenizer, text.format(1), text.format(2), [gap]))
+    blocked = [tail + 1 for tail in tails]
+    total = sum(blocked) + others
+    result = PassResult(Ledger(4, newline=lambda: np.zeros(0, dtype=bool)), book, BoundaryBook(4))
+    groups = [GroupTotals(name="g", prompt_tokens=total)]
+    found = list(group_causes(result, groups, None, locate=lambda _origin, _at: (1, 1), path="w"))
+    expected = sorted((tokens for tokens in blocked if 1000 * tokens >= total), reverse=True)
+    assert [row.blame_tokens for group in found for row in group.rows] == expected
+    for group in found:
+        assert group.others == len(blocked) - len(expected)
+        assert group.others_blame == sum(blocked) - sum(expected)
+    terminal = [tokens for tokens in expected if 100 * tokens >= total][:8]
+    assert [row.blame_tokens for group in found for row in told(group)] == terminal

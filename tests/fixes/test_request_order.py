@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvtool.fixes import request_order as module
 from kvtool.fixes.request_order import ReorderedSource, order_requests, reordered, request_order_fix
-from kvtool.text.traced import Traced
+from kvtool.text.traced import Origin, Traced
 from kvtool.workload.turn import Conversation, HashedPrompt, Ids, Recorded, Turn
 from kvtool.workload.yaml.sessions import Interleaved
 
@@ -123,6 +124,20 @@ def test_all_kinds_of_prompts() -> None:
     after = reordered(source)
     assert isinstance(after, ReorderedSource)
     assert names(after) == ["m1", "m1", "m2", "t1", "t1", "h1", "h1", "t2", "h2"]
+
+
+def test_tenants_who_share_nothing_are_not_mixed() -> None:
+    """Whatever a prompt is made of, its salt comes first: of the same prompts, each tenant's stay together."""
+    prompts: list[dict[str, Any]] = [
+        {"text": Traced.of("the same text" * 30, Origin("t.md", part="prompt", text="the same text" * 30))},
+        {"messages": [{"role": "user", "content": "the same text" * 30}]},
+        {"token_ids": ids((7, 50))},
+        {"hashed": HashedPrompt([7, 8, 9], 48, 16)},
+    ]
+    for prompt in prompts:
+        salts = ["one", "two", "three", "one", "three", "two", "one"]
+        after = reordered(Listed([[Turn("g", id=salt, salt=salt, **prompt)] for salt in salts]))
+        assert names(after) == ["one"] * 3 + ["two"] * 2 + ["three"] * 2
 
 
 def test_the_fix() -> None:

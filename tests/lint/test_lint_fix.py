@@ -310,16 +310,16 @@ def test_a_probe_and_inputs_together(lint: Lint, desk: str, builder: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "timeout", "message"),
     [
-        ("raise SystemExit(3)", "failed with exit code 3"),
-        ("", "printed nothing"),
-        ("import time; time.sleep(60)", "did not end within 1.5 s"),
+        ("raise SystemExit(3)", "60", "failed with exit code 3"),
+        ("", "60", "printed nothing"),
+        ("import time; time.sleep(60)", "1.5", "did not end within 1.5 s"),
     ],
 )
-def test_a_builder_that_gives_no_prompt(lint: Lint, source: str, message: str) -> None:
+def test_a_builder_that_gives_no_prompt(lint: Lint, source: str, timeout: str, message: str) -> None:
     write("build.py", source)
-    code, out, err = lint("--probe", f"{sys.executable} build.py", "--probe-timeout", "1.5")
+    code, out, err = lint("--probe", f"{sys.executable} build.py", "--probe-timeout", timeout)
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err

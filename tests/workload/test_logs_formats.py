@@ -208,6 +208,26 @@ def test_hash_traces(of: Any) -> None:
     assert (lookup.hashed, lookup.id) == (HashedPrompt([31, 2], 600, 256), "r")
 
 
+def test_a_trace_has_the_salt_of_its_tenant(of: Any) -> None:
+    ids = {"hash_ids": [0, 1]}
+    weka = {"block_size": 16, "requests": [{"t": t, "in": 32, "out": 1, **ids} for t in (0, 1)]}
+    lookup = {"timestamp": 1.5, "request_id": "r", "chunk_size": 256, "seq_len": 300, "chunk_hashes": [1, 2]}
+    bailian = {
+        "chat_id": 1,
+        "parent_chat_id": -1,
+        "timestamp": 3.5,
+        "input_length": 32,
+        "type": "text",
+        "turn": 1,
+        **ids,
+    }
+    for record in ({"input_length": 600, **ids}, bailian, lookup, weka):
+        plain, salted = of(record), of({**record, "cache_salt": "tenant 5"})
+        assert {turn.salt for turn in plain} == {None}
+        assert {turn.salt for turn in salted} == {"tenant 5"}
+        assert [turn.hashed for turn in salted] == [turn.hashed for turn in plain]
+
+
 def test_local_hash_ids_of_two_weka_traces_never_meet(of: Any) -> None:
     agent = {"type": "subagent", "t": 1, "requests": [{"t": 1.5, "in": 64, "out": 1, "hash_ids": [9]}]}
     requests = [
