@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from json import dumps
-from typing import Any
 
-from kvtool.config.loading import ConfigFile, read_config
-from kvtool.config.settings import Given, Setting, WorkloadFile, settings
+from kvtool.config.loading import read_config
+from kvtool.config.settings import Given, WorkloadFile, settings
+from kvtool.config.told_settings import settings_document
 from kvtool.errors import KvtoolError
 from kvtool.text.files.yaml_nodes import load_yaml
 from kvtool.text.terminal.console import ColorChoice, make_console
-from kvtool.text.terminal.runner_commands import blunt_json
 from kvtool.workload.yaml.validate import validate
 
-SCHEMA = "kvtool.settings/1"
 _YAML = (".yaml", ".yml")
 
 
@@ -36,7 +32,7 @@ def run_config(
     file = read_config(config, no_config=no_config)
     found = settings(given, None if workload is None else _workload(workload), file)
     if json:
-        sys.stdout.write(blunt_json(dumps(document(found, file), indent=2, sort_keys=True, allow_nan=False)) + "\n")
+        sys.stdout.write(settings_document(found, None if file is None else file.path).to_json())
         return 0
     from kvtool.report.terminal.settings import print_settings
 
@@ -47,24 +43,3 @@ def run_config(
 def _workload(path: str) -> WorkloadFile:
     document = load_yaml(path)
     return WorkloadFile(document, validate(document))
-
-
-def document(found: Sequence[Setting], file: ConfigFile | None) -> dict[str, Any]:
-    """The settings as plain data; values as they were written."""
-    return {
-        "schema": SCHEMA,
-        "config": None if file is None else file.path,
-        "settings": [_setting(one) for one in found],
-    }
-
-
-def _setting(one: Setting) -> dict[str, Any]:
-    place = one.origin.place
-    return {
-        "name": one.name,
-        "value": one.value,
-        "from": one.origin.kind,
-        "said_by": one.origin.name,
-        "path": None if place is None else place.path,
-        "line": None if place is None else place.line,
-    }

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import sys
-from json import dumps
-from typing import Any
 
-from kvtool.results.catalogue import Entry, entries, find_entry
+from kvtool.results.catalogue import entries, find_entry
 from kvtool.text.terminal.console import ColorChoice, make_console
-
-SCHEMA = "kvtool.explain/1"
 
 
 def run_explain(
@@ -24,8 +20,9 @@ def run_explain(
     """Print what a code means, or all of them in short; returns the exit code. KvtoolError for a code that is unknown."""
     found = [find_entry(code)] if code is not None else list(entries())
     if json:
-        documents = [entry_document(entry) for entry in found]
-        sys.stdout.write(dumps({"schema": SCHEMA, "entries": documents}, indent=2, sort_keys=True) + "\n")
+        from kvtool.diagnose.explained import explained
+
+        sys.stdout.write(explained(found).to_json())
         return 0
     from kvtool.report.terminal.explain import print_entry, print_list
 
@@ -35,17 +32,3 @@ def run_explain(
     else:
         print_entry(console, found[0])
     return 0
-
-
-def entry_document(entry: Entry) -> dict[str, Any]:
-    """An entry of the catalogue as plain data."""
-    return {
-        "code": entry.code,
-        "name": entry.name,
-        "what": entry.what,
-        "why": entry.why,
-        "before": entry.before,
-        "after": entry.after,
-        "fixes": [{"what": remedy.what, "tier": remedy.tier} for remedy in entry.remedies],
-        "ignore_when": entry.ignore,
-    }

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from kvtool.accounting.model_room import model_room
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.latency import ACCELERATORS, find_accelerator
-from kvtool.engine.prediction.sizing import DEFAULT_UTILIZATION, block_bytes, kv_heads_per_rank, size_cache
+from kvtool.engine.prediction.sizing import DEFAULT_UTILIZATION, kv_heads_per_rank
 from kvtool.errors import KvtoolError
-from kvtool.report.terminal.size import SizeReport, document, print_size
+from kvtool.report.terminal.size import print_size
+from kvtool.results.documents.size import SizeDocument
 from kvtool.text.terminal.console import ColorChoice, make_console
 from kvtool.text.terminal.streams import printing
 
@@ -48,44 +50,30 @@ def run_size(
     geometry = find_geometry(model)
     if max_model_len is None:
         max_model_len = geometry.max_position_embeddings
-    native, kept = find_kv_dtype(AUTO), find_kv_dtype(kv_cache_dtype)
     chosen = [find_accelerator(name) for name in accelerators] if accelerators else list(ACCELERATORS.values())
-    report = SizeReport(
-        model=model,
+    document = model_room(
+        model,
+        geometry,
+        chosen,
         max_model_len=max_model_len,
-        kv_cache_dtype=kept.name,
-        native_dtype=native.name,
-        capacity_gain=block_bytes(geometry, block_size) / block_bytes(geometry, block_size, kept.name),
+        kv_cache_dtype=kv_cache_dtype,
         tensor_parallel=tensor_parallel,
         block_size=block_size,
         utilization=gpu_memory_utilization,
-        sizings={
-            accelerator.name: size_cache(
-                geometry,
-                accelerator.memory,
-                utilization=gpu_memory_utilization,
-                block_size=block_size,
-                kv_cache_dtype=kept.name,
-                tensor_parallel=tensor_parallel,
-            )
-            for accelerator in chosen
-        },
     )
     with printing():
         if json:
-            from json import dumps
-
-            sys.stdout.write(dumps(document(report), indent=2, sort_keys=True) + "\n")
+            sys.stdout.write(document.to_json())
         else:
             console = make_console(color=color, width=width, plain=plain)
-            print_size(console, report, _next_command(report, geometry, accelerators or ()))
+            print_size(console, document, _next_command(document, geometry, accelerators or ()))
     return 0
 
 
-def _next_command(report: SizeReport, geometry: Geometry, accelerators: Sequence[str]) -> list[str]:
+def _next_command(report: SizeDocument, geometry: Geometry, accelerators: Sequence[str]) -> list[str]:
     """More accelerators where none is enough, or else fp8, which holds twice as much; empty where neither can be."""
     parts, dtype = report.tensor_parallel, report.kv_cache_dtype
-    if not any(sizing.fits for sizing in report.sizings.values()):
+    if not any(room.fits for room in report.accelerators):
         parts *= 2
         try:
             kv_heads_per_rank(geometry, parts)
@@ -104,8 +92,8 @@ def _next_command(report: SizeReport, geometry: Geometry, accelerators: Sequence
         command += ["--tensor-parallel", str(parts)]
     if report.block_size != _DEFAULT_BLOCK_SIZE:
         command += ["--block-size", str(report.block_size)]
-    if report.utilization != DEFAULT_UTILIZATION:
-        command += ["--gpu-memory-utilization", f"{report.utilization:g}"]
+    if report.gpu_memory_utilization != DEFAULT_UTILIZATION:
+        command += ["--gpu-memory-utilization", f"{report.gpu_memory_utilization:g}"]
     for name in accelerators:
         command += ["--accelerator", name]
     return command
