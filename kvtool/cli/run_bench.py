@@ -13,7 +13,7 @@ from kvtool.engine.model.presets import find_model
 from kvtool.errors import KvtoolError
 from kvtool.measure.bench.bench_result import BenchOptions, BenchResult
 from kvtool.measure.measure_options import MODEL_DTYPES
-from kvtool.report.terminal.bench import document, print_bench
+from kvtool.report.terminal.bench import print_bench
 from kvtool.report.terminal.next_command import with_flag
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.console import ColorChoice, make_console
@@ -115,9 +115,7 @@ class _Stages:
 
 def _print(result: BenchResult, arguments: BenchArguments) -> None:
     if arguments.json:
-        from json import dumps
-
-        sys.stdout.write(dumps(document(result), indent=2, sort_keys=True, allow_nan=False) + "\n")
+        sys.stdout.write(result.document().to_json())
         return
     console = make_console(color=arguments.color, width=arguments.width, plain=arguments.plain)
     print_bench(console, result, *_next(result, arguments))

@@ -23,10 +23,11 @@ from kvtool.engine.model.model_config import ModelConfig
 from kvtool.measure.bench import session
 from kvtool.measure.bench.bench_result import BenchOptions, BenchResult, StepTime, StoreTime
 from kvtool.measure.bench.calibration import Constants, Fitted, Point
-from kvtool.measure.bench.calibration_file import Calibration, Machine, load_calibration
+from kvtool.measure.bench.calibration_file import Calibration, load_calibration
 from kvtool.measure.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
 from kvtool.measure.bench.engine_steps import StepTimer, build_step
-from kvtool.report.terminal.bench import document, print_bench
+from kvtool.report.terminal.bench import print_bench
+from kvtool.results.documents.bench import Machine
 from kvtool.text.terminal.console import cell_width, make_console
 
 SMALL = ModelConfig(
@@ -49,9 +50,27 @@ def made_up(*, gpu: bool = False, **changes: Any) -> BenchResult:
     geometry = find_geometry("llama-3.1-8b") if gpu else Geometry.of(TINY)
     dtype, dtype_bytes = ("bfloat16", 2) if gpu else ("float32", 4)
     machine = (
-        Machine("NVIDIA Some GPU", "cuda", 140 << 30, 8, "triton", "3.12.1", "2.11.0", "3.6.0", "550.1.2")
+        Machine(
+            device="NVIDIA Some GPU",
+            type="cuda",
+            memory=140 << 30,
+            threads=8,
+            kernels="triton",
+            python="3.12.1",
+            torch="2.11.0",
+            triton="3.6.0",
+            driver="550.1.2",
+        )
         if gpu
-        else Machine("Some CPU, 4 threads", "cpu", 8 << 30, 4, "torch", "3.12.1", "2.11.0")
+        else Machine(
+            device="Some CPU, 4 threads",
+            type="cpu",
+            memory=8 << 30,
+            threads=4,
+            kernels="torch",
+            python="3.12.1",
+            torch="2.11.0",
+        )
     )
     constants = FAST if gpu else SLOW
     kv_token_bytes = float(geometry.kv_bytes_per_token(dtype_bytes))
@@ -250,7 +269,7 @@ def test_a_rate_that_is_a_guess_is_told() -> None:
 
 def test_the_json_has_the_same_figures() -> None:
     result = made_up(gpu=True)
-    found = json.loads(json.dumps(document(result), allow_nan=False))
+    found = json.loads(result.document().to_json())
     assert (found["schema"], found["model"], found["machine"]["driver"]) == (
         "kvtool.bench/1",
         "llama-3.1-8b",

@@ -1,4 +1,4 @@
-"""What `kvtool bench` found out: one document that the table and the JSON are views of. Needs no torch."""
+"""What `kvtool bench` found out, and the document of it. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from math import inf
 
 from kvtool.engine.model.geometry import Geometry
-from kvtool.measure.bench.calibration import Constants, Point, Residuals
-from kvtool.measure.bench.calibration_file import Calibration, Machine
+from kvtool.measure.bench.calibration import Constants, Point
+from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import StepCase
+from kvtool.results.documents.bench import BenchCase, BenchDocument, Machine, Misses, Reached, TimedStep, TimedStore
+from kvtool.results.documents.calibrated import Residuals
+from kvtool.version import __version__
 
 _ONLY_FLOPS, _ONLY_BYTES = Constants(1.0, inf), Constants(inf, 1.0)
 
@@ -104,3 +107,52 @@ class BenchResult:
             for step in self.steps
             if step.case.fits_the_model
         ]
+
+    def document(self) -> BenchDocument:
+        """The result as it is written."""
+        store, alone = self.store, self.ceilings_alone
+        return BenchDocument(
+            schema="kvtool.bench/1",
+            version=__version__,
+            machine=self.machine,
+            model=self.geometry.name,
+            dtype=self.dtype,
+            kv_cache_dtype=self.kv_cache_dtype,
+            block_size=self.block_size,
+            budget_s=self.budget,
+            partial=self.partial,
+            ceilings=Reached(copy_bytes_per_s=self.copy_bytes_per_s, matmul_flops_per_s=self.matmul_flops_per_s),
+            steps=[self._told(step) for step in self.steps],
+            left_out=[_case(case) for case in self.left_out],
+            store_kv=None
+            if store is None
+            else TimedStore(tokens=store.tokens, bytes=store.num_bytes, seconds=store.seconds),
+            calibration=None if self.calibration is None else self.calibration.document(),
+            no_calibration=self.no_calibration,
+            ceilings_alone=None if alone is None else Misses.taken_from(alone),
+            load=self.load,
+            notes=self.notes,
+        )
+
+    def _told(self, step: StepTime) -> TimedStep:
+        return TimedStep(
+            **dict(_case(step.case)),
+            seconds=step.seconds,
+            median_s=step.median,
+            runs=step.runs,
+            flops=self.flops(step.case),
+            memory_floor_s=self.memory_floor(step.case),
+        )
+
+
+def _case(case: StepCase) -> BenchCase:
+    before, new = case.work[0]
+    return BenchCase(
+        kind=case.kind,
+        requests=len(case.work),
+        tokens_before=before,
+        new_tokens=new,
+        shared_tokens=case.shared,
+        decode_attention=case.mode,
+        held_out=case.held_out,
+    )
