@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from json import dumps
 
+from kvtool.results.documents.schema_list import SchemaList
+from kvtool.results.model import dump
 from kvtool.results.schemas import SCHEMAS, find_schema
 from kvtool.text.terminal.console import ColorChoice, make_console, put, say
 from kvtool.text.terminal.table import Column, put_table
@@ -24,7 +26,7 @@ def run_schema(
     if name is not None:
         sys.stdout.write(dumps(find_schema(name).document(), indent=2, sort_keys=True) + "\n")
     elif json:
-        sys.stdout.write(dumps({each.name: each.what for each in SCHEMAS.values()}, indent=2, sort_keys=True) + "\n")
+        sys.stdout.write(dump(SchemaList({each.name: each.what for each in SCHEMAS.values()})))
     else:
         console = make_console(color=color, width=width, plain=plain)
         put_table(console, _COLUMNS, [(each.name, each.what) for each in SCHEMAS.values()])

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from kvtool.text.terminal.runner_commands import blunt_json
 
@@ -53,6 +53,7 @@ class Document(Model):
             file.write(self.to_json().encode())
 
 
-def dump(document: Document) -> str:
+def dump(document: Document | RootModel[Any]) -> str:
     """One document with sorted keys and a line end."""
-    return blunt_json(json.dumps(document.data(), indent=2, sort_keys=True, allow_nan=False)) + "\n"
+    data = document.data() if isinstance(document, Document) else document.model_dump(mode="json")
+    return blunt_json(json.dumps(data, indent=2, sort_keys=True, allow_nan=False)) + "\n"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 
 from kvtool.cli.doctor.machine_items import items
 from kvtool.errors import EXIT_NOT_AVAILABLE
 from kvtool.text.terminal.console import ColorChoice, make_console
 from kvtool.text.terminal.streams import printing
-
-SCHEMA = "kvtool.doctor/1"
 
 
 def run_doctor(
@@ -26,10 +23,10 @@ def run_doctor(
     working = all(item.status != "broken" for item in found)
     with printing():
         if json:
-            from json import dumps
+            from kvtool.results.documents.doctor import DoctorDocument, DoctorRow
 
-            document = {"schema": SCHEMA, "ok": working, "items": [asdict(item) for item in found]}
-            sys.stdout.write(dumps(document, indent=2, sort_keys=True) + "\n")
+            rows = [DoctorRow.taken_from(item) for item in found]
+            sys.stdout.write(DoctorDocument(schema="kvtool.doctor/1", ok=working, items=rows).to_json())
         else:
             from kvtool.cli.doctor.doctor_table import print_doctor
 
