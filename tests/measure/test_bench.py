@@ -29,6 +29,7 @@ from kvtool.measure.bench.engine_steps import StepTimer, build_step
 from kvtool.report.terminal.bench import print_bench
 from kvtool.results.documents.bench import Machine
 from kvtool.text.terminal.console import cell_width, make_console
+from tests.results.documents import redumped
 
 SMALL = ModelConfig(
     vocab_size=97,
@@ -269,7 +270,9 @@ def test_a_rate_that_is_a_guess_is_told() -> None:
 
 def test_the_json_has_the_same_figures() -> None:
     result = made_up(gpu=True)
-    found = json.loads(result.document().to_json())
+    text = result.document().to_json()
+    assert redumped(text) == text
+    found = json.loads(text)
     assert (found["schema"], found["model"], found["machine"]["driver"]) == (
         "kvtool.bench/1",
         "llama-3.1-8b",
@@ -334,7 +337,9 @@ def test_the_whole_command(folder: Path, capsys: pytest.CaptureFixture[str], byt
 def test_json_on_standard_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--model", "small", "--device", "cpu", "--budget", "0.2", "--quiet", "--kv-cache-dtype", "int8", "--json"]
     assert run(["bench", *flags]) == 0
-    found = json.loads(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    assert redumped(out) == out
+    found = json.loads(out)
     assert found["schema"] == "kvtool.bench/1"
     assert (found["kv_cache_dtype"], found["model"], found["machine"]["kernels"]) == ("int8", "small", "torch")
     assert found["steps"]

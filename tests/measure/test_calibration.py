@@ -24,7 +24,7 @@ from kvtool.measure.bench.calibration import LEAST_POINTS, Constants, Fitted, Po
 from kvtool.measure.bench.calibration_file import Calibration, load_calibration
 from kvtool.measure.bench.cases import CPU, GPU, Sizes, shallow_cases, step_cases
 from kvtool.results.documents.bench import Machine
-from kvtool.results.documents.calibrated import Residuals
+from kvtool.results.documents.calibrated import CalibrationDocument, Residuals
 
 TINY = Geometry.of(ModelConfig.tiny(32_000))
 LLAMA = find_geometry("llama-3.1-8b")
@@ -205,6 +205,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     read = load_calibration(str(path))
     assert (read.machine, read.constants, read.points) == (kept.machine, kept.constants, kept.points)
     assert read.document() == kept.document()
+    document = CalibrationDocument.model_validate_json(kept.dump())
+    assert (json.dumps(document.model_dump(mode="json"), indent=1) + "\n").encode() == kept.dump()
 
 
 def test_the_file_says_how_good_it_is(good: dict[str, Any]) -> None:
