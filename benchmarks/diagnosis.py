@@ -27,11 +27,12 @@ from typing import Any
 
 from timing import machine
 
-from kvtool.config.arguments import ProfileArguments
+from kvtool.config.run import RunOptions
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.passes import Accountant
 from kvtool.profiler.profile import Demands
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 
 CHARACTERS = 10_000_000
@@ -102,7 +103,7 @@ class Passes(Progress):
 
 def measure(paths: list[str]) -> dict[str, Any]:
     """One workload in this process."""
-    opened = open_workload(ProfileArguments(paths, measure_budget=0, quiet=True))
+    opened = open_workload(RunOptions(inputs=paths), Tokenizers(offline=False))
 
     def account(*, explain: bool) -> tuple[float, int]:
         began = time.process_time()

@@ -20,7 +20,8 @@ import numpy as np
 from timing import machine
 
 from kvtool.engine.attention.decode_plan import DecodePlan, Int32
-from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.decode_planner import DecodePlanner
+from kvtool.engine.config import DecodeMode
 
 BLOCK = 16
 

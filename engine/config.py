@@ -10,8 +10,21 @@ from kvtool.engine.engine_error import EngineError
 HashAlgorithm = Literal["native", "sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 """kvtool's own chain, or one that gives the hashes of a vLLM server with the same `--prefix-caching-hash-algo`."""
 
+DecodeMode = Literal["flat", "prefix-aware", "auto"]
+"""How attention in decode reads prefixes that sequences share: for each of them, once, or as a model of their costs says."""
+UNLIMITED_LEN = 1 << 31
+"""A `max_model_len` that refuses nothing."""
+DEFAULT_MODEL = "llama-3.1-8b"
+"""Of predictions and sizes, where none is named."""
+DEFAULT_ACCELERATOR = "h100"
+"""Of predictions, where none is named."""
+DEFAULT_UTILIZATION = 0.92
+"""vLLM's `gpu_memory_utilization`; 0.90 in versions before it counted the CUDA graphs."""
+DEFAULT_DECODE_BATCH = 64
+"""Conversations that would decode together, where the run has one request at a time."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class EngineConfig:
     """Parameters of the cache and the scheduler, named as in vLLM.
 
@@ -22,7 +35,7 @@ class EngineConfig:
     num_blocks: int | None = None
     max_num_batched_tokens: int = 8192
     max_num_seqs: int = 256
-    max_model_len: int = 1 << 31
+    max_model_len: int = UNLIMITED_LEN
     enable_prefix_caching: bool = True
     enable_chunked_prefill: bool = True
     long_prefill_token_threshold: int = 0

@@ -7,16 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
+from kvtool.config.run_options import Caching, Reading
+from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
-    from kvtool.accounting.ledger.sums import By
-    from kvtool.accounting.plan import Rules
-    from kvtool.config.arguments import ProfileArguments
+    from kvtool.config.judged_options import Limits
+    from kvtool.config.run import RunOptions
     from kvtool.diff.prompts import PromptDiff
+    from kvtool.profiler.profile import Demands
+    from kvtool.results.choices import By, Rules
     from kvtool.results.show_text import ShowText
     from kvtool.workload.memory import MemorySource
 
@@ -44,11 +47,11 @@ def profile(
     routing: str | None = None,
     ttl: str | None = None,
     provider: str | None = None,
-    rules: Rules = "vllm",
+    rules: Rules = Caching.rules,
     requests: int | None = None,
     groups: Sequence[str] = (),
     seed: int | None = None,
-    on_bad_line: Literal["error", "skip"] = "error",
+    on_bad_line: Literal["error", "skip"] = Reading.on_bad_line,
     log_format: str | None = None,
     min_hit_rate: float | None = None,
     by: By | None = None,
@@ -110,48 +113,24 @@ def profile(
             `NotAvailableError` for a tokenizer or a model that is not here.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
-    from kvtool.config.arguments import ProfileArguments
+    given = dict(locals())
+    from kvtool.config.judged_options import Limits
+    from kvtool.config.option import made
+    from kvtool.config.run import RunOptions
+    from kvtool.profiler.profile import Demands
 
+    demands = Demands(advice=advice, per_request=per_request, by=by, views=views)
+    for name in ("inputs", "min_hit_rate", "by", "per_request", "advice", "views", "show_text", "network"):
+        del given[name]  # the others are options of the run, by the same names
     with _told():
+        for name in ("calibration", "tokenizer", "chat_template"):
+            given[name] = optional_path(given[name])
+        for name in ("capacity", "gpu_memory"):
+            given[name] = None if given[name] is None else str(given[name])
         paths, source = sorted_inputs(inputs, on_bad_line=on_bad_line, log_format=log_format, requests=requests)
-        arguments = ProfileArguments(
-            inputs=paths,
-            model=model,
-            accelerator=accelerator,
-            calibration=optional_path(calibration),
-            tokenizer=optional_path(tokenizer),
-            chat_template=optional_path(chat_template),
-            block_size=block_size,
-            capacity=None if capacity is None else str(capacity),
-            gpu_memory=None if gpu_memory is None else str(gpu_memory),
-            kv_cache_dtype=kv_cache_dtype,
-            tensor_parallel=tensor_parallel,
-            max_model_len=max_model_len,
-            max_num_batched_tokens=max_num_batched_tokens,
-            max_num_seqs=max_num_seqs,
-            enable_prefix_caching=enable_prefix_caching,
-            concurrency=concurrency,
-            use_timestamps=use_timestamps,
-            replicas=replicas,
-            routing=routing,
-            ttl=ttl,
-            provider=provider,
-            rules=rules,
-            requests=requests,
-            groups=tuple(groups),
-            seed=seed,
-            on_bad_line=on_bad_line,
-            log_format=log_format,
-            min_hit_rate=min_hit_rate,
-            by=by,
-            per_request=per_request,
-            advice=advice,
-            show_text=show_text,
-            measure_budget=measure_budget,
-            offline=not network,
-            quiet=True,
-        )
-        return _report(arguments, source, views=views)
+        options = made(RunOptions, inputs=paths, **{**given, "groups": tuple(groups)})
+        limits = Limits(min_hit_rate=min_hit_rate)
+        return _report(options, limits, demands, source, show_text=show_text, network=network)
 
 
 def check(
@@ -195,25 +174,18 @@ def check(
         KvtoolError: As for `profile`; also where there is nothing to check.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
-    from kvtool.config.arguments import ProfileArguments
+    from kvtool.config.judged_options import Judging
     from kvtool.config.loading import read_config
-    from kvtool.gate.check_settings import CheckArguments, settings_of
+    from kvtool.config.option import made
+    from kvtool.config.run import RunOptions
+    from kvtool.gate.check_settings import settings_of
     from kvtool.gate.run import run_settings
     from kvtool.text.terminal.progress import Progress
 
     with _told():
-        run = ProfileArguments(
-            inputs=[path_of(inputs)] if isinstance(inputs, str | os.PathLike) else [path_of(path) for path in inputs],
-            tokenizer=optional_path(tokenizer),
-            requests=requests,
-            seed=seed,
-            config=optional_path(config),
-            no_config=no_config,
-            offline=not network,
-            quiet=True,
-        )
-        arguments = CheckArguments(
-            run,
+        paths = [path_of(inputs)] if isinstance(inputs, str | os.PathLike) else [path_of(path) for path in inputs]
+        run = made(RunOptions, inputs=paths, tokenizer=optional_path(tokenizer), requests=requests, seed=seed)
+        judging = Judging(
             min_hit_rate=None if min_hit_rate is None else str(min_hit_rate),
             fail_on=tuple(fail_on),
             baseline=optional_path(baseline),
@@ -222,8 +194,8 @@ def check(
             update_baseline=update_baseline,
             advice=advice,
         )
-        settings = settings_of(arguments, read_config(run.config, no_config=run.no_config))
-        result = run_settings(settings, Progress(None))
+        file = read_config(optional_path(config), no_config=no_config)
+        result = run_settings(settings_of(judging, run, file, offline=not network), Progress(None))
     if result.verdict.outcome == "partial":
         raise KeyboardInterrupt
     return result
@@ -246,7 +218,7 @@ def diff_prompts(
     *,
     tokenizer: AnyPath | None = None,
     chat_template: AnyPath | None = None,
-    block_size: int = 16,
+    block_size: int = EngineConfig.block_size,
     network: bool = False,
 ) -> PromptDiff:
     """What prompt `b` takes from a cache that holds prompt `a`: blocks and tokens, where they part, and what would bring them
@@ -290,25 +262,32 @@ def diff_prompts(
         return diff_sides(held, asked, renderer, block_size)
 
 
-def _report(arguments: ProfileArguments, source: MemorySource | None, *, views: bool) -> Report:
+def _report(
+    options: RunOptions,
+    limits: Limits,
+    demands: Demands,
+    source: MemorySource | None,
+    *,
+    show_text: ShowText,
+    network: bool,
+) -> Report:
     """Account for it, judge it, and describe it."""
-    from kvtool.config.arguments import check as check_arguments
+    from kvtool.config.option import check_values
     from kvtool.gate.profiled import asked_baseline, judge
     from kvtool.profiler.document import report_of
     from kvtool.profiler.opening import open_workload
-    from kvtool.profiler.profile import Demands
     from kvtool.profiler.quotes import patches_of
     from kvtool.text.terminal.progress import Progress
+    from kvtool.text.tokens.tokenizer import Tokenizers
 
-    check_arguments(arguments)
-    opened = open_workload(arguments, source=source)
-    demands = Demands(advice=arguments.advice, per_request=arguments.per_request, by=arguments.by, views=views)
+    check_values(limits)
+    options.check()
+    opened = open_workload(options, Tokenizers(offline=not network), source=source)
     profiler = opened.profiler(demands, Progress(None), measure=True)
     found = opened.run(profiler)
     if found.partial:
         raise KeyboardInterrupt
-    judge(found, opened, *asked_baseline(arguments))
-    show_text = arguments.show_text or "none"
+    judge(found, opened, limits, *asked_baseline(limits))
     patches = patches_of(profiler, found.findings) if show_text == "full" else None
     return report_of(found, show_text=show_text, patches=patches)
 

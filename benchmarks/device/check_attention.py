@@ -14,8 +14,8 @@ import torch
 from benchmarks.device import references
 from benchmarks.device.checks import Check, bound, checked, covering
 from kvtool.engine.attention.attention_plan import attend
-from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.attention.prefill_plan import plan_prefill
+from kvtool.engine.config import DecodeMode
 from kvtool.kernels.kv_quantization import MAXIMA
 from kvtool.kernels.protocol import Kernels
 from kvtool.measure.bench.attention import MODES, SHORT, AttentionShape, BenchLayer, Int32, Sequences, attention_planner

@@ -11,9 +11,8 @@ import torch
 
 from benchmarks.device.checks import Check, checked
 from benchmarks.device.references import relative_error
-from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
-from kvtool.engine.config import EngineConfig
+from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.kv_dtype import AUTO, KV_CACHE_DTYPES
 from kvtool.engine.model.decoder import Decoder

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kvtool.engine.attention.decode_planner import DecodeMode
+from kvtool.engine.config import DecodeMode
 from kvtool.kernels.protocol import Kernels
 from kvtool.measure.bench.attention import (
     MODES,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
-from kvtool.engine.config import EngineConfig
+from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.decoder import Decoder

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvtool.config.declared import in_table
+
 
 class Note(NamedTuple):
     """`example` is the value as it stands in the file; `default` is what holds where a key is left out, if the model does not say;
@@ -13,6 +15,12 @@ class Note(NamedTuple):
     example: str
     default: str | None = None
     more: str = ""
+
+
+def _default(name: str) -> str:
+    """What the declaration of an engine option says that holds where nobody says it."""
+    value, words = in_table("engine")[name]
+    return words or f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 _TEXT_SOURCE = {
@@ -39,24 +47,24 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "groups": Note("[{name: hello, text: Hello}]"),
     },
     "EngineOptions": {
-        "model": Note("llama-3.1-8b", "`llama-3.1-8b`"),
-        "accelerator": Note("a100-80gb", "`h100`"),
-        "tokenizer": Note("./tokenizer.json", "built in (Tekken)"),
-        "chat_template": Note("templates/chat.jinja", "the tokenizer's"),
-        "block_size": Note("16", "`16`"),
-        "capacity": Note("20GiB", "unlimited"),
+        "model": Note("llama-3.1-8b", _default("model")),
+        "accelerator": Note("a100-80gb", _default("accelerator")),
+        "tokenizer": Note("./tokenizer.json", f"{_default('tokenizer')} (Tekken)"),
+        "chat_template": Note("templates/chat.jinja", _default("chat_template")),
+        "block_size": Note("16", _default("block_size")),
+        "capacity": Note("20GiB", _default("capacity")),
         "gpu_memory": Note("80GiB"),
-        "gpu_memory_utilization": Note("0.9", "`0.92`"),
+        "gpu_memory_utilization": Note("0.9", _default("gpu_memory_utilization")),
         "max_model_len": Note("32768", "no limit"),
-        "max_num_batched_tokens": Note("8192", "`8192`"),
-        "max_num_seqs": Note("128", "`256`"),
-        "enable_prefix_caching": Note("false", "`true`"),
-        "enable_chunked_prefill": Note("false", "`true`"),
-        "kv_cache_dtype": Note("fp8_e4m3", "`auto`"),
-        "tensor_parallel": Note("2", "`1`"),
-        "concurrency": Note("8", "one at a time"),
+        "max_num_batched_tokens": Note("8192", _default("max_num_batched_tokens")),
+        "max_num_seqs": Note("128", _default("max_num_seqs")),
+        "enable_prefix_caching": Note("false", _default("enable_prefix_caching")),
+        "enable_chunked_prefill": Note("false", _default("enable_chunked_prefill")),
+        "kv_cache_dtype": Note("fp8_e4m3", _default("kv_cache_dtype")),
+        "tensor_parallel": Note("2", _default("tensor_parallel")),
+        "concurrency": Note("8", _default("concurrency")),
         "replicas": Note("4"),
-        "routing": Note("sticky", "`round-robin`"),
+        "routing": Note("sticky", _default("routing")),
         "ttl": Note("5m", more="Needs arrival times."),
         "provider": Note("openai"),
     },

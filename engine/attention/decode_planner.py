@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from kvtool.engine.attention.block_tree import FoldRule, Ints, Segment, common_blocks, shared_segments, sort_by_blocks
 from kvtool.engine.attention.decode_plan import DecodeItems, DecodePlan, Int32
+from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
-
-DecodeMode = Literal["flat", "prefix-aware", "auto"]
 
 ROWS = 128  # query rows (queries x heads of a group) of the largest tile
 TILE_TOKENS = 64  # long segments are cut at multiples of this

@@ -73,7 +73,6 @@ class Geometry:
 
 
 GEOMETRIES = {name: Geometry.of(config) for name, config in PRESETS.items()}
-DEFAULT_GEOMETRY = "llama-3.1-8b"
 
 
 def find_geometry(name: str) -> Geometry:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 
 from kvtool.engine.attention.attention_plan import AttentionPlanner
-from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.batch import Batch
 from kvtool.engine.block_tables import BlockTables
+from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.decode_graphs import CudaRecorder, DecodeGraphs

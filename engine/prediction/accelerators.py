@@ -82,7 +82,6 @@ ACCELERATORS = {
         ),
     )
 }  # fmt: skip
-DEFAULT_ACCELERATOR = "h100"
 
 _ALIASES = {
     "a100": "a100-80g",

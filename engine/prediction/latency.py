@@ -24,12 +24,11 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.prediction.accelerators import (
     ACCELERATORS,
-    DEFAULT_ACCELERATOR,
     Accelerator,
     find_accelerator,
 )
 
-__all__ = ["ACCELERATORS", "DEFAULT_ACCELERATOR", "Accelerator", "LatencyModel", "find_accelerator"]
+__all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "find_accelerator"]
 
 
 @dataclass(frozen=True, slots=True)

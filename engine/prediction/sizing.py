@@ -13,15 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from kvtool.engine.config import DEFAULT_UTILIZATION, EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 from kvtool.engine.model.geometry import Geometry
 
 _GIB = 1 << 30
 _WEIGHT_BYTES = 2  # bf16 or fp16: servers load even fp32 checkpoints as one of them
-
-DEFAULT_UTILIZATION = 0.92
-"""vLLM's `gpu_memory_utilization`; 0.90 in versions before it counted the CUDA graphs."""
 
 GRAPH_BYTES = _GIB // 2
 """Estimate of captured CUDA graphs. vLLM's users report 0.1 to 0.7 GiB per accelerator, more for more captured batch sizes."""
@@ -154,8 +152,8 @@ def estimated_activations(
     geometry: Geometry,
     tensor_parallel: int = 1,
     *,
-    max_num_batched_tokens: int = 8192,
-    max_num_seqs: int = 256,
+    max_num_batched_tokens: int = EngineConfig.max_num_batched_tokens,
+    max_num_seqs: int = EngineConfig.max_num_seqs,
 ) -> int:
     """Peak of a forward pass of a full step, or of sampling for all its requests, whichever is larger; and what torch does not see.
 
@@ -172,11 +170,11 @@ def size_cache(
     memory: int,
     *,
     utilization: float = DEFAULT_UTILIZATION,
-    block_size: int = 16,
+    block_size: int = EngineConfig.block_size,
     kv_cache_dtype: str = AUTO,
     tensor_parallel: int = 1,
-    max_num_batched_tokens: int = 8192,
-    max_num_seqs: int = 256,
+    max_num_batched_tokens: int = EngineConfig.max_num_batched_tokens,
+    max_num_seqs: int = EngineConfig.max_num_seqs,
     activations: int | None = None,
     graphs: int = GRAPH_BYTES,
 ) -> Sizing:
@@ -216,8 +214,8 @@ def blocks_that_fit(
     kv_cache_dtype: str = AUTO,
     tensor_parallel: int = 1,
     max_model_len: int | None = None,
-    max_num_batched_tokens: int = 8192,
-    max_num_seqs: int = 256,
+    max_num_batched_tokens: int = EngineConfig.max_num_batched_tokens,
+    max_num_seqs: int = EngineConfig.max_num_seqs,
 ) -> int:
     """KV blocks beside a model, the null block included; EngineError where nothing, or not one full-length request, fits."""
     sizing = size_cache(

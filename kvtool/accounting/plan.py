@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from kvtool.accounting.caches.cache_rules import CacheRules
-from kvtool.engine.attention.decode_planner import DecodeMode
-from kvtool.engine.config import EngineConfig
+from kvtool.engine.config import DEFAULT_DECODE_BATCH, DecodeMode, EngineConfig
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes
-
-Rules = Literal["vllm", "block-lru"]
+from kvtool.results.choices import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class Plan:
     skip_refused: bool = False
     """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
     decode_attention: DecodeMode = "auto"
-    decode_batch: int = 64
+    decode_batch: int = DEFAULT_DECODE_BATCH
     """How many conversations would decode together, where the run has one request at a time."""
     one_first: bool = False
     """Whether one request of each group and tenant is answered before the others are sent, where they would run together."""

@@ -124,6 +124,7 @@ def _tiers() -> list[tuple[str, str]]:
 _VALUES: dict[str | tuple[str, str], Values] = {
     "model": _models,
     "accelerator": _accelerators,
+    "accelerators": _accelerators,
     "kv_cache_dtype": _kv_dtypes,
     "dtype": _dtypes,
     "device": _devices,
@@ -134,9 +135,9 @@ _VALUES: dict[str | tuple[str, str], Values] = {
     "fail_on": _codes,
     "allow": _tiers,
     ("explain", "code"): _codes,
-    ("profile", "output"): _formats,
-    ("lint", "output"): _formats,
-    ("check", "output"): _formats,
-    ("report", "output"): _formats,
+    ("profile", "outputs"): _formats,
+    ("lint", "outputs"): _formats,
+    ("check", "outputs"): _formats,
+    ("report", "outputs"): _formats,
 }
 """What completes options by their names, or those of one command."""

@@ -1,76 +1,181 @@
-"""The command `diff-prompts`: its command line."""
+"""The command `kvtool diff-prompts`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kvtool.cli.env_variables import named_variables
-from kvtool.cli.options import (
-    BlockSize,
-    ChatTemplateFile,
-    Color,
-    ConfigFileName,
-    Json,
-    LogFormat,
-    NoConfig,
-    Offline,
-    Plain,
-    TokenizerName,
-    Width,
-)
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, Option, only
+from kvtool.config.run_options import Reading, Rendering, Serving
+from kvtool.config.shown_options import Configured, Showing
+from kvtool.engine.config import EngineConfig
+from kvtool.errors import KvtoolError
 from kvtool.text.terminal.streams import check_piped
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def diff_prompts(
-    context: typer.Context,
-    prompts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PROMPT",
-            help="Prompt files, chat bodies (.json), records (log.jsonl:12), or - for stdin (once).",
-        ),
-    ],
-    tokenizer: TokenizerName = None,
-    chat_template: ChatTemplateFile = None,
-    log_format: LogFormat = None,
-    block_size: BlockSize = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Show the token ids around the difference.")] = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 where the prompts differ.")] = False,
-    config: ConfigFileName = None,
-    no_config: NoConfig = False,
-    json: Json = False,
-    offline: Offline = False,
-    color: Color = "auto",
-    plain: Plain = False,
-    width: Width = None,
-) -> int:
+    from kvtool.diff.sides import Rendered
+    from kvtool.results.model import Document
+    from kvtool.text.tokens.tokenizer import Tokenizer
+    from kvtool.workload.render import Renderer
+
+_MOST_TABLES = 3
+"""Branch points of many prompts whose tokens are listed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffCommand(Command):
     """Where prompts part, what differs there, which blocks that loses, and what changing it would give.
 
     Two prompts are compared line by line; of more, the blocks that each pair shares and the tree of their common beginnings.
     """
-    check_piped("diff-prompts", prompts)
-    from kvtool.cli.run_diff import run_diff
-    from kvtool.config.loading import read_config
 
-    with named_variables(context):
-        file = read_config(config, no_config=no_config)
+    prompts: Annotated[
+        tuple[str, ...],
+        Argument("Prompt files, chat bodies (.json), records (log.jsonl:12), or - for stdin (once).", "PROMPT"),
+    ]
+    rendering: Rendering
+    reading: Annotated[Reading, only("log_format")]
+    serving: Annotated[Serving, only("block_size")]
+    tokens: Annotated[bool, Option("Show the token ids around the difference.")] = False
+    exit_code: Annotated[bool, Option("Exit 1 where the prompts differ.")] = False
+    configured: Configured
+    showing: Annotated[Showing, only("json", "offline", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Compare two or more prompts (`read_sides` says what a name may be) and print the result.
+
+        0, or with `exit_code` 1 where the prompts differ. Raises KvtoolError for input that cannot be read.
+        """
+        check_piped("diff-prompts", self.prompts)
+        file = self.configured.read()
+        tokenizer, chat_template = self.rendering.tokenizer, self.rendering.chat_template
+        block_size = self.serving.block_size
         if file is not None:
             tokenizer = tokenizer or file.engine.tokenizer
             chat_template = chat_template or file.engine.chat_template
             block_size = file.engine.block_size if block_size is None else block_size
-        return run_diff(
-            *prompts,
-            tokenizer=tokenizer,
-            chat_template=chat_template,
-            log_format=log_format,
-            block_size=16 if block_size is None else block_size,
-            json=json,
-            tokens=tokens,
-            exit_code=exit_code,
-            offline=offline,
-            color=color,
-            plain=plain,
-            width=width,
+        if block_size is None:
+            block_size = EngineConfig.block_size
+        if block_size < 1:
+            raise KvtoolError(
+                f"block size {block_size} is not positive", hint=f"vLLM's default is {EngineConfig.block_size}"
+            )
+        if len(self.prompts) < 2:
+            raise KvtoolError("it takes two prompts to compare", hint=_second(self.prompts))
+        from kvtool.diff.side_inputs import read_sides
+        from kvtool.text.templates.chat import ChatTemplate
+
+        sides = read_sides(self.prompts, log_format=self.reading.log_format)
+
+        from kvtool.diff.sides import Rendered
+        from kvtool.text.tokens.tokenizer import load_tokenizer
+        from kvtool.workload.render import Renderer
+
+        renderer = Renderer(
+            lambda: load_tokenizer(tokenizer, offline=self.showing.offline),
+            lambda loaded: ChatTemplate.load(chat_template, loaded),
         )
+        if chat_template is not None:
+            _ = renderer.chat_template  # a file that is named must be there, whether a side needs it or not
+        rendered = [Rendered.of(side, renderer) for side in sides]
+        show = _two if len(rendered) == 2 else _many
+        document, shown = show(rendered, renderer, block_size, self.tokens)
+        if self.showing.json:
+            sys.stdout.write(document().to_json())
+        else:
+            shown(self.showing.console())
+        return int(self.exit_code and not all(_same(rendered[0], other) for other in rendered[1:]))
+
+
+Show = tuple["Callable[[], Document]", "Callable[[Console], None]"]
+
+
+def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
+    from kvtool.diff.sides import diff_sides
+
+    a, b = sides
+    diff = diff_sides(a, b, renderer, block_size)
+
+    def document() -> Document:
+        return diff.document().model_copy(update=_ids(sides, tokens, ("a", "b")))
+
+    def shown(console: Console) -> None:
+        from kvtool.report.terminal.diff import print_diff, print_tokens
+
+        print_diff(console, diff, next_command=not tokens)
+        if tokens and diff.first is not None:
+            print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer))
+
+    return document, shown
+
+
+def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
+    from kvtool.diff.matrix import diff_many
+    from kvtool.report.terminal.diff_matrix import letters
+
+    diff = diff_many(sides, block_size, tokenizer=renderer.tokenizer.name)
+
+    def document() -> Document:
+        return diff.model_copy(update=_ids(sides, tokens, tuple(map(letters, range(len(sides))))))
+
+    def shown(console: Console) -> None:
+        from kvtool.report.terminal.diff import print_tokens
+        from kvtool.report.terminal.diff_matrix import print_many
+
+        print_many(console, diff)
+        if tokens:
+            points = [(branch.tokens, branch.between) for branch in diff.trie if branch.between is not None]
+            for common, (i, j) in points[:_MOST_TABLES]:
+                ids = sides[i].prompt.ids, sides[j].prompt.ids
+                print_tokens(console, common, *ids, _token_text(renderer), (letters(i), letters(j)))
+
+    return document, shown
+
+
+def _ids(sides: list[Rendered], wanted: bool, names: tuple[str, ...]) -> dict[str, dict[str, list[int]]]:
+    """What a document has only where it was asked for."""
+    if not wanted:
+        return {}
+    return {"tokens": {name: side.prompt.ids.tolist() for name, side in zip(names, sides, strict=True)}}
+
+
+def _same(a: Rendered, b: Rendered) -> bool:
+    if a.prompt.text is None or b.prompt.text is None:
+        return bool(a.prompt.ids.tolist() == b.prompt.ids.tolist())
+    return a.prompt.text == b.prompt.text
+
+
+def _second(names: tuple[str, ...]) -> str:
+    log = names[0] if names else "log.jsonl"
+    return f"of a log, {log}:1 {log}:2 are the first two records; kvtool diff-prompts --help"
+
+
+def _token_text(renderer: Renderer) -> Callable[[int], str]:
+    return lambda token: token_bytes_shown(renderer.tokenizer, token)
+
+
+def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:
+    """The text of one token; bytes of a character that several tokens share as escapes, special tokens by name."""
+    text = tokenizer.decode([token])
+    piece = tokenizer.token_text(token)
+    if text and "\ufffd" not in text:
+        return text
+    codes = [_BYTE_LEVEL.get(char) for char in piece]
+    if None in codes:
+        return piece
+    return "".join(chr(code) if code is not None and 0x20 <= code < 0x7F else f"\\x{code:02x}" for code in codes)
+
+
+def _byte_level() -> dict[str, int]:
+    """The alphabet in which byte-level vocabularies write bytes: printable Latin-1 as itself, the others from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [code for code in range(0x100) if code not in printable]
+    return {chr(code): code for code in printable} | {chr(0x100 + at): code for at, code in enumerate(others)}
+
+
+_BYTE_LEVEL = _byte_level()

@@ -1,4 +1,4 @@
-"""KVTOOL_* variables as options: which of them count, and how errors name them."""
+"""Flags and KVTOOL_* variables: which of them count, and how errors name variables."""
 
 from __future__ import annotations
 
@@ -33,6 +33,21 @@ def overruled(context: typer.Context) -> dict[str, Any]:
             flags.append(str(option.name))
     hidden = hidden_by(flags)
     return {name: None for name in variables(context) if name in hidden}
+
+
+def given_options(context: typer.Context) -> dict[str, tuple[object, str]]:
+    """What flags and variables say: the option's name, its value, and the flag or variable."""
+    ignored = overruled(context)
+    found: dict[str, tuple[object, str]] = {}
+    for option in context.command.params:
+        name = str(option.name)
+        source = context.get_parameter_source(name)
+        if source is None or name in ignored or source.name not in ("COMMANDLINE", "ENVIRONMENT"):
+            continue
+        where = option.envvar if source.name == "ENVIRONMENT" else max(option.opts, key=len)
+        if isinstance(where, str):
+            found[name] = (context.params[name], where)
+    return found
 
 
 @contextmanager

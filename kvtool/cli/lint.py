@@ -1,92 +1,31 @@
-"""The commands that tell without measuring: `lint` and `explain`."""
+"""The command `kvtool lint`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from kvtool.cli.command import Command
+from kvtool.cli.optimize import parse_tiers
+from kvtool.config.lint_options import Probing, Selecting
+from kvtool.config.option import Argument, Option, only
+from kvtool.config.run_options import Reading, Rendering, Serving
+from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.errors import KvtoolError
+from kvtool.text.terminal.streams import STDIN, check_piped
 
-from kvtool.cli.env_variables import named_variables
-from kvtool.cli.options import (
-    BadLine,
-    BlockSize,
-    Capacity,
-    ChatTemplateFile,
-    Color,
-    ConfigFileName,
-    Groups,
-    Json,
-    LogFormat,
-    NoConfig,
-    Offline,
-    Output,
-    Plain,
-    Quiet,
-    Requests,
-    Seed,
-    ShowTextOption,
-    TokenizerName,
-    Width,
-)
-from kvtool.text.terminal.streams import check_piped
-
-ErrorOn = Literal["error", "warning", "info"]
+if TYPE_CHECKING:
+    from kvtool.config.loading import ConfigFile
+    from kvtool.config.run import RunOptions
+    from kvtool.lint.fixing import Fixes
+    from kvtool.lint.lint_result import LintResult
+    from kvtool.report.outputs import OutputFile
 
 
-def lint(
-    context: typer.Context,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="INPUT", help="workload.yaml, logs, .txt/.md/.j2 templates, .py files, or -.", show_default=False
-        ),
-    ] = None,
-    select: Annotated[
-        list[str] | None, typer.Option("--select", metavar="CODES", help="Only these: KV101,KV104 or KV1; repeatable.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="CODES", help="Not these; repeatable.")
-    ] = None,
-    error_on: Annotated[
-        ErrorOn | None, typer.Option(help="Exit 1 from this severity on. [default: error]", show_default=False)
-    ] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Edit the files: what neither moves nor changes content.")] = False,
-    unsafe_fixes: Annotated[
-        bool, typer.Option("--unsafe-fixes", help="With --fix or --diff: move and change text, too.")
-    ] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Print what --fix would do; exit 1 where that is something.")
-    ] = False,
-    undo: Annotated[
-        str | None, typer.Option("--undo", metavar="FILE", help="With --fix: a patch that takes it back.")
-    ] = None,
-    probe: Annotated[
-        str | None,
-        typer.Option(
-            "--probe", metavar="SPEC", help="RUN a prompt builder, 'python build.py' or module:function, many times."
-        ),
-    ] = None,
-    probe_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="For each run of the probe.")] = 30.0,
-    tokenizer: TokenizerName = None,
-    chat_template: ChatTemplateFile = None,
-    block_size: BlockSize = None,
-    capacity: Capacity = None,
-    on_bad_line: BadLine = "error",
-    log_format: LogFormat = None,
-    requests: Requests = None,
-    group: Groups = None,
-    seed: Seed = None,
-    show_text: ShowTextOption = None,
-    output: Output = None,
-    config: ConfigFileName = None,
-    no_config: NoConfig = False,
-    json: Json = False,
-    offline: Offline = False,
-    quiet: Quiet = False,
-    color: Color = "auto",
-    plain: Plain = False,
-    width: Width = None,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class LintCommand(Command):
     """What costs prefix-cache hits, and where: findings only.
 
     Workloads, logs and prompts (two or more .txt/.md files) are run through the engine. Of one template or a Python file, where no
@@ -95,57 +34,206 @@ def lint(
     Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
     user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted.
     """
-    inputs = inputs or []
-    check_piped("lint", inputs)
-    from kvtool.cli.run_lint import run_lint
-    from kvtool.config.apply_config import configured_lint
-    from kvtool.config.lint_arguments import LintArguments
 
-    with named_variables(context):
-        arguments = LintArguments(
-            inputs=inputs,
-            select=tuple(select or ()),
-            ignore=tuple(ignore or ()),
-            error_on=error_on,
-            fix=fix,
-            unsafe_fixes=unsafe_fixes,
-            diff=diff,
+    inputs: Annotated[
+        tuple[str, ...], Argument("workload.yaml, logs, .txt/.md/.j2 templates, .py files, or -.", "INPUT")
+    ] = ()
+    selecting: Selecting
+    fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
+    unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
+    diff: Annotated[bool, Option("Print what --fix would do; exit 1 where that is something.")] = False
+    undo: Annotated[str | None, Option("With --fix: a patch that takes it back.", "FILE")] = None
+    probing: Probing
+    rendering: Rendering
+    serving: Annotated[Serving, only("block_size", "capacity")]
+    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    writing: Annotated[Writing, only("show_text", "outputs")]
+    configured: Configured
+    showing: Showing
+
+    def run(self) -> int:
+        """Print the findings, with `fix` those that are left.
+
+        0, or 1 where a finding is as severe as `error_on` (with `diff`: where anything would change), or 130 where it was
+        interrupted.
+        """
+        check_piped("lint", self.inputs)
+        from kvtool.lint.linting import lint
+        from kvtool.profiler.advice.trials import TrialInterruptedError
+        from kvtool.report.outputs import check_outputs
+        from kvtool.results.report import as_severe
+        from kvtool.text.terminal.streams import printing
+
+        file = self.configured.read()
+        options, selecting = self._options(file), self.selecting.over(file)
+        self._check_flags(options.inputs)
+        outputs = check_outputs(self.writing.outputs, options.inputs, json=self.showing.json, taken=self._taken())
+        result = lint(options, selecting, self.showing, self.probing)
+        if (self.fix or self.diff) and not result.partial:
+            try:
+                fixes = self._fixes(options, selecting)
+            except (TrialInterruptedError, KeyboardInterrupt):
+                print("kvtool: interrupted; no file was changed", file=sys.stderr)
+                return 130
+            if self.diff:
+                return self._show_diff(fixes)
+            result = self._written(fixes, result, options, selecting)
+        if outputs:
+            self._write(result, outputs, options, selecting)
+        with printing():
+            if self.showing.json or not any(output.to_stdout for output in outputs):
+                self._print(result)
+        if result.partial:
+            return 130
+        return int(any(as_severe(finding.severity, selecting.least) for finding in result.findings))
+
+    def _options(self, file: ConfigFile | None) -> RunOptions:
+        """What decides the runs; without any input or probe, the inputs are the workloads of the configuration."""
+        from kvtool.config.run import RunOptions
+
+        inputs: Sequence[str] = self.inputs
+        if not inputs and self.probing.probe is None:
+            inputs = file.workloads if file is not None else []
+            if not inputs:
+                raise KvtoolError("missing argument 'INPUT...'", hint="kvtool lint --help")
+        options = RunOptions(inputs=inputs, rendering=self.rendering, serving=self.serving, reading=self.reading)
+        return options.over(file)
+
+    def _check_flags(self, inputs: Sequence[str]) -> None:
+        """What goes together on the command line."""
+        from kvtool.profiler.optimize.write_edits import check_undo
+
+        editing = self.fix or self.diff
+        if self.unsafe_fixes and not editing:
+            raise KvtoolError("--unsafe-fixes says what --fix and --diff may do", hint="add --fix or --diff")
+        if self.diff and self.showing.json:
+            raise KvtoolError("--diff prints a patch, and --json one document", hint="leave one of them out")
+        if self.diff and self.writing.outputs:
+            raise KvtoolError("--diff prints a patch and writes nothing", hint="leave --output or --diff out")
+        if editing and STDIN in inputs:
+            raise KvtoolError("standard input cannot be edited", hint="leave --fix and --diff out, or give files")
+        if self.undo is not None:
+            if not self.fix or self.diff:
+                raise KvtoolError("--undo names the patch of what --fix writes", hint="add --fix, without --diff")
+            check_undo(self.undo, inputs)
+
+    def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:
+        """What --fix would do: in workloads by running them again, then in templates that none of them reads."""
+        from dataclasses import replace
+        from os.path import realpath
+
+        from kvtool.lint.fixing import fix_template, fix_workloads, named_by
+        from kvtool.lint.line_moves import TIER
+        from kvtool.lint.linting import Finder, selection
+        from kvtool.lint.sources import WORKLOAD_SUFFIXES, sort_inputs
+        from kvtool.text.terminal.progress import Progress
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
+        wanted, load = selection(selecting), Tokenizers(offline=self.showing.offline)
+        inputs = sort_inputs(options.inputs)
+        workloads = [paths[0] for paths in inputs.runs if paths[0].lower().endswith(WORKLOAD_SUFFIXES)]
+        tiers = parse_tiers(None, unsafe=self.unsafe_fixes)
+        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+            runs = [replace(options, inputs=[path]) for path in workloads]
+            fixes = fix_workloads(runs, load, tiers, wanted, progress)
+        if TIER in tiers:
+            named = named_by(workloads)
+            find = Finder(options, load)
+            for one in inputs.texts:
+                if one.kind != "python" and realpath(one.path) not in named:
+                    fix_template(one, find, wanted, fixes)
+        return fixes
+
+    def _show_diff(self, fixes: Fixes) -> int:
+        """Print the patch: for `patch -p0` as it is, on a terminal safe to show."""
+        from kvtool.fixes.edits.patch import unified_patch
+        from kvtool.report.terminal.patch import put_patch
+        from kvtool.text.terminal.console import ascii_only
+        from kvtool.text.terminal.streams import printing
+
+        patch = unified_patch(fixes.files)
+        with printing():
+            if sys.stdout.isatty():
+                console = self.showing.console()
+                put_patch(console, patch, plain=ascii_only(console))
+            else:
+                sys.stdout.flush()
+                sys.stdout.buffer.write(patch.encode())
+        if not self.showing.quiet:
+            count = f"{fixes.fixed:,} {'finding' if fixes.fixed == 1 else 'findings'}"
+            print(f"{count} would be fixed" if fixes.files else "nothing would be changed", file=sys.stderr)
+        return int(bool(fixes.files))
+
+    def _written(self, fixes: Fixes, result: LintResult, options: RunOptions, selecting: Selecting) -> LintResult:
+        """The findings that are left once the files are written."""
+        from kvtool.lint.linting import lint
+        from kvtool.lint.probe import GROUP as PROBE
+        from kvtool.profiler.optimize.write_edits import undo_command, write_edits
+        from kvtool.results.documents.lint import Fixed
+
+        files = [file.path for file in fixes.files]
+        if files:
+            write_edits(fixes.files, self.undo)
+            probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
+            result = lint(options, selecting, self.showing)  # without the probe: nothing is executed twice for it
+            result.probe = probe
+            result.findings += probed if probe is not None else []
+        undo = self.undo if files else None
+        result.fixed = Fixed(
+            findings=fixes.fixed,
+            paths=files,
             undo=undo,
-            probe=probe,
-            probe_timeout=probe_timeout,
-            tokenizer=tokenizer,
-            chat_template=chat_template,
-            block_size=block_size,
-            capacity=capacity,
-            on_bad_line=on_bad_line,
-            log_format=log_format,
-            requests=requests,
-            groups=tuple(group or ()),
-            seed=seed,
-            show_text=show_text,
-            outputs=tuple(output or ()),
-            json=json,
-            offline=offline,
-            quiet=quiet,
-            color=color,
-            plain=plain,
-            width=width,
-            config=config,
-            no_config=no_config,
-            command_line=context.obj or (),
+            undo_with=None if undo is None else undo_command(fixes.files, undo),
         )
-        return run_lint(configured_lint(arguments))
+        return result
 
+    def _taken(self) -> dict[str, str]:
+        """Files that no output may take the place of, beside the inputs."""
+        named = {
+            self.undo: "the patch of --undo",
+            self.rendering.chat_template: "the chat template",
+            self.rendering.tokenizer: "the tokenizer",
+        }
+        return {path: what for path, what in named.items() if path is not None}
 
-def explain(
-    code: Annotated[str | None, typer.Argument(metavar="CODE", help="Such as KV101; left out: all codes.")] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="All codes, with their names.")] = False,
-    json: Json = False,
-    color: Color = "auto",
-    plain: Plain = False,
-    width: Width = None,
-) -> int:
-    """What a code means, why it costs, an example before and after, the fix, and when to ignore it."""
-    from kvtool.cli.run_explain import run_explain
+    def _write(
+        self, result: LintResult, outputs: Sequence[OutputFile], options: RunOptions, selecting: Selecting
+    ) -> None:
+        """What `-o` asks for; its JSON is that of --json."""
+        from kvtool.profiler.document import saved_finding
+        from kvtool.report.outputs import output_root, write_outputs
+        from kvtool.report.write_options import RenderOptions
+        from kvtool.results.wrap import lint_check
+        from kvtool.text.terminal.console import DEFAULT_WIDTH
 
-    return run_explain(code, list_all=list_all, json=json, color=color, plain=plain, width=width)
+        show_text = self.writing.show_text or "none"
+        check = lint_check(
+            [saved_finding(finding, show_text=show_text) for finding in result.findings],
+            inputs=[one.path for one in result.inputs],
+            ignored=result.ignored,
+            partial=result.partial,
+            error_on=selecting.least,
+        )
+        render_options = RenderOptions(
+            show_text=show_text,
+            root=output_root(),
+            command=tuple(self.showing.command_line or ("lint", *options.inputs)),
+            width=self.showing.width or DEFAULT_WIDTH,
+        )
+        ready = {"json": result.document().to_json()}
+        write_outputs(check, outputs, render_options, ready=ready, quiet=self.showing.quiet)
+
+    def _print(self, result: LintResult) -> None:
+        from kvtool.report.terminal.lint import print_lint
+
+        if self.showing.json:
+            sys.stdout.write(result.document().to_json())
+            return
+        console = self.showing.console()
+        if result.probe is not None:
+            from kvtool.report.terminal.probe import print_probe
+            from kvtool.text.terminal.console import put
+
+            print_probe(console, result.probe, show_text=self.writing.show_text != "none")
+            put(console)
+        print_lint(console, result, show_text=self.writing.show_text or "snippet", quiet=self.showing.quiet)

@@ -2,111 +2,161 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kvtool.cli.env_variables import named_variables
-from kvtool.cli.options import (
-    BadLine,
-    BlockSize,
-    Capacity,
-    ChatTemplateFile,
-    Color,
-    Concurrency,
-    ConfigFileName,
-    Groups,
-    Json,
-    LogFormat,
-    NoConfig,
-    Offline,
-    Plain,
-    Quiet,
-    Requests,
-    Seed,
-    TokenizerName,
-    Width,
-)
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, Option, only
+from kvtool.config.run_options import Caching, Reading, Rendering, Serving
+from kvtool.config.shown_options import Configured, Showing
+from kvtool.errors import KvtoolError
 from kvtool.text.terminal.streams import check_piped
 
+if TYPE_CHECKING:
+    from kvtool.fixes.fix import Tier
+    from kvtool.profiler.opening import Opened
+    from kvtool.profiler.optimize.outcome import OptimizeOutcome
+    from kvtool.results.documents.optimize import OptimizeDocument
 
-def optimize(
-    context: typer.Context,
-    inputs: Annotated[
-        list[str], typer.Argument(metavar="INPUT", help="workload.yaml; or logs, which are told of, not edited.")
-    ],
-    allow: Annotated[
-        str | None,
-        typer.Option("--allow", metavar="TIERS", help="Also P2 (text moved) and P3 (text changed), such as P2,P3."),
-    ] = None,
-    unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="The same as --allow P2,P3.")] = False,
-    write: Annotated[bool, typer.Option("--write", help="Write the edited files, and a patch that undoes it.")] = False,
-    diff: Annotated[bool, typer.Option("--diff/--no-diff", help="Show the edits.")] = True,
-    undo: Annotated[
-        str | None, typer.Option("--undo", metavar="FILE", help="The patch. [default: INPUT.undo.patch]")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="The log (JSON lines) in the order that wins with --capacity."
-        ),
-    ] = None,
-    breakpoints: Annotated[
-        int | None,
-        typer.Option("--breakpoints", metavar="N", help="Compute where to set 1 to 4 cache_control breakpoints."),
-    ] = None,
-    tokenizer: TokenizerName = None,
-    chat_template: ChatTemplateFile = None,
-    block_size: BlockSize = None,
-    capacity: Capacity = None,
-    concurrency: Concurrency = None,
-    on_bad_line: BadLine = "error",
-    log_format: LogFormat = None,
-    requests: Requests = None,
-    group: Groups = None,
-    seed: Seed = None,
-    config: ConfigFileName = None,
-    no_config: NoConfig = False,
-    json: Json = False,
-    offline: Offline = False,
-    quiet: Quiet = False,
-    color: Color = "auto",
-    plain: Plain = False,
-    width: Width = None,
-) -> int:
+SAFE_TIERS: tuple[Tier, ...] = ("P0", "P1")
+"""Neither moves nor changes what a prompt says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizeCommand(Command):
     """Rewrite prompts so that they share more, prove it by running them again, and write only where told.
 
     Every fix carries a proof tier: P0 leaves the token ids alone, P1 changes the form and not the content, P2 moves text, P3
     changes it. P0 and P1 are tried by default; the others need consent.
     """
-    check_piped("optimize", inputs)
-    from kvtool.cli.run_optimize import OptimizeArguments, run_optimize
-    from kvtool.config.apply_config import configured
-    from kvtool.config.arguments import ProfileArguments
 
-    run = ProfileArguments(
-        inputs=inputs,
-        tokenizer=tokenizer,
-        chat_template=chat_template,
-        block_size=block_size,
-        capacity=capacity,
-        concurrency=concurrency,
-        on_bad_line=on_bad_line,
-        log_format=log_format,
-        requests=requests,
-        groups=tuple(group or ()),
-        seed=seed,
-        measure_budget=0.0,
-        json=json,
-        offline=offline,
-        quiet=quiet,
-        color=color,
-        plain=plain,
-        width=width,
-        config=config,
-        no_config=no_config,
-        command_line=context.obj or (),
-    )
-    with named_variables(context):
-        run = configured(run)
-        return run_optimize(OptimizeArguments(run, allow, unsafe_fixes, write, diff, undo, output, breakpoints))
+    inputs: Annotated[tuple[str, ...], Argument("workload.yaml; or logs, which are told of, not edited.", "INPUT")]
+    allow: Annotated[str | None, Option("Also P2 (text moved) and P3 (text changed), such as P2,P3.", "TIERS")] = None
+    unsafe_fixes: Annotated[bool, Option("The same as --allow P2,P3.")] = False
+    write: Annotated[bool, Option("Write the edited files, and a patch that undoes it.")] = False
+    diff: Annotated[bool, Option("Show the edits.", flag="--diff/--no-diff")] = True
+    undo: Annotated[str | None, Option("The patch. [default: INPUT.undo.patch]", "FILE")] = None
+    output: Annotated[
+        str | None, Option("The log (JSON lines) in the order that wins with --capacity.", "FILE", short="-o")
+    ] = None
+    breakpoints: Annotated[int | None, Option("Compute where to set 1 to 4 cache_control breakpoints.", "N")] = None
+    rendering: Rendering
+    serving: Annotated[Serving, only("block_size", "capacity")]
+    caching: Annotated[Caching, only("concurrency")]
+    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    configured: Configured
+    showing: Showing
+
+    def run(self) -> int:
+        """Find, edit, prove, print, and write where told; 0, or 130 where it was interrupted and nothing was written."""
+        check_piped("optimize", self.inputs)
+        from kvtool.config.run import RunOptions
+        from kvtool.profiler.advice.trials import TrialInterruptedError
+        from kvtool.profiler.opening import open_workload
+        from kvtool.profiler.optimize.log_order import write_in_order
+        from kvtool.profiler.optimize.write_edits import free_undo, write_edits
+        from kvtool.text.terminal.streams import printing
+        from kvtool.text.tokens.tokenizer import Tokenizers
+        from kvtool.workload.yaml.yaml_source import YamlSource
+
+        options = RunOptions(
+            inputs=self.inputs,
+            rendering=self.rendering,
+            serving=self.serving,
+            caching=self.caching,
+            reading=self.reading,
+        ).over(self.configured.read())
+        options.check()
+        tiers = parse_tiers(self.allow, unsafe=self.unsafe_fixes)
+        self._check_outputs()
+        opened = open_workload(options, Tokenizers(offline=self.showing.offline))
+        if not isinstance(opened.source, YamlSource) and self.write:
+            raise KvtoolError(
+                "--write edits a workload file and its prompts; logs are records of what was sent",
+                hint="change what writes them, or put the prompts into a workload file; -o writes a log in another order",
+            )
+        if isinstance(opened.source, YamlSource) and self.output is not None:
+            raise KvtoolError("-o writes a log in another order", hint="--write edits the files of a workload")
+        try:
+            outcome = self._found(opened, tiers)
+        except (TrialInterruptedError, KeyboardInterrupt):
+            print("kvtool: interrupted; no file was changed", file=sys.stderr)
+            return 130
+        undo = output = None
+        if self.write and outcome.files:
+            undo = self.undo or free_undo(self.inputs[0])
+            write_edits(outcome.files, undo)
+        if self.output is not None and outcome.order is not None:
+            output = self.output
+            write_in_order(self.inputs[0], outcome.order.order, output)
+        elif self.output is not None:
+            limited = opened.setup.plan.engine.num_blocks is not None
+            why = (
+                "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
+            )
+            print(f"kvtool: {why}; {self.output} was not written", file=sys.stderr)
+        with printing():
+            self._print(outcome.written(undo=undo, output=output))
+        return 0
+
+    def _check_outputs(self) -> None:
+        """What can be known before anything is run."""
+        from kvtool.profiler.optimize.breakpoint_plan import MOST
+        from kvtool.profiler.optimize.log_order import check_log
+        from kvtool.profiler.optimize.write_edits import check_undo
+
+        if self.undo is not None:
+            if not self.write:
+                raise KvtoolError("--undo names the patch of what --write writes", hint="add --write")
+            check_undo(self.undo, self.inputs)
+        if self.output is not None:
+            check_log(self.inputs, self.output)
+        if self.breakpoints is not None and not 1 <= self.breakpoints <= MOST:
+            raise KvtoolError(f"--breakpoints is a number from 1 to {MOST}, not {self.breakpoints}")
+
+    def _found(self, opened: Opened, tiers: Sequence[Tier]) -> OptimizeOutcome:
+        from kvtool.profiler.optimize.outcome import optimized
+        from kvtool.text.terminal.progress import Progress
+
+        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+            return optimized(opened, tiers, progress, breakpoints=self.breakpoints)
+
+    def _print(self, outcome: OptimizeOutcome) -> None:
+        from kvtool.report.terminal.optimize import print_optimize
+
+        if self.showing.json:
+            sys.stdout.write(outcome.document.to_json())
+            return
+        next_command = self._next(outcome.document)
+        print_optimize(self.showing.console(), outcome, show_diff=self.diff, next_command=next_command)
+
+    def _next(self, document: OptimizeDocument) -> Sequence[str]:
+        """Write it; or allow what needs consent; or look at all figures of what was written."""
+        from kvtool.report.terminal.next_command import with_flag
+
+        command = list(self.showing.command_line or ("optimize", *self.inputs))
+        if document.undo is not None:
+            return ["profile", *self.inputs]
+        if document.files:
+            return with_flag(command, "--write", None)
+        if document.request_order is not None and document.output is None and len(self.inputs) == 1:
+            root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
+            return [*command, "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
+        if document.needs_consent:
+            needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
+            return with_flag(command, "--allow", ",".join(sorted(needed)))
+        return []
+
+
+def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
+    """The tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
+    from kvtool.profiler.advice.advisor import ALL_TIERS
+
+    named = [part.strip().upper() for part in (allow or "").split(",") if part.strip()]
+    for name in named:
+        if name not in ALL_TIERS:
+            raise KvtoolError(f"unknown proof tier `{name}`", hint="--allow takes P0, P1, P2, P3, separated by commas")
+    return tuple(tier for tier in sorted(ALL_TIERS) if unsafe or tier in named or tier in SAFE_TIERS)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import get_args
 
-from kvtool.accounting.caches.cache_rules import CacheRules, Routing, lifetime
+from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.caches.providers import find_provider
+from kvtool.config.run import RunOptions
 from kvtool.errors import KvtoolError
+from kvtool.results.choices import Routing
 from kvtool.text.quantities import parse_duration
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
-if TYPE_CHECKING:
-    from kvtool.config.arguments import ProfileArguments
-
-_ROUTINGS: tuple[Routing, ...] = ("round-robin", "random", "sticky", "prefix-aware")
+_ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +84,29 @@ def _provider_rules(options: RuleOptions) -> CacheRules:
     return CacheRules(ttl=ttl, provider=provider)
 
 
-def asked_rules(
-    arguments: ProfileArguments, asked: EngineOptions, first_turn: Callable[[], Turn | None]
-) -> CacheRules | None:
+def asked_rules(options: RunOptions, asked: EngineOptions, first_turn: Callable[[], Turn | None]) -> CacheRules | None:
     """Flags over the workload's options. A flag for rules leaves out what the workload says of another way to run it.
 
     Where the workload's first turn says nothing of its arrival, a provider's own time to live is left out; one that was asked for
     is not.
     """
-    flagged = any((arguments.replicas, arguments.ttl, arguments.provider))
+    caching, serving, measuring = options.caching, options.serving, options.measuring
+    flagged = any((caching.replicas, caching.ttl, caching.provider))
     said = EngineOptions() if flagged else asked
     rules = cache_rules(
         RuleOptions(
-            replicas=arguments.replicas or (None if arguments.provider else asked.replicas),
-            routing=arguments.routing or (None if arguments.provider else asked.routing),
-            ttl=asked.ttl if arguments.ttl is None else seconds_of(arguments.ttl),
-            provider=arguments.provider or asked.provider,
-            capacity=any((arguments.capacity, arguments.gpu_memory, said.capacity, said.gpu_memory)),
-            concurrency=bool(arguments.concurrency or said.concurrency),
-            block_size=arguments.block_size or said.block_size,
-            audit=arguments.audit,
-            events=arguments.events is not None,
+            replicas=caching.replicas or (None if caching.provider else asked.replicas),
+            routing=caching.routing or (None if caching.provider else asked.routing),
+            ttl=asked.ttl if caching.ttl is None else seconds_of(caching.ttl),
+            provider=caching.provider or asked.provider,
+            capacity=any((serving.capacity, serving.gpu_memory, said.capacity, said.gpu_memory)),
+            concurrency=bool(caching.concurrency or said.concurrency),
+            block_size=serving.block_size or said.block_size,
+            audit=measuring.audit,
+            events=measuring.events is not None,
         )
     )
-    if rules is None or rules.provider is None or arguments.ttl is not None or asked.ttl is not None:
+    if rules is None or rules.provider is None or caching.ttl is not None or asked.ttl is not None:
         return rules
     turn = first_turn()
     return rules if turn is None or turn.arrival is not None else replace(rules, ttl=None)  # no clock to go by

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from kvtool.config.declared import default_of
+from kvtool.config.lint_options import ERROR_ON
+from kvtool.results import choices
 from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str
 from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
 
 __all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions", "LintOptions", "WorkloadGate"]
 
-Severity = Annotated[Literal["error", "warning", "info"], BeforeValidator(as_str)]
+Severity = Annotated[choices.Severity, BeforeValidator(as_str)]
 
 
 class WorkloadGate(GateOptions):
@@ -28,9 +31,9 @@ class CheckOptions(SpecModel):
     """The result to compare with; paths count from the folder of this file."""
     max_drop: LimitField | None = None
     """How far a hit rate may fall below the baseline's: 0.01 or "1%"."""
-    require_baseline: Bool = False
+    require_baseline: Bool = default_of("check", "require_baseline", bool)
     """Whether a baseline that is missing or was made under other settings is an error."""
-    advice: Bool = True
+    advice: Bool = default_of("check", "advice", bool)
     """Whether fixes are tried for the costliest causes."""
 
 
@@ -41,7 +44,7 @@ class LintOptions(SpecModel):
     """Only these codes: "KV101", or "KV1" for all that begin so."""
     ignore: list[CodeField] = Field(default_factory=list)
     """Not these codes."""
-    error_on: Severity = "error"
+    error_on: Severity = ERROR_ON
     """The severity from which on `kvtool lint` exits with 1."""
 
 

@@ -8,9 +8,11 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from kvtool.config.declared import in_table
 from kvtool.config.file_model import EngineOptions, GateOptions
 from kvtool.config.layers import hidden_by
 from kvtool.config.loading import ConfigFile
+from kvtool.config.option import Table, Value
 from kvtool.errors import Place
 from kvtool.text.files.yaml_nodes import Path, Scalar, YamlDocument
 from kvtool.workload.yaml.schema import Workload
@@ -18,46 +20,9 @@ from kvtool.workload.yaml.schema import Workload
 Kind = Literal["flag", "variable", "workload", "config", "default"]
 Given = Mapping[str, tuple[object, str]]
 """What flags and variables say: an option's name, its value, and the flag or variable that says it."""
-Value = str | int | float | bool | list[str] | None
 
-_ENGINE: dict[str, tuple[Value, str]] = {
-    "model": ("llama-3.1-8b", ""),
-    "accelerator": ("h100", ""),
-    "tokenizer": (None, "built in"),
-    "chat_template": (None, "the tokenizer's"),
-    "block_size": (16, ""),
-    "capacity": (None, "unlimited"),
-    "gpu_memory": (None, "not said"),
-    "gpu_memory_utilization": (0.92, ""),
-    "max_model_len": (None, "unlimited"),
-    "max_num_batched_tokens": (8192, ""),
-    "max_num_seqs": (256, ""),
-    "enable_prefix_caching": (True, ""),
-    "enable_chunked_prefill": (True, ""),
-    "kv_cache_dtype": ("auto", ""),
-    "tensor_parallel": (1, ""),
-    "concurrency": (None, "one at a time"),
-    "replicas": (1, ""),
-    "routing": ("round-robin", ""),
-    "ttl": (None, "none"),
-    "provider": (None, "none"),
-}
-"""Defaults, and words for those that are no value."""
-_TOP: dict[str, tuple[Value, str]] = {
-    "seed": (0, ""),
-    "requests": (None, "all"),
-    "offline": (False, ""),
-    "show_text": (None, "snippet, none in files"),
-    "color": ("auto", ""),
-    "width": (None, "the terminal's"),
-}
-_CHECK: dict[str, tuple[Value, str]] = {
-    "baseline": (None, "kvtool-baseline.json"),
-    "max_drop": (0.005, ""),
-    "require_baseline": (False, ""),
-    "advice": (True, ""),
-}
-_LINT: dict[str, tuple[Value, str]] = {"select": (None, "all"), "ignore": (None, "none"), "error_on": ("error", "")}
+_TOP = ("seed", "requests", "offline", "show_text", "color", "width")
+"""The options at the top, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +74,15 @@ def settings(given: Given, workload: WorkloadFile | None, file: ConfigFile | Non
         for name, group in sorted(file.config.gate.groups.items()):
             found += _gate(file, ("gate", "groups", name), group)
     found += _gates_of(workload)
-    for table, defaults in (("check", _CHECK), ("lint", _LINT)):
-        options: BaseModel | None = None if file is None else getattr(file.config, table)
-        found += _table(file, table, options, defaults)
+    found += _table(file, "check", None if file is None else file.config.check)
+    found += _table(file, "lint", None if file is None else file.config.lint)
     return found
 
 
 def _top(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[Setting]:
-    for name, (value, words) in _TOP.items():
+    declared = in_table("")
+    for name in _TOP:
+        value, words = declared[name]
         if name in given:
             yield _of_flag(name, name, given)
         elif name == "seed" and workload is not None and "seed" in workload.spec.model_fields_set:
@@ -131,7 +97,7 @@ def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None
     flags = {name for name in given if name in EngineOptions.model_fields}
     in_workload = set() if workload is None else workload.spec.engine.model_fields_set
     hidden = hidden_by(flags | in_workload)
-    for name, (default, words) in _ENGINE.items():
+    for name, (default, words) in in_table("engine").items():
         full = f"engine.{name}"
         if name in flags:
             yield _of_flag(full, name, given)
@@ -188,10 +154,8 @@ def _gates_of(workload: WorkloadFile | None) -> Iterator[Setting]:
             yield Setting(f"gate.groups.{group.name}.findings.{key}", str(level), workload.origin(path))
 
 
-def _table(
-    file: ConfigFile | None, table: str, options: BaseModel | None, defaults: Mapping[str, tuple[Value, str]]
-) -> Iterator[Setting]:
-    for name, (default, words) in defaults.items():
+def _table(file: ConfigFile | None, table: Table, options: BaseModel | None) -> Iterator[Setting]:
+    for name, (default, words) in in_table(table).items():
         if file is not None and options is not None and name in options.model_fields_set:
             value = file.found((table, name))
             assert isinstance(value, str | int | float | bool | list)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from xxhash import xxh64_hexdigest
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import OTHER
+from kvtool.results.choices import Severity
 from kvtool.text.traced import Origin
 
-Severity = Literal["error", "warning", "info"]
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
 

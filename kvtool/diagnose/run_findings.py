@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from kvtool.accounting.boundary import BoundaryBook, GroupBoundary
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, Severity, severity_of
+from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, severity_of
 from kvtool.diagnose.shared_secrets import Sensitive
+from kvtool.results.choices import Severity
 
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")

@@ -14,8 +14,9 @@ from kvtool.fixes.fix import Fix
 from kvtool.text.terminal.numbers import size
 
 if TYPE_CHECKING:
-    from kvtool.accounting.caches.cache_rules import CacheRules, Routing
+    from kvtool.accounting.caches.cache_rules import CacheRules
     from kvtool.accounting.plan import Plan
+    from kvtool.results.choices import Routing
 
 _FP8 = "fp8_e4m3"
 _TIERS = (300.0, 3600.0, 24 * 3600.0)

@@ -19,7 +19,6 @@ from kvtool.results.model import Count, Document, Model, Ratio
 from kvtool.text.files.text_files import read_text
 
 SCHEMA: Literal["kvtool.baseline/1"] = "kvtool.baseline/1"
-FILE_NAME = "kvtool-baseline.json"
 ACCOUNTING = 1
 """To be raised when the same prompts under the same rules give other counts: no baseline of before can then be compared."""
 _MOST_BYTES = 32 << 20

@@ -7,34 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kvtool.config.apply_config import with_file
-from kvtool.config.arguments import ProfileArguments
-from kvtool.config.file_model import WorkloadGate
+from kvtool.config.file_model import CheckOptions, WorkloadGate
+from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP, Judging
 from kvtool.config.loading import ConfigFile
+from kvtool.config.run import RunOptions
 from kvtool.errors import KvtoolError, Place
-from kvtool.gate.baseline import FILE_NAME
-from kvtool.gate.comparing import DEFAULT_DROP
 from kvtool.gate.demand import Locate
 from kvtool.gate.opened import in_order
 from kvtool.results.show_text import ShowText
 from kvtool.text.quantities import parse_limit, parse_threshold
 
 
-@dataclass(frozen=True, slots=True)
-class CheckArguments:
-    """The command line of `kvtool check`; None is "not given". `run` has what `kvtool profile` takes, too."""
-
-    run: ProfileArguments
-    min_hit_rate: str | None = None
-    fail_on: Sequence[str] = ()
-    baseline: str | None = None
-    max_drop: str | None = None
-    require_baseline: bool | None = None
-    update_baseline: bool = False
-    advice: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSettings:
     """What a check is asked: inputs, demands, and the baseline that it compares with or writes.
 
@@ -45,19 +29,20 @@ class CheckSettings:
     """
 
     inputs: Sequence[str]
-    run: ProfileArguments
+    run: RunOptions
     gate: WorkloadGate
     locate: Locate
     min_hit_rate: float | None = None
     fail_on: Sequence[str] = ()
     baseline: str | None = None
     baseline_named: bool = False
-    max_drop: float = DEFAULT_DROP
-    require_baseline: bool = False
+    max_drop: float
+    require_baseline: bool
     update_baseline: bool = False
     all_inputs: bool = False
     configured: bool = False
-    advice: bool = True
+    advice: bool
+    offline: bool = False
     views: bool = False
     show_text: ShowText = "none"
     """How much of prompts the result is to quote."""
@@ -65,48 +50,48 @@ class CheckSettings:
     @property
     def names_all(self) -> bool:
         """Whether all groups that there are take part."""
-        return self.all_inputs and not self.run.groups
+        return self.all_inputs and not self.run.reading.groups
 
     @property
     def runs_all(self) -> bool:
         """Whether all workloads take part that the baseline is to have."""
-        return self.configured and not self.run.groups
+        return self.configured and not self.run.reading.groups
 
 
-def settings_of(arguments: CheckArguments, file: ConfigFile | None) -> CheckSettings:
+def settings_of(judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool) -> CheckSettings:
     """What stands on the command line over what the configuration file says; KvtoolError where there is nothing to check."""
-    run = with_file(arguments.run, file)
-    options = None if file is None else file.config.check
+    run = run.over(file)
+    options = CheckOptions() if file is None else file.config.check
     inputs = run.inputs or ([] if file is None else file.workloads)
     if not inputs:
         missing = "no INPUT was given, and there is no configuration file that names `workloads`"
         if file is not None:
             missing = f"no INPUT was given, and {file.path} names no `workloads`"
         raise KvtoolError(missing, hint="kvtool init writes a configuration for the prompts it finds here")
-    named = arguments.baseline or (None if file is None else file.baseline)
-    require = arguments.require_baseline
+    named = judging.baseline or (None if file is None else file.baseline)
+    require = judging.require_baseline
     if require is None:
-        require = options is not None and options.require_baseline
-    max_drop = parsed_flag(parse_limit, arguments.max_drop, "--max-drop")
-    if max_drop is None and options is not None:
+        require = options.require_baseline
+    max_drop = parsed_flag(parse_limit, judging.max_drop, "--max-drop")
+    if max_drop is None:
         max_drop = options.max_drop
     asked = named is not None or max_drop is not None  # who says how far rates may fall expects that they are compared
-    advice = arguments.advice
     return CheckSettings(
         inputs=in_order(inputs),
-        run=replace(run, inputs=(), measure_budget=0.0),
+        run=replace(run, inputs=()),
         gate=WorkloadGate() if file is None else file.config.gate,
         locate=lambda keys: Place("") if file is None else file.place("gate", *keys),
-        min_hit_rate=parsed_flag(parse_threshold, arguments.min_hit_rate, "--min-hit-rate"),
-        fail_on=arguments.fail_on,
-        baseline=_baseline(named, file, wanted=asked or require or arguments.update_baseline),
+        min_hit_rate=parsed_flag(parse_threshold, judging.min_hit_rate, "--min-hit-rate"),
+        fail_on=judging.fail_on,
+        baseline=_baseline(named, file, wanted=asked or require or judging.update_baseline),
         baseline_named=asked,
         max_drop=DEFAULT_DROP if max_drop is None else max_drop,
         require_baseline=require,
-        update_baseline=arguments.update_baseline,
+        update_baseline=judging.update_baseline,
         all_inputs=not run.inputs or file is None or not file.config.workloads,
         configured=not run.inputs,
-        advice=advice if advice is not None else options is None or options.advice,
+        offline=offline,
+        advice=options.advice if judging.advice is None else judging.advice,
     )
 
 
@@ -114,7 +99,7 @@ def _baseline(named: str | None, file: ConfigFile | None, *, wanted: bool) -> st
     """The baseline's path: the one that is named, else the usual one beside the configuration where it is there or wanted."""
     if named is not None:
         return named
-    usual = FILE_NAME if file is None else os.path.normpath(Path(file.path).parent / FILE_NAME)
+    usual = BASELINE_FILE if file is None else os.path.normpath(Path(file.path).parent / BASELINE_FILE)
     return usual if wanted or os.path.lexists(usual) else None
 
 

@@ -9,6 +9,7 @@ from posixpath import normpath
 from kvtool.gate.recording import key_of
 from kvtool.results.catalogue import entry_of
 from kvtool.results.check import CheckResult
+from kvtool.results.choices import Severity
 from kvtool.results.comparison import (
     CauseMove,
     Change,
@@ -22,7 +23,7 @@ from kvtool.results.comparison import (
     TtftMove,
     WorkloadMove,
 )
-from kvtool.results.report import Fates, Finding, Group, Quantiles, Report, Severity, Totals
+from kvtool.results.report import Fates, Finding, Group, Quantiles, Report, Totals
 
 _TIMES = (
     *("model", "accelerator", "calibration", "calibration_model", "calibration_dtype", "predicted_dtype"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kvtool.gate.baseline import FILE_NAME, RecordedSums, Value, WorkloadSums
+from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP
+from kvtool.gate.baseline import RecordedSums, Value, WorkloadSums
 from kvtool.gate.demand import DemandLevel
 from kvtool.gate.evaluate import check_id, exact, rate, status_of
 from kvtool.gate.facts import Facts
@@ -13,8 +14,6 @@ from kvtool.results.gate_words import percents, points, subject
 from kvtool.results.verdict import CODES, NOT_COMPARABLE, Check, Level
 from kvtool.text.terminal.numbers import plural
 
-DEFAULT_DROP = 0.005
-"""Half a point: runs repeat exactly, so this is no noise but what an edit of a prompt may cost without being asked about."""
 _WORDS = {
     "tokenizer_fingerprint": "tokenizer",
     "capacity_blocks": "capacity (blocks)",
@@ -67,7 +66,7 @@ def compare(
     now: WorkloadSums,
     before: WorkloadSums | None,
     *,
-    path: str = FILE_NAME,
+    path: str = BASELINE_FILE,
     max_drop: float = DEFAULT_DROP,
     levels: Mapping[str | None, DemandLevel] | None = None,
 ) -> BaselineComparison:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.ledger.totals import Totals
     from kvtool.accounting.quantiles import Quantiles
     from kvtool.profiler.profile import Profile
-    from kvtool.results.report import Severity
+    from kvtool.results.choices import Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from kvtool.config.arguments import ProfileArguments
 from kvtool.config.find import from_here
+from kvtool.config.run import RunOptions
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.lint.sources import JINJA_SUFFIXES, Inputs, sort_inputs
@@ -76,35 +76,37 @@ def in_order(paths: Iterable[str]) -> list[str]:
 
 
 def open_all(
-    paths: Sequence[str], arguments: ProfileArguments, problems: Problems
+    paths: Sequence[str], options: RunOptions, load: Tokenizers, problems: Problems
 ) -> tuple[list[CheckedWorkload], Inputs]:
-    """The workloads, and what is only read; what is wrong with one of them is collected. `arguments` are those of each run."""
+    """The workloads, and what is only read; what is wrong with one of them is collected. `options` are those of each run."""
     inputs = problems.attempt(lambda: sort_inputs(paths))
     if inputs is None:
         inputs = sort_inputs([path for path in paths if not path.lower().endswith(_TEXTS)])
-    load = Tokenizers(offline=arguments.offline)
-    missing = set(arguments.groups)
+    wanted = options.reading.groups
+    missing = set(wanted)
     known: list[str] = []
     workloads: list[CheckedWorkload] = []
     for run in inputs.runs:
-        run_arguments = replace(arguments, inputs=run, groups=())
-        opened = problems.attempt(partial(open_workload, run_arguments, load=load))
+        of_run = _of_groups(replace(options, inputs=run), ())
+        opened = problems.attempt(partial(open_workload, of_run, load))
         if opened is None:
             missing.clear()  # perhaps it has them
             continue
         workload = CheckedWorkload(run, opened)
-        if arguments.groups:
+        if wanted:
             known += workload.groups or ()
-            chosen = [name for name in arguments.groups if name in (workload.groups or ())]
+            chosen = [name for name in wanted if name in (workload.groups or ())]
             missing -= set(chosen)
             if not chosen:
                 continue
-            workload = CheckedWorkload(
-                run, open_workload(replace(run_arguments, groups=chosen), source=opened.source, load=load)
-            )
+            workload = CheckedWorkload(run, open_workload(_of_groups(of_run, chosen), load, source=opened.source))
         workloads.append(workload)
     problems.errors += [
         KvtoolError(f"--group: no workload has a group `{name}`", hint=did_you_mean(name, known))
         for name in sorted(missing)
     ]
     return workloads, inputs
+
+
+def _of_groups(options: RunOptions, groups: Sequence[str]) -> RunOptions:
+    return replace(options, reading=replace(options.reading, groups=tuple(groups)))

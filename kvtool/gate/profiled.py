@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.config.judged_options import DEFAULT_DROP, Limits
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, load_baseline
 from kvtool.gate.check_settings import parsed_flag
 from kvtool.gate.collect import flag_demands, workload_demands
-from kvtool.gate.comparing import DEFAULT_DROP, compare
+from kvtool.gate.comparing import compare
 from kvtool.gate.demand import held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
@@ -16,37 +17,34 @@ from kvtool.gate.recording import entry_of
 from kvtool.text.quantities import parse_limit
 
 if TYPE_CHECKING:
-    from kvtool.config.arguments import ProfileArguments
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.profile import Profile
 
 
-def asked_baseline(arguments: ProfileArguments) -> tuple[Baseline | None, float]:
+def asked_baseline(limits: Limits) -> tuple[Baseline | None, float]:
     """The baseline to compare with, and how far hit rates may fall below it; KvtoolError, before any work, for a bad one."""
-    drop = parsed_flag(parse_limit, arguments.max_drop, "--max-drop")
-    if arguments.baseline is None:
+    drop = parsed_flag(parse_limit, limits.max_drop, "--max-drop")
+    if limits.baseline is None:
         if drop is not None:
             raise KvtoolError("--max-drop is about a baseline, and none is given", hint="add --baseline FILE")
         return None, DEFAULT_DROP
-    baseline = load_baseline(arguments.baseline)
+    baseline = load_baseline(limits.baseline)
     if baseline is None:
-        raise KvtoolError(
-            f"there is no baseline {arguments.baseline}", hint="kvtool check --update-baseline writes one"
-        )
+        raise KvtoolError(f"there is no baseline {limits.baseline}", hint="kvtool check --update-baseline writes one")
     return baseline, DEFAULT_DROP if drop is None else drop
 
 
-def judge(profile: Profile, opened: Opened, baseline: Baseline | None, max_drop: float) -> None:
+def judge(profile: Profile, opened: Opened, limits: Limits, baseline: Baseline | None, max_drop: float) -> None:
     """Put the checks and notices of a run into its profile, whose `config` is there already."""
-    arguments = opened.arguments
-    asked = [*flag_demands(arguments.inputs[0], min_hit_rate=arguments.min_hit_rate), *workload_demands(opened.source)]
-    path, named = arguments.inputs[0], opened.group_names or ()
-    facts = facts_of(profile, opened.name, path=path, limit=arguments.requests, groups=named)
+    options = opened.options
+    asked = [*flag_demands(options.inputs[0], min_hit_rate=limits.min_hit_rate), *workload_demands(opened.source)]
+    path, named = options.inputs[0], opened.group_names or ()
+    facts = facts_of(profile, opened.name, path=path, limit=options.reading.requests, groups=named)
     profile.gates = evaluate(facts, held(asked))
-    if baseline is None or arguments.baseline is None:
+    if baseline is None or limits.baseline is None:
         return
-    path = arguments.baseline
-    name, now = entry_of(facts, arguments.inputs, profile.config, path, groups=arguments.groups)
+    path = limits.baseline
+    name, now = entry_of(facts, options.inputs, profile.config, path, groups=options.reading.groups)
     found = compare(facts, now, baseline.workloads.get(name), path=path, max_drop=max_drop)
     profile.gates += found.checks
     profile.notices += [*([found.problem] if found.problem else []), *found.notices]

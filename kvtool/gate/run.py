@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kvtool.config.arguments import check
-from kvtool.config.lint_arguments import LintArguments
+from kvtool.config.lint_options import Selecting
+from kvtool.config.shown_options import Showing
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_settings import CheckSettings
@@ -31,6 +31,7 @@ from kvtool.results.report import Finding, Report
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import verdict_of
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.version import __version__
 
 
@@ -59,9 +60,10 @@ def run_settings(settings: CheckSettings, progress: Progress) -> CheckResult:
 
     Raises KeyboardInterrupt where it was interrupted before there was anything to show; later, the result is partial.
     """
-    check(settings.run)
+    settings.run.check()
+    load = Tokenizers(offline=settings.offline)
     problems = Problems()
-    workloads, inputs = open_all(settings.inputs, settings.run, problems)
+    workloads, inputs = open_all(settings.inputs, settings.run, load, problems)
     known = {name for one in workloads for name in one.groups or ()}
     if settings.names_all and all(one.groups is not None for one in workloads) and not problems.errors:
         problems.attempt(lambda: check_groups(settings.gate, settings.locate, sorted(known)))
@@ -83,17 +85,8 @@ def _texts(texts: Sequence[TextInput], settings: CheckSettings) -> _Texts:
     """What can be seen in templates and Python files, as `kvtool lint` tells it."""
     if not texts:
         return _Texts()
-    paths, run = [one.path for one in texts], settings.run
-    found = lint(
-        LintArguments(
-            inputs=paths,
-            tokenizer=run.tokenizer,
-            block_size=run.block_size,
-            defaults=run.defaults,
-            offline=run.offline,
-            quiet=run.quiet,
-        )
-    )
+    paths = [one.path for one in texts]
+    found = lint(replace(settings.run, inputs=paths), Selecting(), Showing(offline=settings.offline, quiet=True))
     return _Texts(paths, [saved_finding(one, show_text=settings.show_text) for one in found.findings], found.ignored)
 
 
@@ -139,7 +132,7 @@ def _run(workload: CheckedWorkload, settings: CheckSettings, progress: Progress)
     ignored = len(profile.findings) - len(kept)
     profile.findings = kept
     patches = patches_of(profiler, kept) if settings.show_text == "full" and not profile.partial else {}
-    named, limit = workload.groups or (), settings.run.requests
+    named, limit = workload.groups or (), settings.run.reading.requests
     facts = facts_of(profile, workload.name, path=workload.paths[0], limit=limit, groups=named)
     return _Done(workload, profile, facts, ignored, patches=patches)
 
@@ -165,7 +158,7 @@ def _judged(
         facts = replace(one.facts, partial=interrupted)
         found = evaluate(facts, held(_demands(one, settings)))
         if settings.baseline is not None:
-            chosen = (one.workload.groups or ()) if settings.run.groups else ()
+            chosen = (one.workload.groups or ()) if settings.run.reading.groups else ()
             config, paths = one.profile.config, one.workload.paths
             name, sums = entry_of(facts, paths, config, settings.baseline, groups=chosen, with_findings=settings.advice)
             now[name] = sums

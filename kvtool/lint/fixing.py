@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from os.path import realpath
 from pathlib import Path
 
-from kvtool.config.arguments import ProfileArguments
+from kvtool.config.run import RunOptions
 from kvtool.diagnose.findings import Finding
 from kvtool.fixes.fix import Tier
 from kvtool.lint.ignores import apply_ignores, read_ignores
@@ -22,6 +22,7 @@ from kvtool.profiler.optimize.optimizer import Changed, optimize
 from kvtool.profiler.passes import PassResult
 from kvtool.text.files.text_files import read_source, read_text
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.logs.logs import LogSource, locate
 from kvtool.workload.yaml.yaml_source import YamlSource
 
@@ -38,15 +39,19 @@ class Fixes:
 
 
 def fix_workloads(
-    runs: Sequence[ProfileArguments], tiers: Collection[Tier], wanted: Callable[[str], bool], progress: Progress
+    runs: Sequence[RunOptions],
+    load: Tokenizers,
+    tiers: Collection[Tier],
+    wanted: Callable[[str], bool],
+    progress: Progress,
 ) -> Fixes:
     """The edits of workloads, one after the other, within the tiers; what a comment ignores, or nobody wants, is left.
 
     `wanted` says it of a code. Raises TrialInterruptedError where Ctrl-C came in between.
     """
     fixes = Fixes()
-    for arguments in runs:
-        opened = open_workload(replace(arguments, measure_budget=0.0))
+    for options in runs:
+        opened = open_workload(options, load)
         choose = _Choice(opened, wanted)
         optimized = optimize(opened, tiers, progress, choose=choose, given=fixes.files)
         fixes.files = optimized.files

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.findings import Finding, Severity
+from kvtool.diagnose.findings import Finding
+from kvtool.results.choices import Severity
 from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput, LintRerun
 
 if TYPE_CHECKING:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from kvtool.config.arguments import ProfileArguments
 from kvtool.config.layers import merged
-from kvtool.config.lint_arguments import LintArguments
+from kvtool.config.lint_options import Probing, Selecting
+from kvtool.config.option import check_values
+from kvtool.config.run import RunOptions
+from kvtool.config.shown_options import Showing
 from kvtool.diagnose.findings import Finding
+from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
@@ -23,28 +27,33 @@ from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
 from kvtool.results.catalogue import codes, entry_of, similar_code
 from kvtool.results.documents.lint import LintInput
-from kvtool.text.terminal.console import make_console
 from kvtool.text.terminal.progress import Progress
-from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers, load_tokenizer
+from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
 from kvtool.workload.yaml.schema import EngineOptions
 
 _LEAST_BLOCKS = {"python": 4}
 """Blocks of constant text that must follow to be told: a Python file has many short strings that are no prompts."""
 
 
-def lint(arguments: LintArguments) -> LintResult:
-    """The findings of all inputs, by place; KvtoolError or ProblemsError for inputs that cannot be read."""
-    wanted = selection(arguments)
-    if arguments.block_size is not None and arguments.block_size < 1:
-        raise KvtoolError(f"--block-size must be at least 1, not {arguments.block_size}")
-    inputs = sort_inputs(arguments.inputs)
+def lint(options: RunOptions, selecting: Selecting, showing: Showing, probing: Probing | None = None) -> LintResult:
+    """The findings of all inputs, by place; KvtoolError or ProblemsError for inputs that cannot be read.
+
+    `showing` says whether progress is shown, and whether a tokenizer may be downloaded.
+    """
+    wanted = selection(selecting)
+    check_values(options)
+    inputs = sort_inputs(options.inputs)
     result = LintResult()
     ignores: list[Ignore] = []
     static = {one.path for one in inputs.texts}
-    _read_texts(inputs, arguments, result, ignores)
-    _run_traffic(inputs, arguments, result, ignores)
-    if arguments.probe is not None and not result.partial:
-        result.probe = _probed(arguments.probe, arguments)
+    load = Tokenizers(offline=showing.offline)
+    _read_texts(inputs, Finder(options, load), result, ignores)
+    if inputs.runs:
+        with Progress(showing.progress_console(), quiet=showing.quiet) as progress:
+            _run_traffic(inputs, options, progress, load, result, ignores)
+    if probing is not None and probing.probe is not None and not result.partial:
+        with Progress(showing.progress_console(), quiet=showing.quiet) as progress:
+            result.probe = _probed(probing.probe, probing.probe_timeout, options, progress, offline=showing.offline)
         result.findings += probe_findings(result.probe)
 
     ignores = list(dict.fromkeys(ignores))  # a file that two workloads name was read twice
@@ -64,9 +73,9 @@ def lint(arguments: LintArguments) -> LintResult:
     return result
 
 
-def selection(arguments: LintArguments) -> Callable[[str], bool]:
+def selection(selecting: Selecting) -> Callable[[str], bool]:
     """Which codes are wanted; KvtoolError for one that does not exist."""
-    select, ignore = _codes(arguments.select, "--select"), _codes(arguments.ignore, "--ignore")
+    select, ignore = _codes(selecting.select, "--select"), _codes(selecting.ignore, "--ignore")
 
     def wanted(code: str) -> bool:
         return (not select or code.startswith(select)) and not (ignore and code.startswith(ignore))
@@ -92,12 +101,11 @@ def _codes(given: Iterable[str], flag: str) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _read_texts(inputs: Inputs, arguments: LintArguments, result: LintResult, ignores: list[Ignore]) -> None:
+def _read_texts(inputs: Inputs, find: Finder, result: LintResult, ignores: list[Ignore]) -> None:
     """Templates and Python files: what can be seen without traffic."""
     if not inputs.texts:
         return
     problems: list[KvtoolError] = []
-    find = Finder(arguments)
     fixable: set[str] = set()
     for one in inputs.texts:
         try:
@@ -123,9 +131,10 @@ def _read_texts(inputs: Inputs, arguments: LintArguments, result: LintResult, ig
 class Finder:
     """Finds what can be seen in a template or a Python file; `note` says of the last one why there is nothing to see."""
 
-    def __init__(self, arguments: LintArguments) -> None:
-        self._block_size = _engine(arguments).block_size or 16
-        self._count = _Counter(arguments)
+    def __init__(self, options: RunOptions, load: Tokenizers) -> None:
+        asked = _asked(options)
+        self._block_size = asked.block_size or EngineConfig.block_size
+        self._count = _Counter(lambda: load(asked.tokenizer))
         self.note = ""
 
     def __call__(self, one: TextInput) -> list[Finding]:
@@ -138,15 +147,15 @@ class Finder:
 class _Counter:
     """Counts tokens; the tokenizer is loaded when the first text is to be counted."""
 
-    def __init__(self, arguments: LintArguments) -> None:
-        self._arguments = arguments
+    def __init__(self, load: Callable[[], Tokenizer]) -> None:
+        self._load = load
         self._tokenizer: Tokenizer | None = None
         self._known: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
         if text not in self._known:
             if self._tokenizer is None:
-                self._tokenizer = load_tokenizer(_engine(self._arguments).tokenizer, offline=self._arguments.offline)
+                self._tokenizer = self._load()
             self._known[text] = len(self._tokenizer.encode_ids(text))
         return self._known[text]
 
@@ -163,66 +172,50 @@ def _prompts(one: TextInput) -> tuple[list[list[Node]], str]:
     return [text_template(one.path, one.text, one.style)], ""
 
 
-def _run_traffic(inputs: Inputs, arguments: LintArguments, result: LintResult, ignores: list[Ignore]) -> None:
+def _run_traffic(
+    inputs: Inputs,
+    options: RunOptions,
+    progress: Progress,
+    load: Tokenizers,
+    result: LintResult,
+    ignores: list[Ignore],
+) -> None:
     """Workloads, logs and prompts: what costs hits when they are run."""
-    if not inputs.runs:
-        return
-    load = Tokenizers(offline=arguments.offline)
-    with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
-        for paths in inputs.runs:
-            traffic = run_traffic(run_arguments(arguments, paths), progress, load=load)
-            profile = traffic.profile
-            result.fixable |= traffic.fixable
-            workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
-            plain = [one.path for one in inputs.prompts]
-            for path in paths:
-                kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
-                result.inputs.append(LintInput(path=path, kind=kind, note=None))
-            result.findings += profile.findings
-            ignores += traffic_ignores(paths)
-            if profile.partial:
-                result.partial = True
-                return
+    for paths in inputs.runs:
+        traffic = run_traffic(replace(options, inputs=paths), progress, load=load)
+        profile = traffic.profile
+        result.fixable |= traffic.fixable
+        workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
+        plain = [one.path for one in inputs.prompts]
+        for path in paths:
+            kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
+            result.inputs.append(LintInput(path=path, kind=kind, note=None))
+        result.findings += profile.findings
+        ignores += traffic_ignores(paths)
+        if profile.partial:
+            result.partial = True
+            return
 
 
-def _probed(spec: str, arguments: LintArguments) -> ProbeResult:
+def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, *, offline: bool) -> ProbeResult:
     """Run a prompt builder. This executes what the user named, and nothing else ever does."""
-    engine = _engine(arguments)
-    with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
-        options = ProbeOptions(
-            timeout=arguments.probe_timeout,
-            tokenizer=engine.tokenizer,
-            chat_template=engine.chat_template,
-            block_size=engine.block_size or 16,
-            offline=arguments.offline,
-            on_run=lambda name: progress.stage(f"probe: {name}"),
-        )
-        return run_probe(spec, options)
+    engine = _asked(options)
+    probe_options = ProbeOptions(
+        timeout=timeout,
+        tokenizer=engine.tokenizer,
+        chat_template=engine.chat_template,
+        block_size=engine.block_size or EngineConfig.block_size,
+        offline=offline,
+        on_run=lambda name: progress.stage(f"probe: {name}"),
+    )
+    return run_probe(spec, probe_options)
 
 
-def _engine(arguments: LintArguments) -> EngineOptions:
+def _asked(options: RunOptions) -> EngineOptions:
     """What flags, and below them the configuration file, say of what is read without a workload."""
     asked = EngineOptions(
-        tokenizer=arguments.tokenizer, chat_template=arguments.chat_template, block_size=arguments.block_size
+        tokenizer=options.rendering.tokenizer,
+        chat_template=options.rendering.chat_template,
+        block_size=options.serving.block_size,
     )
-    return merged(asked, arguments.defaults)
-
-
-def run_arguments(arguments: LintArguments, paths: Sequence[str]) -> ProfileArguments:
-    return ProfileArguments(
-        inputs=paths,
-        tokenizer=arguments.tokenizer,
-        chat_template=arguments.chat_template,
-        block_size=arguments.block_size,
-        capacity=arguments.capacity,
-        on_bad_line=arguments.on_bad_line,
-        log_format=arguments.log_format,
-        requests=arguments.requests,
-        groups=arguments.groups,
-        seed=arguments.seed,
-        defaults=arguments.defaults,
-        default_seed=arguments.default_seed,
-        offline=arguments.offline,
-        quiet=arguments.quiet,
-        color=arguments.color,
-    )
+    return merged(asked, options.fallback)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
+from kvtool.config.lint_options import Probing
 from kvtool.diagnose.classify import OTHER, DifferenceKind
 from kvtool.diagnose.findings import Finding, severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
 from kvtool.diff.prompts import ONE_SIDED, Difference, difference_in, reusable, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
 from kvtool.diff.sides import Rendered, named_changes, named_difference
+from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances, fix_of
 from kvtool.lint.probe_runner import Circumstances, ProbeOutput, ProbeRunner, RunError
@@ -40,10 +42,10 @@ _MOST_REGIONS = 32
 class ProbeOptions:
     """How to probe. `timeout` is for each run, in seconds; `on_run` is told the name of each run before it starts."""
 
-    timeout: float = 30.0
+    timeout: float = Probing.probe_timeout
     tokenizer: str | None = None
     chat_template: str | None = None
-    block_size: int = 16
+    block_size: int = EngineConfig.block_size
     offline: bool = False
     on_run: Callable[[str], None] | None = None
 
@@ -124,7 +126,9 @@ def run_probe(spec: str, options: ProbeOptions = ProbeOptions()) -> ProbeResult:
     if options.timeout <= 0:
         raise KvtoolError(f"--probe-timeout must be more than 0 seconds, not {options.timeout:g}")
     if options.block_size < 1:
-        raise KvtoolError(f"block size {options.block_size} is not positive", hint="vLLM's default is 16")
+        raise KvtoolError(
+            f"block size {options.block_size} is not positive", hint=f"vLLM's default is {EngineConfig.block_size}"
+        )
     renderer = Renderer(
         lambda: load_tokenizer(options.tokenizer, offline=options.offline),
         lambda tokenizer: ChatTemplate.load(options.chat_template, tokenizer),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from kvtool.config.lint_options import Probing
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe_hook import VARIABLE
 
@@ -72,7 +73,7 @@ class ProbeOutput:
 class ProbeRunner:
     """Runs one builder as often as it is asked to. Use it as a context: its temporary folder is removed at the end."""
 
-    def __init__(self, spec: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, spec: str, *, timeout: float = Probing.probe_timeout) -> None:
         self.spec = spec
         self._timeout = timeout
         self._folder = Path.cwd()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from kvtool.config.arguments import ProfileArguments, check
+from kvtool.config.run import RunOptions
 from kvtool.lint.ignore_marks import MARK, Ignore
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
@@ -30,11 +30,10 @@ class Traffic:
     fixable: frozenset[str]
 
 
-def run_traffic(arguments: ProfileArguments, progress: Progress, *, load: Tokenizers) -> Traffic:
-    """Run the inputs of `arguments` as `kvtool profile --dry-run` does; KvtoolError where they cannot be run."""
-    arguments = replace(arguments, measure_budget=0.0)
-    check(arguments)
-    opened = open_workload(arguments, load=load)
+def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) -> Traffic:
+    """Run the inputs of `options` as `kvtool profile --dry-run` does; KvtoolError where they cannot be run."""
+    options.check()
+    opened = open_workload(options, load)
     profiler = opened.profiler(Demands(), progress)
     profile = profiler.run()
     if profiler.advice is None or not isinstance(opened.source, YamlSource):

@@ -11,9 +11,8 @@ from statistics import median
 
 import numpy as np
 
-from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
-from kvtool.engine.config import EngineConfig
+from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.hashing import BlockHash, extend_hashes
 from kvtool.engine.model.decoder import Decoder

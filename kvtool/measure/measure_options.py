@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kvtool.engine.attention.decode_planner import DecodeMode
+from kvtool.engine.config import DecodeMode
 from kvtool.engine.kv_dtype import AUTO
 
 MODEL_DTYPES = (AUTO, "float32", "float", "fp32", "bfloat16", "bf16", "float16", "half", "fp16")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kvtool.accounting.event_writer import EventWriter
-from kvtool.config.arguments import ProfileArguments
-from kvtool.config.layers import EXCLUDES, merged
+from kvtool.config.layers import merged
+from kvtool.config.run import RunOptions, said_options
 from kvtool.errors import KvtoolError
 from kvtool.profiler.profile import Demands, Profile
 from kvtool.profiler.profiler import Profiler
@@ -15,7 +15,7 @@ from kvtool.profiler.setup import Setup
 from kvtool.text.files.text_files import Overlay
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
-from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
+from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.inputs import open_inputs
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
@@ -27,7 +27,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 class Opened:
     """A workload and how it is to be run. `name` is what reports call it."""
 
-    arguments: ProfileArguments
+    options: RunOptions
     source: YamlSource | LogSource
     setup: Setup
     renderer: Renderer
@@ -76,50 +76,49 @@ class Opened:
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """The workload file read again, with the text of some files (by their real paths) replaced."""
         assert isinstance(self.source, YamlSource)
-        arguments = self.arguments
+        reading = self.options.reading
         source = load_yaml_workload(
-            self.source.path, seed=self.source.seed, on_bad_line=arguments.on_bad_line, overlay=overlay
+            self.source.path, seed=self.source.seed, on_bad_line=reading.on_bad_line, overlay=overlay
         )
-        return source.select(arguments.groups) if arguments.groups else source
+        return source.select(reading.groups) if reading.groups else source
 
 
 def open_workload(
-    arguments: ProfileArguments,
+    options: RunOptions,
+    load: Callable[[str | None], Tokenizer],
     *,
     overlay: Overlay | None = None,
     source: YamlSource | LogSource | None = None,
-    load: Callable[[str | None], Tokenizer] | None = None,
 ) -> Opened:
     """Read the inputs and settle how they are run; KvtoolError for what cannot be.
 
-    `overlay` has texts to read in place of files of a workload, `source` stands in for what the inputs name.
-    `load` gives the tokenizer of a name, so that several workloads can share one.
+    `load` gives the tokenizer of a name; several workloads can share one. `overlay` has texts to read in place of files of a
+    workload, `source` stands in for what the inputs name.
     """
-    options = LogOptions(
-        on_bad_line=arguments.on_bad_line,
-        trace_block_size=arguments.trace_block_size,
-        limit=arguments.requests,
-        format=arguments.log_format,
+    reading, rendering = options.reading, options.rendering
+    log_options = LogOptions(
+        on_bad_line=reading.on_bad_line,
+        trace_block_size=reading.trace_block_size,
+        limit=reading.requests,
+        format=reading.log_format,
     )
     if source is None:
         source = open_inputs(
-            arguments.inputs, options, seed=arguments.seed, default_seed=arguments.default_seed, overlay=overlay
+            options.inputs, log_options, seed=reading.seed, default_seed=options.fallback_seed, overlay=overlay
         )
-    if isinstance(source, YamlSource) and arguments.groups:
-        source = source.select(arguments.groups)
-    elif arguments.groups:
+    if isinstance(source, YamlSource) and reading.groups:
+        source = source.select(reading.groups)
+    elif reading.groups:
         raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
     asked = source.engine if isinstance(source, YamlSource) else EngineOptions()
-    names = {*EngineOptions.model_fields, *EXCLUDES}
-    flags = [name for name in names if getattr(arguments, name, None) is not None]
-    asked = merged(asked, arguments.defaults, flags)
-    setup = Setup(arguments, asked, source)
-    tokenizer = arguments.tokenizer or asked.tokenizer
+    asked = merged(asked, options.fallback, said_options(options))
+    setup = Setup(options, asked, source)
+    tokenizer = rendering.tokenizer or asked.tokenizer
     renderer = Renderer(
-        lambda: load(tokenizer) if load is not None else load_tokenizer(tokenizer, offline=arguments.offline),
-        lambda loaded: ChatTemplate.load(arguments.chat_template or asked.chat_template, loaded),
+        lambda: load(tokenizer),
+        lambda loaded: ChatTemplate.load(rendering.chat_template or asked.chat_template, loaded),
     )
-    if arguments.chat_template is not None:
+    if rendering.chat_template is not None:
         _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
-    name = arguments.inputs[0] if len(arguments.inputs) == 1 else f"{len(arguments.inputs)} files"
-    return Opened(arguments, source, setup, renderer, name)
+    name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"
+    return Opened(options, source, setup, renderer, name)

@@ -13,7 +13,6 @@ from kvtool.accounting.caches.rule_cache import RuleRun
 from kvtool.accounting.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
-from kvtool.accounting.ledger.sums import By
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
@@ -27,6 +26,7 @@ from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
+from kvtool.results.choices import By
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side

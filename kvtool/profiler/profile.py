@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.boundary import GroupBoundary
 from kvtool.accounting.decode_traffic import DecodeTraffic
-from kvtool.accounting.ledger.sums import By, SumRow
+from kvtool.accounting.ledger.sums import SumRow
 from kvtool.accounting.ledger.totals import GroupTotals, Totals
 from kvtool.accounting.quantiles import Quantiles
 from kvtool.diagnose.findings import Finding
 from kvtool.measure.measured_times import MeasuredTimes
 from kvtool.profiler.passes import RequestRow
 from kvtool.profiler.unlock import GroupCauses
+from kvtool.results.choices import By
 from kvtool.results.verdict import Check, Verdict
 from kvtool.results.verdict_of import verdict_of
 

@@ -6,14 +6,21 @@ import os
 from dataclasses import replace
 
 from kvtool.accounting.plan import Plan
-from kvtool.config.arguments import ProfileArguments
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
-from kvtool.engine.config import EngineConfig
+from kvtool.config.run import RunOptions
+from kvtool.engine.config import (
+    DEFAULT_ACCELERATOR,
+    DEFAULT_DECODE_BATCH,
+    DEFAULT_MODEL,
+    DEFAULT_UTILIZATION,
+    UNLIMITED_LEN,
+    EngineConfig,
+)
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.model.geometry import DEFAULT_GEOMETRY, Geometry, find_geometry
+from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
-from kvtool.engine.prediction.latency import DEFAULT_ACCELERATOR, LatencyModel, find_accelerator
+from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError
 from kvtool.measure.bench.calibration_file import load_calibration
@@ -27,34 +34,39 @@ from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 from kvtool.workload.yaml.yaml_source import YamlSource
 
-_DECODE_BATCH = 64
 _MOST_BLOCKS = 10_000_000
 
 
 class Setup:
     """Flags over the workload's own options over defaults."""
 
-    def __init__(self, arguments: ProfileArguments, asked: EngineOptions, source: YamlSource | LogSource) -> None:
-        self.arguments = arguments
+    def __init__(self, options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> None:
+        self.options = options
         self._asked = asked
-        self.cache_rules = asked_rules(arguments, asked, lambda: _first_turn(source))
-        self.model = arguments.model or asked.model
-        if arguments.load_format == "dummy" and self.model is None:
+        self.cache_rules = asked_rules(options, asked, lambda: _first_turn(source))
+        self.model = options.predicting.model or asked.model
+        if options.measuring.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
-        geometry = find_geometry(self.model or DEFAULT_GEOMETRY)
+        geometry = find_geometry(self.model or DEFAULT_MODEL)
         block_size = self._block_size(asked, source)
-        self.calibration = load_calibration(arguments.calibration) if arguments.calibration is not None else None
-        self.kv_dtype = find_kv_dtype(arguments.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
-        self.tensor_parallel = arguments.tensor_parallel or asked.tensor_parallel or 1
-        self.max_num_batched_tokens = arguments.max_num_batched_tokens or asked.max_num_batched_tokens or 8192
-        self.max_num_seqs = arguments.max_num_seqs or asked.max_num_seqs or 256
-        self.max_model_len = arguments.max_model_len or asked.max_model_len
-        self.concurrency = None if self.cache_rules is not None else arguments.concurrency or asked.concurrency
-        self.use_arrivals = arguments.use_timestamps or (isinstance(source, YamlSource) and source.timed)
+        self.calibration = (
+            load_calibration(options.predicting.calibration) if options.predicting.calibration is not None else None
+        )
+        self.kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
+        self.tensor_parallel = options.serving.tensor_parallel or asked.tensor_parallel or 1
+        self.max_num_batched_tokens = (
+            options.serving.max_num_batched_tokens
+            or asked.max_num_batched_tokens
+            or EngineConfig.max_num_batched_tokens
+        )
+        self.max_num_seqs = options.serving.max_num_seqs or asked.max_num_seqs or EngineConfig.max_num_seqs
+        self.max_model_len = options.serving.max_model_len or asked.max_model_len
+        self.concurrency = None if self.cache_rules is not None else options.caching.concurrency or asked.concurrency
+        self.use_arrivals = options.caching.use_timestamps or (isinstance(source, YamlSource) and source.timed)
         if self.cache_rules is not None and self.cache_rules.ttl is not None:
             self.use_arrivals = True
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
-        caching = arguments.enable_prefix_caching
+        caching = options.serving.enable_prefix_caching
         if caching is None:
             caching = asked.enable_prefix_caching is not False
         engine = EngineConfig(
@@ -62,26 +74,26 @@ class Setup:
             num_blocks=self._num_blocks(asked, geometry, block_size, self.kv_dtype.name),
             max_num_batched_tokens=self.max_num_batched_tokens,
             max_num_seqs=self.max_num_seqs,
-            max_model_len=self.max_model_len or 1 << 31,
+            max_model_len=self.max_model_len or EngineConfig.max_model_len,
             enable_prefix_caching=caching,
             enable_chunked_prefill=asked.enable_chunked_prefill is not False,
-            async_scheduling=arguments.async_scheduling,
-            hash_algo=arguments.hash_algo or "native",
+            async_scheduling=options.serving.async_scheduling,
+            hash_algo=options.serving.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
         kv_token_bytes = block_bytes(geometry, 1, self.kv_dtype.name)
-        seed = source.seed if isinstance(source, YamlSource) else arguments.seed
+        seed = source.seed if isinstance(source, YamlSource) else options.reading.seed
         self.plan = Plan(
             engine,
-            self._latency(geometry, arguments.accelerator or asked.accelerator, kv_token_bytes),
-            rules=arguments.rules,
+            self._latency(geometry, options.predicting.accelerator or asked.accelerator, kv_token_bytes),
+            rules=options.caching.rules,
             concurrency=self.concurrency,
             use_arrivals=self.use_arrivals,
-            seed=(arguments.default_seed or 0) if seed is None else seed,
+            seed=(options.fallback_seed or 0) if seed is None else seed,
             kv_cache_dtype=self.kv_dtype.name,
-            limit=arguments.requests,
-            skip_refused=arguments.on_bad_line == "skip",
-            decode_attention=arguments.decode_attention,
+            limit=options.reading.requests,
+            skip_refused=options.reading.on_bad_line == "skip",
+            decode_attention=options.measuring.decode_attention,
             decode_batch=self._decode_batch(),
             cache=self.cache_rules,
         )
@@ -89,11 +101,11 @@ class Setup:
     def _decode_batch(self) -> int:
         """How many conversations decode together where no run says it."""
         most = self.max_num_seqs if self.concurrency is None else min(self.max_num_seqs, self.concurrency)
-        given = self.arguments.decode_batch
+        given = self.options.measuring.decode_batch
         if given is not None and given > most:
             flag = "--max-num-seqs" if most == self.max_num_seqs else "--concurrency"
             raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
-        return given or min(_DECODE_BATCH, most)
+        return given or min(DEFAULT_DECODE_BATCH, most)
 
     def _latency(self, geometry: Geometry, accelerator: str | None, kv_token_bytes: float) -> LatencyModel:
         """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
@@ -110,12 +122,12 @@ class Setup:
 
     def _block_size(self, asked: EngineOptions, source: YamlSource | LogSource) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
-        given = self.arguments.block_size or asked.block_size
+        given = self.options.serving.block_size or asked.block_size
         if self.cache_rules is not None and self.cache_rules.provider is not None:
             return self.cache_rules.provider.step
         trace = _trace_block_size(source)
         if trace is None:
-            return given or 16
+            return given or EngineConfig.block_size
         if given is not None and given != trace:
             raise KvtoolError(
                 f"the trace has blocks of {trace} tokens; --block-size {given} cannot be had of it",
@@ -125,23 +137,23 @@ class Setup:
 
     def _num_blocks(self, asked: EngineOptions, geometry: Geometry, block_size: int, kv_dtype: str) -> int | None:
         """Blocks of the pool with vLLM's null block; None is unlimited."""
-        arguments = self.arguments
+        options = self.options
         if self.cache_rules is not None and self.cache_rules.provider is not None:
             return None  # nobody says how large it is
         try:
-            capacity = parse_capacity(arguments.capacity) if arguments.capacity is not None else None
-            memory = parse_bytes(arguments.gpu_memory) if arguments.gpu_memory is not None else None
+            capacity = parse_capacity(options.serving.capacity) if options.serving.capacity is not None else None
+            memory = parse_bytes(options.serving.gpu_memory) if options.serving.gpu_memory is not None else None
         except ValueError as error:
-            flag = "--capacity" if arguments.capacity is not None else "--gpu-memory"
+            flag = "--capacity" if options.serving.capacity is not None else "--gpu-memory"
             raise KvtoolError(f"{flag}: {error}") from error
         if capacity is None and memory is None:
             capacity, memory = asked.capacity, asked.gpu_memory
-        if memory is None and arguments.gpu_memory_utilization is not None:
+        if memory is None and options.serving.gpu_memory_utilization is not None:
             raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
         if capacity is not None:
             blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
         elif memory is not None:
-            utilization = arguments.gpu_memory_utilization or asked.gpu_memory_utilization or 0.92
+            utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(
                 geometry,
                 memory,
@@ -203,18 +215,18 @@ class Setup:
 
     def measure_options(self) -> MeasureOptions | None:
         """What to measure; None: nothing."""
-        arguments = self.arguments
-        if arguments.measure_budget <= 0 or self.cache_rules is not None:  # one engine measures none of those
+        options = self.options
+        if options.measuring.seconds <= 0 or self.cache_rules is not None:  # one engine measures none of those
             return None
         return MeasureOptions(
-            budget=arguments.measure_budget,
+            budget=options.measuring.seconds,
             model=self.model if self.loads_model else None,
-            load_format=arguments.load_format,
-            dtype=arguments.dtype,
-            kv_cache_dtype=arguments.kv_cache_dtype or self._asked.kv_cache_dtype or AUTO,
-            device=arguments.device,
+            load_format=options.measuring.load_format,
+            dtype=options.measuring.dtype,
+            kv_cache_dtype=options.serving.kv_cache_dtype or self._asked.kv_cache_dtype or AUTO,
+            device=options.measuring.device,
             decode_attention=self.plan.decode_attention,
-            audit=arguments.audit,
+            audit=options.measuring.audit,
         )
 
     @property
@@ -225,7 +237,9 @@ class Setup:
     @property
     def loads_model(self) -> bool:
         """Whether the measured run uses the model that was named, not the embedded one."""
-        return self.model is not None and (self.arguments.load_format == "dummy" or model_path(self.model).is_dir())
+        return self.model is not None and (
+            self.options.measuring.load_format == "dummy" or model_path(self.model).is_dir()
+        )
 
     def describe(
         self, name: str, renderer: Renderer, *, device: str | None = None
@@ -243,7 +257,7 @@ class Setup:
             "block_size": engine.block_size,
             "capacity_blocks": None if engine.num_blocks is None else engine.num_blocks - 1,
             "enable_prefix_caching": engine.enable_prefix_caching,
-            "max_model_len": engine.max_model_len if engine.max_model_len < 1 << 31 else None,
+            "max_model_len": engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
             "max_num_batched_tokens": engine.max_num_batched_tokens,
             "max_num_seqs": engine.max_num_seqs,
             "concurrency": self.concurrency,
@@ -252,7 +266,7 @@ class Setup:
             "seed": self.plan.seed,
             "model": self.plan.latency.geometry.name,
             "accelerator": self.plan.latency.accelerator.name,
-            "calibration": self.arguments.calibration,
+            "calibration": self.options.predicting.calibration,
             "calibration_model": None if calibration is None else calibration.geometry.name,
             "calibration_dtype": None if calibration is None else calibration.dtype,
             "predicted_dtype": find_kv_dtype(AUTO).torch_name,
@@ -262,12 +276,12 @@ class Setup:
             "hash_algo": engine.hash_algo,
             "hash_seed": engine.hash_seed if engine.hash_algo != "native" else None,
             "measured_model": self.measured_model,
-            "load_format": self.arguments.load_format,
-            "dtype": self.arguments.dtype,
+            "load_format": self.options.measuring.load_format,
+            "dtype": self.options.measuring.dtype,
             "device": device,
             "decode_attention": self.plan.decode_attention,
             "decode_batch": self.plan.decode_batch,
-            "measure_budget": self.arguments.measure_budget,
+            "measure_budget": self.options.measuring.seconds,
         }
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.results.choices import Severity
 from kvtool.results.model import Count, Document, Model, Ratio, Seconds
-from kvtool.results.report import Severity
 
 SCHEMA: Literal["kvtool.compare/1"] = "kvtool.compare/1"
 ConfigValue = str | int | float | bool | None

@@ -10,12 +10,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.results.choices import By, Severity
 from kvtool.results.model import Count, Document, Model, Ratio, Seconds
 from kvtool.results.verdict import Check
 from kvtool.results.views import Views
 
 SCHEMA: Literal["kvtool.report/1"] = "kvtool.report/1"
-Severity = Literal["error", "warning", "info"]
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 Fates = dict[str, Count]
 """Tokens by fate, in words of `kvtool.accounting.ledger.fates`; they sum to the prompt tokens."""
@@ -327,7 +327,7 @@ class SumRow(Model):
 
 
 class Sums(Model):
-    by: Literal["session", "tenant", "line"]
+    by: By
     rows: list[SumRow]
 
 

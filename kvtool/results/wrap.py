@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding, Report, Severity, as_severe
+from kvtool.results.choices import Severity
+from kvtool.results.report import Finding, Report, as_severe
 from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, Outcome, Verdict
 from kvtool.results.verdict_of import PARTIAL, verdict_of
 from kvtool.text.terminal.numbers import plural

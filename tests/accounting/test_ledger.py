@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.accounting.ledger.ledger import Ledger
-from kvtool.accounting.plan import Plan, Rules
+from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.results.choices import Rules
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.jobs import JobMaker

@@ -15,12 +15,12 @@ from kvtool.accounting.ledger import sums as module
 from kvtool.accounting.ledger.alignment import RUNGS, DonorAlignment, Rung
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.source_lines import source_lines
-from kvtool.accounting.ledger.sums import By
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.results.choices import By
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.config.arguments import ProfileArguments
+from kvtool.config.option import made
+from kvtool.config.run import RunOptions
 from kvtool.profiler.document import document, report_of
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profile import Demands, Profile
 from kvtool.report.terminal.profile import print_profile
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizers
 from tests.files import write
 
 SECRET = "Xyzzyplugh"
@@ -56,7 +58,8 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def profiled(path: str, tokenizer: str, *, views: bool = True, **how: object) -> Profile:
-    opened = open_workload(ProfileArguments([path], tokenizer=tokenizer, quiet=True, **how))  # type: ignore[arg-type]
+    options = made(RunOptions, inputs=[path], tokenizer=tokenizer, **how)
+    opened = open_workload(options, Tokenizers(offline=True))
     profile = opened.profiler(Demands(views=views), Progress(None)).run()
     profile.config = opened.setup.describe(opened.name, opened.renderer)
     return profile

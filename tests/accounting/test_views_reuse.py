@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.ledger.totals import Totals
-from kvtool.accounting.plan import Rules
 from kvtool.accounting.views.reuse import MOST_POINTS, ReuseBook
 from kvtool.accounting.views.stack_distances import StackDistances
 from kvtool.profiler.passes import PassResult
+from kvtool.results.choices import Rules
 from kvtool.results.views import Reuse
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kvtool.accounting.plan import Rules
 from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.accounting.views.tree import MOST_GROUPS, MOST_NODES, prefix_tree
 from kvtool.accounting.views.tree_nodes import Known
+from kvtool.results.choices import Rules
 from kvtool.results.views import PrefixTree
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.render import Renderer

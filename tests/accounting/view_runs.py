@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from kvtool.accounting.plan import Plan, Rules
+from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.results.choices import Rules
 from kvtool.results.views import Views
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker

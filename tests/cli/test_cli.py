@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kvtool.cli import run_profile as profile_command
 from kvtool.cli.app import run
+from kvtool.cli.profile import ProfileCommand
 from kvtool.profiler.document import document
 from kvtool.profiler.profile import Profile
 from kvtool.report.terminal.next_command import shell_lines, with_flag
@@ -179,7 +179,7 @@ def finished() -> Callable[[Path], Profile]:
     def profile_of(path: Path) -> Profile:
         if path not in known:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(profile_command, "_print", lambda profile, _: known.__setitem__(path, profile))
+                patch.setattr(ProfileCommand, "_print", lambda _, profile: known.__setitem__(path, profile))
                 assert run(["profile", str(path), "--dry-run", "--quiet"]) == 0
         return known[path]
 
@@ -458,7 +458,7 @@ def test_a_budget_gives_measured_times_and_says_how_much_they_cover(
     folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[Profile] = []
-    monkeypatch.setattr(profile_command, "_print", lambda profile, _: done.append(profile))
+    monkeypatch.setattr(ProfileCommand, "_print", lambda _, profile: done.append(profile))
     arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]
     assert run([*arguments, "--measure-budget", "60"]) == 0
     measured = document(done[0])["ttft"]["measured"]

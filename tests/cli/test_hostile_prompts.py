@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from kvtool.accounting.plan import Plan
-from kvtool.cli.run_diff import run_diff
+from kvtool.cli.diff import DiffCommand
+from kvtool.config.option import made
 from kvtool.diagnose.classify import classify_in, value_span
 from kvtool.diagnose.compare.order import shuffled
 from kvtool.diagnose.detectors import DETECTORS
@@ -85,7 +86,7 @@ def test_diff(name: str, bytes_json: str, tmp_path: Path, capsys: pytest.Capture
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps({"prompt": prompt}), encoding="utf-8")
         names.append(str(path))
-    assert run_diff(*names, tokenizer=bytes_json, color="never", width=100, exit_code=True) == 1
+    assert made(DiffCommand, prompts=names, tokenizer=bytes_json, color="never", width=100, exit_code=True).run() == 1
     shown = capsys.readouterr().out
     assert shown
     assert not set(shown) & {"\x1b", "\x00", "\r"}

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kvtool.cli.run_size import run_size
+from kvtool.cli.size import SizeCommand
+from kvtool.config.option import made
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import ACCELERATORS
@@ -22,12 +23,12 @@ LLAMA = "llama-3.1-8b"
 
 def shown(capsys: pytest.CaptureFixture[str], model: str = LLAMA, **options: Any) -> list[str]:
     options.setdefault("width", 80)
-    assert run_size(model, color="never", **options) == 0
+    assert made(SizeCommand, model=model, color="never", **options).run() == 0
     return capsys.readouterr().out.splitlines()
 
 
 def document(capsys: pytest.CaptureFixture[str], model: str = LLAMA, **options: Any) -> dict[str, Any]:
-    assert run_size(model, json=True, **options) == 0
+    assert made(SizeCommand, model=model, json=True, **options).run() == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -141,7 +142,7 @@ def test_the_next_command_repeats_what_was_asked(capsys: pytest.CaptureFixture[s
 )
 def test_impossible_settings(options: dict[str, Any], message: str) -> None:
     with pytest.raises(KvtoolError, match=message):
-        run_size(LLAMA, **options)
+        made(SizeCommand, model=LLAMA, **options).run()
 
 
 @pytest.mark.parametrize(
@@ -155,12 +156,12 @@ def test_impossible_settings(options: dict[str, Any], message: str) -> None:
 )
 def test_unknown_names(model: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(EngineError, match=message):
-        run_size(model, **options)
+        made(SizeCommand, model=model, **options).run()
 
 
 def test_it_needs_no_torch() -> None:
     program = (
-        "import sys; from kvtool.cli.run_size import run_size; run_size('llama-3.1-8b', color='never'); "
+        "import sys; from kvtool.cli.app import run; run(['size', 'llama-3.1-8b', '--no-config']); "
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False).returncode == 0

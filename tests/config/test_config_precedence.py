@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import typing
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -12,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kvtool.cli import options as cli_options
-from kvtool.cli import run_profile as profile_command
 from kvtool.cli.app import run
-from kvtool.config.arguments import ProfileArguments, check
+from kvtool.cli.profile import ProfileCommand
+from kvtool.config.option import PREFIX, Argument, Option, walk
 from kvtool.profiler.opening import open_workload
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.yaml.schema import EngineOptions
 from tests.files import write
 
@@ -101,15 +99,16 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_json: str) -> di
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}
 
-    def instead(arguments: ProfileArguments) -> int:
-        check(arguments)
-        opened = open_workload(arguments)
+    def instead(command: ProfileCommand) -> int:
+        options = command.options()
+        options.check()
+        opened = open_workload(options, Tokenizers(offline=True))
         _ = opened.renderer.tokenizer, opened.renderer.chat_template
         found.clear()
         found.update(opened.setup.describe(opened.name, opened.renderer))
         return 0
 
-    monkeypatch.setattr(profile_command, "run_profile", instead)
+    monkeypatch.setattr(ProfileCommand, "run", instead)
     monkeypatch.setenv("KVTOOL_TOKENIZER", bytes_json)
     monkeypatch.setenv("KVTOOL_CHAT_TEMPLATE", write("chat.jinja", TEMPLATE))
     return found
@@ -319,12 +318,11 @@ def test_a_contradiction_in_one_place_is_still_told(
     assert "KVTOOL_CAPACITY and KVTOOL_GPU_MEMORY both say" in capsys.readouterr().err
 
 
-OPTIONS = {
-    option.envvar: name
-    for name, kind in vars(cli_options).items()
-    for option in getattr(kind, "__metadata__", ())
-    if getattr(option, "envvar", None)
-}
+OPTIONS = [
+    PREFIX + each.name.upper()
+    for each in walk(ProfileCommand)
+    if isinstance(each.mark, Argument | Option) and each.mark.variable
+]
 BAD = {
     "KVTOOL_BLOCK_SIZE": "zero",
     "KVTOOL_COLOR": "pink",
@@ -487,20 +485,18 @@ def test_config_says_no_value_that_the_code_does_not_have(
         "replicas",
     ):
         assert shown[f"engine.{name}"] == told[name]
-    from kvtool.gate.comparing import DEFAULT_DROP
+    from kvtool.config.judged_options import DEFAULT_DROP
 
     assert shown["check.max_drop"] == DEFAULT_DROP
-    from kvtool.engine.prediction.sizing import DEFAULT_UTILIZATION
+    from kvtool.engine.config import DEFAULT_UTILIZATION
 
     assert shown["engine.gpu_memory_utilization"] == DEFAULT_UTILIZATION
 
 
-def test_options_of_profile_are_typed_in_one_place() -> None:
-    """Every option of the engine that `profile` has is one of cli_options, where its variable is."""
-    from kvtool.cli.app import profile
-
-    hints = typing.get_type_hints(profile, include_extras=True)
+def test_every_option_of_the_engine_has_its_variable_and_its_key() -> None:
+    declared = {each.name: each.mark for each in walk(ProfileCommand)}
     for name in EngineOptions.model_fields:
-        if name in inspect.signature(profile).parameters:
-            (option,) = hints[name].__metadata__
-            assert option.envvar == f"KVTOOL_{name.upper()}"
+        mark = declared[name]
+        assert isinstance(mark, Option)
+        assert mark.table == "engine"
+        assert mark.variable == (mark.flag is not None)

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.cli import run_diff as command
+from kvtool.cli.diff import DiffCommand
+from kvtool.config.option import made
 from kvtool.diff.diff_texts import DiffTexts, move_to_end
 from kvtool.diff.prompts import PromptDiff, diff_prompts, reusable
 from kvtool.diff.side_inputs import InputSide, read_prompt
@@ -369,7 +370,7 @@ def run(tmp_path, monkeypatch, capsys):
     def run(a: object, b: object, **options: object) -> tuple[int, str]:
         for name, content in (("a.txt", a), ("b.txt", b)):
             (tmp_path / name).write_bytes(content if isinstance(content, bytes) else str(content).encode())
-        code = command.run_diff("a.txt", "b.txt", **{"color": "never", "width": 80, **options})
+        code = made(DiffCommand, prompts=("a.txt", "b.txt"), **{"color": "never", "width": 80, **options}).run()
         return code, capsys.readouterr().out
 
     return run
@@ -439,10 +440,10 @@ def test_a_byte_order_mark_counts(run):
 def test_standard_input_is_one_side(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "a.txt").write_text(BEFORE)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(AFTER.encode())))
-    assert command.run_diff("a.txt", "-", color="never", exit_code=True) == 1
+    assert made(DiffCommand, prompts=("a.txt", "-"), color="never", exit_code=True).run() == 1
     assert "kvtool diff-prompts a.txt - ·" in capsys.readouterr().out
     with pytest.raises(KvtoolError, match="only one"):
-        command.run_diff("-", "-")
+        made(DiffCommand, prompts=("-", "-")).run()
 
 
 def test_a_pipe_can_be_read(tmp_path):
@@ -478,4 +479,4 @@ def test_a_directory_and_a_bad_block_size(tmp_path):
     with pytest.raises(KvtoolError, match="directory"):
         read_prompt(str(tmp_path))
     with pytest.raises(KvtoolError, match="block size 0"):
-        command.run_diff("a", "b", block_size=0)
+        made(DiffCommand, prompts=("a", "b"), block_size=0).run()

@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from kvtool.cli.run_diff import run_diff
+from kvtool.cli.diff import DiffCommand
+from kvtool.config.option import made
 from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.diff.side_inputs import InputSide, read_sides
 from kvtool.diff.sides import Rendered, diff_sides
@@ -197,7 +198,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     records = [chat(f"Now: 10:1{n}\n" + RULES, "hi", tools="alpha beta") for n in (5, 6)]
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-    assert run_diff("log.jsonl:1", "log.jsonl:2", json=True, exit_code=True) == 1
+    assert made(DiffCommand, prompts=("log.jsonl:1", "log.jsonl:2"), json=True, exit_code=True).run() == 1
     out = capsys.readouterr().out
     data = json.loads(out)
     assert data["schema"] == "kvtool.diff/1"
@@ -206,7 +207,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert data["changes"][0]["part"] == "messages[0] (system)"
     assert "Rule" not in out
     assert "10:1" not in out
-    assert run_diff("log.jsonl:1", "log.jsonl:1", exit_code=True) == 0
+    assert made(DiffCommand, prompts=("log.jsonl:1", "log.jsonl:1"), exit_code=True).run() == 0
 
 
 def test_another_chat_template(tmp_path, monkeypatch, capsys):
@@ -214,5 +215,5 @@ def test_another_chat_template(tmp_path, monkeypatch, capsys):
     (tmp_path / "t.jinja").write_text("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
     for name, time in (("a.json", "10:15"), ("b.json", "10:16")):
         (tmp_path / name).write_text(json.dumps(chat(f"Now: {time}", "hi")))
-    run_diff("a.json", "b.json", chat_template="t.jinja", color="never", width=80)
+    made(DiffCommand, prompts=("a.json", "b.json"), chat_template="t.jinja", color="never", width=80).run()
     assert "a | <system>Now: 10:15<user>hi" in capsys.readouterr().out

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.cli.run_diff import run_diff
+from kvtool.cli.diff import DiffCommand
+from kvtool.config.option import made
 from kvtool.diff.matrix import common_trie, diff_many
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.sides import Rendered
@@ -178,7 +179,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     for at, text in enumerate((RULES + "one", RULES + "two", RULES + "one")):
         (tmp_path / f"p{at}.txt").write_text(text)
     names = ["p0.txt", "p1.txt", "p2.txt"]
-    assert run_diff(*names, json=True, tokens=True, exit_code=True) == 1
+    assert made(DiffCommand, prompts=names, json=True, tokens=True, exit_code=True).run() == 1
     out = capsys.readouterr().out
     data = json.loads(out)
     assert data["schema"] == "kvtool.diff/1"
@@ -186,11 +187,11 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert data["trie"][0]["difference"]["a"]["path"] == "p0.txt"
     assert data["tokens"]["a"] == data["tokens"]["c"]
     assert "Rule" not in out
-    assert run_diff("p0.txt", "p2.txt", "p0.txt", exit_code=True, color="never", width=80) == 0
+    assert made(DiffCommand, prompts=("p0.txt", "p2.txt", "p0.txt"), exit_code=True, color="never", width=80).run() == 0
     capsys.readouterr()
-    run_diff(*names, tokens=True, color="never", width=80)
+    made(DiffCommand, prompts=names, tokens=True, color="never", width=80).run()
     out = capsys.readouterr().out
     assert "a id  a text" in out
     assert "b id  b text" in out
     with pytest.raises(KvtoolError, match="two prompts"):
-        run_diff("p0.txt")
+        made(DiffCommand, prompts=("p0.txt",)).run()

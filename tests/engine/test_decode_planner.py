@@ -18,9 +18,9 @@ from kvtool.engine.attention.decode_planner import (
     PROGRAM_BYTES,
     ROOM_TOKENS,
     TILE_TOKENS,
-    DecodeMode,
     DecodePlanner,
 )
+from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
 
 MODES: list[DecodeMode] = ["flat", "prefix-aware", "auto"]

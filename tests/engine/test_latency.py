@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from benchmarks.latency_validation import RUNS, WORKLOAD, DataSheet, Recorded, predict, read_measured
 from kvtool.engine.clock import VirtualClock, WallClock
+from kvtool.engine.config import DEFAULT_ACCELERATOR
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry, find_geometry
-from kvtool.engine.prediction.accelerators import ACCELERATORS, DEFAULT_ACCELERATOR, Accelerator, find_accelerator
+from kvtool.engine.prediction.accelerators import ACCELERATORS, Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.step import Scheduled, Step

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from kvtool.engine.attention.decode_planner import DecodeMode
 from kvtool.engine.clock import WallClock
-from kvtool.engine.config import EngineConfig
+from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.model.decode_graphs import DecodeGraphs, Replay
 from kvtool.engine.model.decoder import Decoder

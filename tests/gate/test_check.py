@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.gate import opened as inputs
 from kvtool.gate.opened import in_order
 from kvtool.report.terminal.check import print_check
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import cell_width, make_console
+from kvtool.text.tokens import tokenizer
 from kvtool.text.tokens.tokenizer import Tokenizer
 from tests.conftest import Command
 from tests.files import write
@@ -682,13 +682,13 @@ def test_profile_compares_with_a_baseline(check: Command, capsys: pytest.Capture
 
 def test_a_tokenizer_is_loaded_once(check: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = []
-    real = inputs.load_tokenizer
+    real = tokenizer.load_tokenizer
 
     def load(name: str | None, *, offline: bool) -> Tokenizer:
         loaded.append(name)
         return real(name, offline=offline)
 
-    monkeypatch.setattr(inputs, "load_tokenizer", load)
+    monkeypatch.setattr(tokenizer, "load_tokenizer", load)
     for number in range(3):
         write(f"{number}.yaml", CALM)
     assert check("0.yaml", "1.yaml", "2.yaml", "--no-advice")[0] == 0

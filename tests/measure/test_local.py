@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from kvtool.cli.app import run
-from kvtool.engine.attention.decode_planner import DecodeMode
-from kvtool.engine.config import EngineConfig
+from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import KernelChoice
 from kvtool.engine.model.model_config import ModelConfig

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.cli import run_profile as profile_command
 from kvtool.cli.app import run
-from kvtool.config.arguments import ProfileArguments
+from kvtool.config.run import RunOptions
+from kvtool.profiler import opening
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.profile import Profile
 from kvtool.profiler.profiler import Profiler
 from kvtool.text.terminal.console import cell_width
+from kvtool.text.tokens.tokenizer import Tokenizers
 from tests.golden import GoldenFiles
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
@@ -43,10 +44,10 @@ def profiled_once() -> Iterator[None]:
     profiles: dict[str, Profile] = {}
     run_profiler = Profiler.run
 
-    def open_once(arguments: ProfileArguments) -> Opened:
-        (path,) = arguments.inputs
+    def open_once(options: RunOptions, load: Tokenizers) -> Opened:
+        (path,) = options.inputs
         if path not in opened:
-            opened[path] = open_workload(arguments)
+            opened[path] = open_workload(options, load)
         return opened[path]
 
     def run_once(self: Profiler) -> Profile:
@@ -55,7 +56,7 @@ def profiled_once() -> Iterator[None]:
         return replace(profiles[self.path])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profile_command, "open_workload", open_once)
+        patch.setattr(opening, "open_workload", open_once)
         patch.setattr(Profiler, "run", run_once)
         yield
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from kvtool.accounting.plan import Plan, Rules
+from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.results.choices import Rules
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions, LogSource

@@ -7,12 +7,11 @@ rule relaxed, says which fate the rest had.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kvtool.accounting.caches.providers import Provider
+from kvtool.results.choices import Routing
 from kvtool.workload.jobs import Job
-
-Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import numpy as np
 import xxhash
 
 from kvtool.accounting.caches.block_lru import BlockLru
-from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Routing
+from kvtool.accounting.caches.cache_rules import CacheRules, Outcome
 from kvtool.engine.hashing import NATIVE, BlockHash
+from kvtool.results.choices import Routing
 from kvtool.workload.jobs import Job
 
 _UNEVEN = 1.5

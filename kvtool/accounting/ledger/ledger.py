@@ -16,10 +16,11 @@ from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.lines import Lines, LineTable, distinct, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
-from kvtool.accounting.ledger.sums import Booked, By, SumRow, Sums
+from kvtool.accounting.ledger.sums import Booked, SumRow, Sums
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
+from kvtool.results.choices import By
 from kvtool.text.align import LineEnds
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn

@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
+from kvtool.results.choices import By
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
-By = Literal["session", "tenant", "line"]
 MOST_ROWS = 10_000
 """Sessions, tenants or lines that are told apart; those that come later are summed in one row."""
 OTHERS = "(others)"

@@ -2,254 +2,81 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
-import tomllib
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Annotated
 
-from kvtool.cli.init.compose import WORKLOAD, FoundPrompt, compose_config, compose_workload, read_prompts
-from kvtool.cli.init.detect import FoundPrompts, detect
-from kvtool.config.arguments import ProfileArguments, check
-from kvtool.config.find import NAME, PYPROJECT, has_table
-from kvtool.config.loading import load_config
-from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
-from kvtool.profiler.opening import open_workload
-from kvtool.profiler.profile import Demands
-from kvtool.text.files.atomic_file import AtomicFile
-from kvtool.text.files.text_files import Overlay, read_text
-from kvtool.text.terminal.console import ColorChoice, ascii_only, make_console, put, sanitize, say
-from kvtool.text.terminal.numbers import percent, plural
-from kvtool.text.terminal.progress import Progress
-from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.run_options import Rendering, Serving
+from kvtool.config.shown_options import Showing
+from kvtool.errors import KvtoolError
 
 _TABLE = "tool.kvtool"
 
 
-@dataclass(frozen=True, slots=True)
-class InitArguments:
-    """The command line of `kvtool init`."""
+@dataclass(frozen=True, kw_only=True)
+class InitCommand(Command):
+    """Write a starting configuration: find the prompts, run them, and demand what they reach today.
 
-    folder: str = "."
-    pyproject: bool = False
-    force: bool = False
-    dry_run: bool = False
-    tokenizer: str | None = None
-    chat_template: str | None = None
-    block_size: int | None = None
-    offline: bool = False
-    quiet: bool = False
-    color: ColorChoice = "auto"
-    plain: bool = False
-    width: int | None = None
-
-
-@dataclass(slots=True)
-class MeasuredInputs:
-    """Hit rates of workloads and of groups; `partial` where that was interrupted."""
-
-    rates: dict[str, float] = field(default_factory=dict)
-    groups: dict[str, float] = field(default_factory=dict)
-    partial: bool = False
-
-
-def run_init(arguments: InitArguments) -> int:
-    """Find prompts, run them, and write a configuration; returns 0, or 130 where it was interrupted and nothing was written.
-
-    KvtoolError where nothing was found, or something is in the way.
+    Templates, prompts and logs in FOLDER are found by their names; where there is no workload file, one is made of them. Every
+    workload is run without measuring, and the gate is set to the hit rate of today, in whole percent.
     """
-    folder = Path(arguments.folder)
-    found = detect(folder)
-    target = _target(arguments, folder)
-    check(ProfileArguments(inputs=(), block_size=arguments.block_size))
-    prompts = [] if found.workloads else read_prompts(folder, found.templates, found.notes)
-    files = {WORKLOAD: compose_workload(prompts)} if prompts else {}
-    if WORKLOAD in files and (folder / WORKLOAD).exists() and not arguments.force:
-        raise KvtoolError(f"`{folder / WORKLOAD}` is there already", hint="--force overwrites it")
-    inputs = [*found.workloads, *files, *found.logs]
-    if not inputs:
-        raise _nothing(arguments.folder, found)
-    measured = _measure(arguments, folder, inputs, files, found.notes)
-    if measured.partial:
-        print("kvtool: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    if not measured.rates:
-        raise _nothing(arguments.folder, found)
-    text = compose_config(
-        measured.rates,
-        groups=measured.groups,
-        engine=_engine(arguments, folder),
-        table=_TABLE if arguments.pyproject else "",
-    )
-    files[target.name] = _appended(target, text) if arguments.pyproject else text
-    if not arguments.dry_run:
-        _write(folder, files)
-        load_config(str(target))
-    _report(arguments, found, prompts, measured, files, text)
-    return 0
 
+    folder: Annotated[str, Argument("Where the prompts are.", "FOLDER")] = "."
+    pyproject: Annotated[bool, Option("Add tool.kvtool to pyproject.toml instead of writing kvtool.toml.")] = False
+    force: Annotated[bool, Option("Overwrite what is there.")] = False
+    dry_run: Annotated[bool, Option("Show what would be written, and write nothing.", flag="--dry-run --print")] = False
+    rendering: Rendering
+    serving: Annotated[Serving, only("block_size")]
+    showing: Annotated[Showing, only("offline", "quiet", "color", "plain", "width")]
 
-def _target(arguments: InitArguments, folder: Path) -> Path:
-    """The file to write; KvtoolError where one is in the way."""
-    own, project = folder / NAME, folder / PYPROJECT
-    configured = _line_of_table(project)
-    if arguments.pyproject:
-        if own.exists():
-            raise KvtoolError(f"`{own}` goes before {PYPROJECT}", hint="delete it, or leave --pyproject out")
-        if not project.exists():
-            raise KvtoolError(f"there is no `{project}`", hint=f"leave --pyproject out: {NAME} needs none")
-        if configured is not None:
-            raise KvtoolError(
-                "it has a table [tool.kvtool] already", hint="edit it, or delete it first", place=configured
-            )
-        return project
-    if not arguments.force and not arguments.dry_run:
-        if own.exists():
-            raise KvtoolError(
-                f"`{own}` is there already", hint="--force overwrites it; --dry-run shows what it would be"
-            )
-        if configured is not None:
-            raise KvtoolError(
-                f"{project} has a table [tool.kvtool], and {NAME} would go before it",
-                hint="edit it, or --force",
-                place=configured,
-            )
-    return own
+    def run(self) -> int:
+        """Find prompts, run them, and write a configuration; 0, or 130 where it was interrupted and nothing was written.
 
+        KvtoolError where nothing was found, or something is in the way.
+        """
+        from pathlib import Path
 
-def _line_of_table(project: Path) -> Place | None:
-    """Where pyproject.toml has its table; None where it has none."""
-    if not project.is_file():
-        return None
-    try:
-        return load_config(str(project)).place()
-    except KvtoolError as error:
-        if not has_table(str(project)) or "no table [tool.kvtool]" in error.message:
-            return None
-        place = error.errors[0].place if isinstance(error, ProblemsError) else error.place
-        return place or Place(str(project))
+        from kvtool.cli.init.compose import WORKLOAD, compose_config, compose_workload, read_prompts
+        from kvtool.cli.init.detect import detect
+        from kvtool.cli.init.steps import (
+            appended,
+            engine_settings,
+            measured_inputs,
+            nothing_found,
+            target_file,
+            tell_written,
+            write_all,
+        )
+        from kvtool.config.loading import load_config
 
-
-def _nothing(folder: str, found: FoundPrompts) -> KvtoolError:
-    hint = "templates (.j2), text in a folder `prompts`, logs (.jsonl) and workload files (.yaml) are found"
-    if found.python:
-        hint += f"; kvtool lint {shlex.quote(found.python[0])} reads prompts in Python"
-    if found.notes:
-        hint += "; " + "; ".join(found.notes)
-    return KvtoolError(f"nothing to profile was found in `{folder}`", hint=hint)
-
-
-def _measure(
-    arguments: InitArguments, folder: Path, inputs: list[str], files: Mapping[str, str], notes: list[str]
-) -> MeasuredInputs:
-    """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
-    overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
-    measured, load = MeasuredInputs(), Tokenizers(offline=arguments.offline)
-    with Progress(make_console(stderr=True, color=arguments.color), quiet=arguments.quiet) as progress:
-        for name in inputs:
-            run = ProfileArguments(
-                inputs=[os.path.normpath(folder / name)],
-                tokenizer=arguments.tokenizer,
-                chat_template=arguments.chat_template,
-                block_size=arguments.block_size,
-                measure_budget=0.0,
-                offline=arguments.offline,
-                quiet=arguments.quiet,
-            )
-            try:
-                opened = open_workload(run, overlay=overlay, load=load)
-                profile = opened.profiler(Demands(advice=False), progress).run()
-            except KvtoolError as error:
-                if error.exit_code == EXIT_NOT_AVAILABLE:
-                    raise
-                first = error.errors[0] if isinstance(error, ProblemsError) else error
-                place = f" ({first.place})" if first.place is not None else ""
-                notes.append(f"{name} was left out: {first.message}{place}")
-                continue
-            if profile.partial:
-                measured.partial = True
-                break
-            measured.rates[name] = profile.total.hit_rate
-            for group in profile.groups:
-                measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
-    return measured
-
-
-def _engine(arguments: InitArguments, folder: Path) -> dict[str, str | int]:
-    """What the gate was measured with beside the defaults; files as paths from the folder of the configuration."""
-    found: dict[str, str | int] = {}
-    for name, value in (("tokenizer", arguments.tokenizer), ("chat_template", arguments.chat_template)):
-        if value is not None:
-            is_file = os.path.exists(value)  # noqa: PTH110 - else it is an id
-            found[name] = Path(os.path.relpath(value, folder)).as_posix() if is_file else value
-    if arguments.block_size is not None:
-        found["block_size"] = arguments.block_size
-    return found
-
-
-def _appended(project: Path, text: str) -> str:
-    """pyproject.toml with the table at its end; KvtoolError where that is no TOML."""
-    before = read_text(project, shown=str(project))
-    crlf = "\r\n" in before
-    whole = before.rstrip("\r\n") + ("\r\n\r\n" if crlf else "\n\n") + (text.replace("\n", "\r\n") if crlf else text)
-    try:
-        tomllib.loads(whole)
-    except ValueError as error:
-        raise KvtoolError(f"nothing can be added to `{project}`: {error}") from error
-    return whole
-
-
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """All files, or as far as that can be known before the first is in its place, none."""
-    with ExitStack() as stack:
-        opened = [(stack.enter_context(AtomicFile(folder / name)), text) for name, text in files.items()]
-        for file, text in opened:
-            file.write(text.encode())
-
-
-def _report(
-    arguments: InitArguments,
-    found: FoundPrompts,
-    prompts: list[FoundPrompt],
-    measured: MeasuredInputs,
-    files: Mapping[str, str],
-    config: str,
-) -> None:
-    """What was found and written, or would be, and what to do next."""
-    console = make_console(color=arguments.color, width=arguments.width, plain=arguments.plain)
-    plain = ascii_only(console)
-    folder = arguments.folder
-    counts = ((len(found.workloads), "workload file"), (len(prompts), "prompt"), (len(found.logs), "log"))
-    parts = [plural(count, noun) for count, noun in counts if count]
-    say(console, f"found in {sanitize(folder, ascii_only=plain)}: {', '.join(parts)}", indent=0)
-    for name, rate in measured.rates.items():
-        say(console, f"{sanitize(name, ascii_only=plain)}: hit rate {percent(rate)} today")
-    for note in found.notes:
-        say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
-    if found.python:
-        names = ", ".join(sanitize(shlex.quote(name), ascii_only=plain) for name in found.python[:3])
-        text = f"note: Python that seems to build prompts: {names}; kvtool lint reads it"
-        say(console, text, hang=2, style="yellow")
-    put(console)
-    for name in files:
-        path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118
-        if not arguments.dry_run:
-            say(console, f"written: {path}", indent=0)
-            continue
-        put(console, f"--- {path}" + (" (added at the end)" if name == PYPROJECT else ""), "bold")
-        for line in (config if name == PYPROJECT else files[name]).splitlines():
-            put(console, sanitize(line, ascii_only=plain))
-        put(console)
-    if arguments.dry_run:
-        say(console, "Nothing was written: without --dry-run (or --print) it would be", indent=0)
-        return
-    first = next(iter(measured.rates))
-    here = os.path.normpath(folder) == "."
-    put(console, "Next:")
-    put(
-        console, "  kvtool check" if here else f"  cd {sanitize(shlex.quote(folder), ascii_only=plain)} && kvtool check"
-    )
-    put(console, f"  kvtool lint {sanitize(shlex.quote(first), ascii_only=plain)}")
+        folder = Path(self.folder)
+        found = detect(folder)
+        target = target_file(self, folder)
+        check_values(self)
+        prompts = [] if found.workloads else read_prompts(folder, found.templates, found.notes)
+        files = {WORKLOAD: compose_workload(prompts)} if prompts else {}
+        if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
+            raise KvtoolError(f"`{folder / WORKLOAD}` is there already", hint="--force overwrites it")
+        inputs = [*found.workloads, *files, *found.logs]
+        if not inputs:
+            raise nothing_found(self.folder, found)
+        measured = measured_inputs(self, folder, inputs, files, found.notes)
+        if measured.partial:
+            print("kvtool: interrupted; nothing was written", file=sys.stderr)
+            return 130
+        if not measured.rates:
+            raise nothing_found(self.folder, found)
+        text = compose_config(
+            measured.rates,
+            groups=measured.groups,
+            engine=engine_settings(self, folder),
+            table=_TABLE if self.pyproject else "",
+        )
+        files[target.name] = appended(target, text) if self.pyproject else text
+        if not self.dry_run:
+            write_all(folder, files)
+            load_config(str(target))
+        tell_written(self, found, prompts, measured, files, text)
+        return 0

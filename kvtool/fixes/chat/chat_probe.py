@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kvtool.diagnose.findings import Finding, Severity
+from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
+from kvtool.results.choices import Severity
 from kvtool.text.message import Message
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Ids

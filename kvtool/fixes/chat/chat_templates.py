@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from kvtool.diagnose.findings import Finding, Severity
+from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
 from kvtool.fixes.chat.chat_reasoning import dropped_reasoning
 from kvtool.fixes.fix import Fix
+from kvtool.results.choices import Severity
 from kvtool.text.align import common_prefix
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import torch
 
 from kvtool.engine.attention.attention_plan import AttentionPlan, AttentionPlanner, attend
-from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.batch import Batch
+from kvtool.engine.config import DecodeMode
 from kvtool.engine.model.device import processors
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 from kvtool.kernels.protocol import Kernels

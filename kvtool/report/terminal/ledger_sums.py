@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.ledger.sums import OTHERS, By, SumRow
+from kvtool.accounting.ledger.sums import OTHERS, SumRow
 from kvtool.profiler.profile import Profile
 from kvtool.report.terminal.next_command import shorten_place
+from kvtool.results.choices import By
 from kvtool.text.terminal.console import ascii_only, cell_width, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table, room_for_first

@@ -14,7 +14,7 @@ from kvtool.accounting.ledger.sums import SumRow
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.quantiles import Quantiles
 from kvtool.diagnose import findings as diagnosed
-from kvtool.engine.attention.decode_planner import DecodeMode
+from kvtool.engine.config import DecodeMode
 from kvtool.errors import KvtoolError
 from kvtool.measure.audit import AuditResult
 from kvtool.measure.audit import Flip as AuditFlip

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from json import dumps
 from typing import TYPE_CHECKING
 
-from kvtool.config.settings import Setting, Value
+from kvtool.config.option import Value
+from kvtool.config.settings import Setting
 from kvtool.report.terminal.diff import shown_path
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, put, sanitize, say
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.results.choices import Severity
 from kvtool.results.documents.parts import Kind
 from kvtool.results.model import Count, Document, Model, Ratio
-from kvtool.results.report import Severity
 
 
 class LintRerun(Model):

@@ -13,9 +13,9 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.results.choices import OnBadLine
 from kvtool.text.files.compressed import bytes_taken, open_bytes, refuse_binary
 from kvtool.text.files.json_position import character_start, line_and_column, nearest_start, value_start
 from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse, read_records
@@ -26,8 +26,6 @@ from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
 from kvtool.workload.logs.record import Dialogue, RecordError, Turns, Where
 from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, read_record
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
-
-OnBadLine = Literal["error", "skip"]
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 _MAX_EXCERPT_COLUMN = 2000

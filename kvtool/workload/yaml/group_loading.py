@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.results.choices import OnBadLine
 from kvtool.text.files.yaml_nodes import Path
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.logs.logs import LogOptions, LogSource, OnBadLine
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.yaml.draws import Key
 from kvtool.workload.yaml.fields import Tools
 from kvtool.workload.yaml.groups import (

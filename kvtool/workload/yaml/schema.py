@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from kvtool.results import choices
 from kvtool.text.files.yaml_nodes import Scalar
 from kvtool.workload.yaml.fields import (
     FINDING_KEY_PATTERN,
@@ -52,8 +53,8 @@ Order = Annotated[Literal["interleaved", "sequential"], BeforeValidator(as_str)]
 Role = Annotated[Literal["system", "developer", "user", "assistant", "tool"], BeforeValidator(as_str)]
 Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_str)]
 UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str), WithJsonSchema({"enum": [4, "4", "hex"]})]
-Routing = Annotated[Literal["round-robin", "random", "sticky", "prefix-aware"], BeforeValidator(as_str)]
-BadLine = Annotated[Literal["error", "skip"], BeforeValidator(as_str)]
+Routing = Annotated[choices.Routing, BeforeValidator(as_str)]
+BadLine = Annotated[choices.OnBadLine, BeforeValidator(as_str)]
 GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
 
 

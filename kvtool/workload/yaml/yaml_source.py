@@ -9,9 +9,9 @@ from operator import itemgetter
 from pathlib import Path as FilePath
 
 from kvtool.errors import KvtoolError
+from kvtool.results.choices import OnBadLine
 from kvtool.text.files.text_files import Overlay
 from kvtool.text.files.yaml_nodes import YamlDocument, load_yaml
-from kvtool.workload.logs.logs import OnBadLine
 from kvtool.workload.turn import Conversation
 from kvtool.workload.yaml.group_loading import GroupLoader
 from kvtool.workload.yaml.groups import GroupSource, ImportGroup

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from kvtool.engine.attention.decode_plan import DecodePlan
-from kvtool.engine.attention.decode_planner import DecodeMode, DecodePlanner
+from kvtool.engine.attention.decode_planner import DecodePlanner
+from kvtool.engine.config import DecodeMode
 from kvtool.kernels.gpu.merge_states import merge_states
 from kvtool.kernels.gpu.paged_decode import paged_decode
 from kvtool.kernels.paged_attention import paged_attention

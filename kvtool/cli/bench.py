@@ -1,0 +1,148 @@
+"""The command `kvtool bench`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config import bounds
+from kvtool.config.option import Option, check_values, only
+from kvtool.config.run_options import Serving
+from kvtool.config.shown_options import Showing
+from kvtool.engine.config import DEFAULT_MODEL
+from kvtool.engine.kv_dtype import AUTO
+from kvtool.errors import KvtoolError
+
+if TYPE_CHECKING:
+    from kvtool.measure.bench.bench_result import BenchOptions, BenchResult
+    from kvtool.text.terminal.progress import Progress
+
+_EXAMPLE = "workloads/support-bot.yaml"
+_FILE = "calibration.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchCommand(Command):
+    """Time the embedded engine on this machine, and fit the model that predicts TTFT to what it takes."""
+
+    model: Annotated[
+        str | None,
+        Option(
+            f"Preset or folder, with random weights. [default: a tiny one; on a GPU with room {DEFAULT_MODEL}]",
+            "NAME",
+            short="-m",
+        ),
+    ] = None
+    dtype: Annotated[
+        str, Option("Of the model: auto, float32, bfloat16, float16.", "NAME", check=bounds.model_dtype)
+    ] = AUTO
+    serving: Annotated[Serving, only("kv_cache_dtype")]
+    device: Annotated[str, Option("What computes: auto (CUDA where there is one), cpu, cuda or cuda:N.", "NAME")] = (
+        "auto"
+    )
+    budget: Annotated[float, Option("For all measurements together.", "SECONDS", check=bounds.some_seconds)] = 30.0
+    output: Annotated[str | None, Option("Calibration, for kvtool profile --calibration.", "FILE", short="-o")] = None
+    showing: Annotated[Showing, only("json", "quiet", "color", "plain", "width", "command_line")]
+
+    def run(self) -> int:
+        """Measure, print and leave the calibration file; 0, or 130 where it was interrupted."""
+        from contextlib import ExitStack
+
+        from kvtool.text.files.atomic_file import AtomicFile
+        from kvtool.text.terminal.streams import printing
+
+        options = self._checked()
+        with ExitStack() as stack:
+            output = None
+            if self.output is not None:  # a path that cannot be written is told before any work is done
+                output = AtomicFile(self.output)
+                stack.callback(output.discard)
+            result = self._measure(options)
+            if output is not None and result.calibration is not None:
+                output.write(result.calibration.dump())
+                output.close()
+        with printing():
+            self._print(result)
+        if result.partial:
+            return 130
+        if output is not None and result.calibration is None:
+            raise KvtoolError(
+                f"{self.output} is not written: {result.no_calibration}",
+                hint=f"give more time: --budget {max(2 * self.budget, 10):g}",
+            )
+        return 0
+
+    def _checked(self) -> BenchOptions:
+        """What a flag may hold; before anything takes time."""
+        from kvtool.engine.kv_dtype import find_kv_dtype
+        from kvtool.engine.model.presets import find_model
+        from kvtool.measure.bench.bench_result import BenchOptions
+
+        check_values(self)
+        kv_cache_dtype = self.serving.kv_cache_dtype or AUTO
+        find_kv_dtype(kv_cache_dtype)
+        if self.model is not None:
+            find_model(self.model)
+        if self.output == "-":
+            raise KvtoolError(
+                "--output needs a file: standard output has the report", hint="--json prints every figure"
+            )
+        return BenchOptions(
+            budget=self.budget,
+            model=self.model,
+            dtype=self.dtype,
+            kv_cache_dtype=kv_cache_dtype,
+            device=self.device,
+        )
+
+    def _measure(self, options: BenchOptions) -> BenchResult:
+        from kvtool.text.terminal.interrupts import uninterrupted
+        from kvtool.text.terminal.progress import Progress
+
+        with uninterrupted():
+            from kvtool.measure.bench.session import Bench  # torch: two seconds that help and mistakes do not need
+
+        with Progress(self.showing.progress_console(), quiet=self.showing.quiet, unit="steps") as progress:
+            return Bench(options, _Stages(progress)).run()
+
+    def _print(self, result: BenchResult) -> None:
+        from kvtool.report.terminal.bench import print_bench
+
+        if self.showing.json:
+            sys.stdout.write(result.document().to_json())
+            return
+        print_bench(self.showing.console(), result, *self._next(result))
+
+    def _next(self, result: BenchResult) -> tuple[str, list[str]]:
+        """What to do now, and the command for it."""
+        from kvtool.report.terminal.next_command import with_flag
+
+        given = self.showing.command_line or ("bench",)
+        if result.partial:
+            return "measure all of it", ["kvtool", *given]
+        if result.calibration is None:
+            budget = f"{max(2 * self.budget, 10):g}"
+            return "give it more time", ["kvtool", *with_flag(given, "--budget", budget)]
+        if self.output is None:
+            return "keep what was fitted", ["kvtool", *given, "-o", _FILE]
+        model = ["--model", self.model] if self.model is not None else []
+        command = ["kvtool", "profile", _EXAMPLE, *model, "--calibration", self.output]
+        return f"predict for {result.machine.device}", command
+
+
+class _Stages:
+    """Shows how far each stage is."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._stage = ""
+        self._done = 0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            self._progress.stage(stage, total)
+            self._stage, self._done = stage, 0
+        self._progress.advance(done - self._done)
+        self._done = done

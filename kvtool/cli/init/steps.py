@@ -1,0 +1,195 @@
+"""What `kvtool init` does, step by step."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tomllib
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kvtool.cli.init.compose import FoundPrompt
+from kvtool.cli.init.detect import FoundPrompts
+from kvtool.config.find import NAME, PYPROJECT, has_table
+from kvtool.config.loading import load_config
+from kvtool.config.run import RunOptions
+from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
+from kvtool.profiler.opening import open_workload
+from kvtool.profiler.profile import Demands
+from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.text_files import Overlay, read_text
+from kvtool.text.terminal.console import ascii_only, put, sanitize, say
+from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizers
+
+if TYPE_CHECKING:
+    from kvtool.cli.init.init import InitCommand
+
+
+@dataclass(slots=True)
+class MeasuredInputs:
+    """Hit rates of workloads and of groups; `partial` where that was interrupted."""
+
+    rates: dict[str, float] = field(default_factory=dict)
+    groups: dict[str, float] = field(default_factory=dict)
+    partial: bool = False
+
+
+def target_file(command: InitCommand, folder: Path) -> Path:
+    """The file to write; KvtoolError where one is in the way."""
+    own, project = folder / NAME, folder / PYPROJECT
+    configured = _line_of_table(project)
+    if command.pyproject:
+        if own.exists():
+            raise KvtoolError(f"`{own}` goes before {PYPROJECT}", hint="delete it, or leave --pyproject out")
+        if not project.exists():
+            raise KvtoolError(f"there is no `{project}`", hint=f"leave --pyproject out: {NAME} needs none")
+        if configured is not None:
+            raise KvtoolError(
+                "it has a table [tool.kvtool] already", hint="edit it, or delete it first", place=configured
+            )
+        return project
+    if not command.force and not command.dry_run:
+        if own.exists():
+            raise KvtoolError(
+                f"`{own}` is there already", hint="--force overwrites it; --dry-run shows what it would be"
+            )
+        if configured is not None:
+            raise KvtoolError(
+                f"{project} has a table [tool.kvtool], and {NAME} would go before it",
+                hint="edit it, or --force",
+                place=configured,
+            )
+    return own
+
+
+def _line_of_table(project: Path) -> Place | None:
+    """Where pyproject.toml has its table; None where it has none."""
+    if not project.is_file():
+        return None
+    try:
+        return load_config(str(project)).place()
+    except KvtoolError as error:
+        if not has_table(str(project)) or "no table [tool.kvtool]" in error.message:
+            return None
+        place = error.errors[0].place if isinstance(error, ProblemsError) else error.place
+        return place or Place(str(project))
+
+
+def nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
+    hint = "templates (.j2), text in a folder `prompts`, logs (.jsonl) and workload files (.yaml) are found"
+    if found.python:
+        hint += f"; kvtool lint {shlex.quote(found.python[0])} reads prompts in Python"
+    if found.notes:
+        hint += "; " + "; ".join(found.notes)
+    return KvtoolError(f"nothing to profile was found in `{folder}`", hint=hint)
+
+
+def measured_inputs(
+    command: InitCommand, folder: Path, names: list[str], files: Mapping[str, str], notes: list[str]
+) -> MeasuredInputs:
+    """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
+    overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
+    measured, load = MeasuredInputs(), Tokenizers(offline=command.showing.offline)
+    with Progress(command.showing.progress_console(), quiet=command.showing.quiet) as progress:
+        for name in names:
+            inputs = [os.path.normpath(folder / name)]
+            options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving)
+            try:
+                opened = open_workload(options, load, overlay=overlay)
+                profile = opened.profiler(Demands(advice=False), progress).run()
+            except KvtoolError as error:
+                if error.exit_code == EXIT_NOT_AVAILABLE:
+                    raise
+                first = error.errors[0] if isinstance(error, ProblemsError) else error
+                place = f" ({first.place})" if first.place is not None else ""
+                notes.append(f"{name} was left out: {first.message}{place}")
+                continue
+            if profile.partial:
+                measured.partial = True
+                break
+            measured.rates[name] = profile.total.hit_rate
+            for group in profile.groups:
+                measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
+    return measured
+
+
+def engine_settings(command: InitCommand, folder: Path) -> dict[str, str | int]:
+    """What the gate was measured with beside the defaults; files as paths from the folder of the configuration."""
+    found: dict[str, str | int] = {}
+    for name, value in (("tokenizer", command.rendering.tokenizer), ("chat_template", command.rendering.chat_template)):
+        if value is not None:
+            is_file = os.path.exists(value)  # noqa: PTH110 - else it is an id
+            found[name] = Path(os.path.relpath(value, folder)).as_posix() if is_file else value
+    if command.serving.block_size is not None:
+        found["block_size"] = command.serving.block_size
+    return found
+
+
+def appended(project: Path, text: str) -> str:
+    """pyproject.toml with the table at its end; KvtoolError where that is no TOML."""
+    before = read_text(project, shown=str(project))
+    crlf = "\r\n" in before
+    whole = before.rstrip("\r\n") + ("\r\n\r\n" if crlf else "\n\n") + (text.replace("\n", "\r\n") if crlf else text)
+    try:
+        tomllib.loads(whole)
+    except ValueError as error:
+        raise KvtoolError(f"nothing can be added to `{project}`: {error}") from error
+    return whole
+
+
+def write_all(folder: Path, files: Mapping[str, str]) -> None:
+    """All files, or as far as that can be known before the first is in its place, none."""
+    with ExitStack() as stack:
+        opened = [(stack.enter_context(AtomicFile(folder / name)), text) for name, text in files.items()]
+        for file, text in opened:
+            file.write(text.encode())
+
+
+def tell_written(
+    command: InitCommand,
+    found: FoundPrompts,
+    prompts: list[FoundPrompt],
+    measured: MeasuredInputs,
+    files: Mapping[str, str],
+    config: str,
+) -> None:
+    """What was found and written, or would be, and what to do next."""
+    console = command.showing.console()
+    plain = ascii_only(console)
+    folder = command.folder
+    counts = ((len(found.workloads), "workload file"), (len(prompts), "prompt"), (len(found.logs), "log"))
+    parts = [plural(count, noun) for count, noun in counts if count]
+    say(console, f"found in {sanitize(folder, ascii_only=plain)}: {', '.join(parts)}", indent=0)
+    for name, rate in measured.rates.items():
+        say(console, f"{sanitize(name, ascii_only=plain)}: hit rate {percent(rate)} today")
+    for note in found.notes:
+        say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
+    if found.python:
+        names = ", ".join(sanitize(shlex.quote(name), ascii_only=plain) for name in found.python[:3])
+        text = f"note: Python that seems to build prompts: {names}; kvtool lint reads it"
+        say(console, text, hang=2, style="yellow")
+    put(console)
+    for name in files:
+        path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118
+        if not command.dry_run:
+            say(console, f"written: {path}", indent=0)
+            continue
+        put(console, f"--- {path}" + (" (added at the end)" if name == PYPROJECT else ""), "bold")
+        for line in (config if name == PYPROJECT else files[name]).splitlines():
+            put(console, sanitize(line, ascii_only=plain))
+        put(console)
+    if command.dry_run:
+        say(console, "Nothing was written: without --dry-run (or --print) it would be", indent=0)
+        return
+    first = next(iter(measured.rates))
+    here = os.path.normpath(folder) == "."
+    put(console, "Next:")
+    put(
+        console, "  kvtool check" if here else f"  cd {sanitize(shlex.quote(folder), ascii_only=plain)} && kvtool check"
+    )
+    put(console, f"  kvtool lint {sanitize(shlex.quote(first), ascii_only=plain)}")

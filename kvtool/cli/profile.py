@@ -1,0 +1,191 @@
+"""The command `kvtool profile`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config.judged_options import Limits
+from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.run_options import Caching, Measuring, Predicting, Reading, Rendering, Serving
+from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.results.choices import By
+from kvtool.text.terminal.streams import check_piped
+
+if TYPE_CHECKING:
+    from kvtool.config.run import RunOptions
+    from kvtool.profiler.profile import Profile
+    from kvtool.profiler.profiler import Profiler
+    from kvtool.report.outputs import OutputFile
+    from kvtool.results.report import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileCommand(Command):
+    """Run a workload through the engine: hit rates, where the tokens went, TTFT, and what to change.
+
+    The cache is unlimited and requests run one at a time unless the workload or a flag says otherwise.
+    """
+
+    inputs: Annotated[tuple[str, ...], Argument("workload.yaml, .jsonl logs, traces, .txt prompts, or -.", "INPUT")]
+    predicting: Predicting
+    rendering: Rendering
+    serving: Serving
+    caching: Caching
+    reading: Reading
+    measuring: Measuring
+    advice: Annotated[
+        bool,
+        Option("Try fixes of the costliest causes of each group by running again.", flag="--advice/--no-advice"),
+    ] = True
+    limits: Limits
+    by: Annotated[By | None, Option("Also sum where tokens went by session, tenant or line of source.")] = None
+    details: Annotated[Writing, only("boundaries")]
+    per_request: Annotated[bool, Option("Every request in the JSON.")] = False
+    writing: Annotated[Writing, only("show_text", "outputs")]
+    configured: Configured
+    showing: Showing
+
+    def run(self) -> int:
+        """Profile and print; 0, 1 where a gate failed, 130 where it was interrupted."""
+        check_piped("profile", self.inputs)
+        from contextlib import ExitStack
+
+        from kvtool.accounting.event_writer import EventWriter
+        from kvtool.accounting.metrics import prometheus_text
+        from kvtool.gate.profiled import asked_baseline, judge
+        from kvtool.profiler.opening import open_workload
+        from kvtool.profiler.profile import Demands
+        from kvtool.report.outputs import need_views
+        from kvtool.text.files.atomic_file import AtomicFile
+        from kvtool.text.terminal.progress import Progress
+        from kvtool.text.terminal.streams import printing
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
+        options = self.options()
+        check_values(self.limits)
+        options.check()
+        outputs = self._outputs()
+        baseline = asked_baseline(self.limits)
+        opened = open_workload(options, Tokenizers(offline=self.showing.offline))
+        demands = Demands(
+            advice=self.advice,
+            per_request=self.per_request,
+            by=self.by,
+            views=self.showing.json or need_views(outputs),
+        )
+        with ExitStack() as stack:
+            progress = stack.enter_context(Progress(self.showing.progress_console(), quiet=self.showing.quiet))
+            # Opened before any work is done: a path that cannot be written is told at once, and nothing is half written.
+            events = metrics = None
+            if self.measuring.events is not None:
+                block_size = opened.setup.plan.engine.block_size
+                events = stack.enter_context(EventWriter(self.measuring.events, block_size=block_size))
+            if self.measuring.metrics is not None:
+                metrics = stack.enter_context(AtomicFile(self.measuring.metrics))
+            profiler = opened.profiler(demands, progress, measure=True, events=events)
+            profile = opened.run(profiler)
+            if metrics is not None and profiler.metrics is not None:
+                metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
+        judge(profile, opened, self.limits, *baseline)
+        printed = not self.showing.json and not any(output.to_stdout for output in outputs)
+        report = self._report(profiler, profile) if outputs or self.showing.json else None
+        if report is not None and outputs:
+            self._write(report, outputs)
+        with printing():
+            if report is not None and self.showing.json:
+                sys.stdout.write(report.to_json())
+            elif printed:
+                self._print(profile)
+        return profile.verdict.exit_code
+
+    def options(self) -> RunOptions:
+        """What decides the run, over what the configuration file says."""
+        from kvtool.config.run import RunOptions
+
+        return RunOptions(
+            inputs=self.inputs,
+            predicting=self.predicting,
+            rendering=self.rendering,
+            serving=self.serving,
+            caching=self.caching,
+            reading=self.reading,
+            measuring=self.measuring,
+        ).over(self.configured.read())
+
+    def _outputs(self) -> list[OutputFile]:
+        """What `-o` asks for; KvtoolError for what cannot be written."""
+        from kvtool.report.outputs import check_outputs
+
+        taken = {
+            self.measuring.events: "the file of --events",
+            self.measuring.metrics: "the file of --metrics",
+            self.predicting.calibration: "the calibration",
+            self.rendering.chat_template: "the chat template",
+            self.rendering.tokenizer: "the tokenizer",
+            self.limits.baseline: "the baseline",
+        }
+        known = {path: what for path, what in taken.items() if path is not None}
+        return check_outputs(self.writing.outputs, self.inputs, json=self.showing.json, taken=known)
+
+    def _report(self, profiler: Profiler, profile: Profile) -> Report:
+        """The profile for programs, with as much of prompts as may be shown."""
+        from kvtool.profiler.document import report_of
+        from kvtool.profiler.quotes import patches_of
+
+        show_text = self.writing.show_text or "none"
+        patches = patches_of(profiler, profile.findings) if show_text == "full" else None
+        return report_of(profile, show_text=show_text, patches=patches)
+
+    def _write(self, report: Report, outputs: Sequence[OutputFile]) -> None:
+        from kvtool.report.outputs import output_root, write_outputs
+        from kvtool.report.terminal.next_command import without_outputs
+        from kvtool.report.write_options import RenderOptions
+        from kvtool.results.wrap import check_of
+        from kvtool.text.terminal.console import DEFAULT_WIDTH
+
+        options = RenderOptions(
+            show_text=self.writing.show_text or "none",
+            root=output_root(),
+            command=tuple(without_outputs(self.showing.command_line or ("profile", *self.inputs))),
+            width=self.showing.width or DEFAULT_WIDTH,
+        )
+        write_outputs(check_of(report), outputs, options, quiet=self.showing.quiet)
+
+    def _print(self, profile: Profile) -> None:
+        from kvtool.report.terminal.profile import print_profile
+
+        print_profile(
+            self.showing.console(),
+            profile,
+            show_text=self.writing.show_text or "snippet",
+            command=self.showing.command_line or ("profile", *self.inputs),
+            optimize=self._optimize_command(profile),
+            boundaries=self.details.boundaries,
+        )
+
+    def _optimize_command(self, profile: Profile) -> list[str]:
+        """The command that edits this workload, with those flags that decide what its prompts hit."""
+        serving, reading = self.serving, self.reading
+        sized = serving.capacity is not None or serving.gpu_memory is not None
+        flags = {
+            "--tokenizer": self.rendering.tokenizer,
+            "--chat-template": self.rendering.chat_template,
+            "--block-size": serving.block_size,
+            "--capacity": profile.config["capacity_blocks"] if sized else None,
+            "--concurrency": self.caching.concurrency,
+            "--on-bad-line": "skip" if reading.on_bad_line == "skip" else None,
+            "--requests": reading.requests,
+            "--seed": reading.seed,
+            "--config": self.configured.config,
+        }
+        command = ["optimize", *self.inputs]
+        for flag, value in flags.items():
+            command += [flag, str(value)] if value is not None else []
+        for group in reading.groups:
+            command += ["--group", group]
+        command += ["--no-config"] if self.configured.no_config else []
+        return [*command, "--offline"] if self.showing.offline else command

@@ -1,0 +1,83 @@
+"""The command `kvtool report`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, only
+from kvtool.config.shown_options import Showing, Writing
+from kvtool.text.terminal.streams import check_piped
+
+if TYPE_CHECKING:
+    from kvtool.results.check import CheckResult
+    from kvtool.results.report import Finding
+
+RESULT = "A file that kvtool profile, check or lint wrote as JSON, or -."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportCommand(Command):
+    """Show a saved result again, in the terminal or in any format: kvtool report result.json -o html=report.html.
+
+    It judges nothing: the exit code is 0 whatever the verdict was.
+    """
+
+    result: Annotated[str, Argument(RESULT, "RESULT")]
+    writing: Writing
+    showing: Annotated[Showing, only("json", "quiet", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Render a saved result; 0, or KvtoolError for a file that holds none."""
+        check_piped("report", [self.result])
+        from kvtool.report.outputs import check_outputs, output_root, write_outputs
+        from kvtool.report.write_options import RenderOptions
+        from kvtool.results.files import load_result
+        from kvtool.results.limit_text import limit_text, text_in
+        from kvtool.text.terminal.console import DEFAULT_WIDTH
+        from kvtool.text.terminal.streams import printing
+
+        outputs = check_outputs(self.writing.outputs, [self.result], json=self.showing.json)
+        result = limit_text(load_result(self.result), self.writing.show_text)
+        if outputs:
+            options = RenderOptions(
+                show_text=text_in(result),
+                root=output_root(),
+                command=("report", self.result),
+                width=self.showing.width or DEFAULT_WIDTH,
+            )
+            write_outputs(result, outputs, options, quiet=self.showing.quiet)
+        if self.showing.json or not any(output.to_stdout for output in outputs):
+            with printing():
+                self._show(result)
+        return 0
+
+    def _show(self, result: CheckResult) -> None:
+        if self.showing.json:
+            from kvtool.report.json_document import render
+            from kvtool.report.write_options import RenderOptions
+
+            sys.stdout.write(render(result, RenderOptions()))
+            return
+        from kvtool.report.terminal.result import print_result
+
+        print_result(
+            self.showing.console(),
+            _own(result),
+            show_text=self.writing.show_text or "snippet",
+            boundaries=self.writing.boundaries,
+            read_files=True,
+        )
+
+
+def _own(result: CheckResult) -> CheckResult:
+    """The same, so that of files elsewhere than in the repository no line is read: anybody may have written the result."""
+    from kvtool.report.outputs import in_root
+
+    def each(findings: list[Finding]) -> list[Finding]:
+        return [one if in_root(one.path) else one.model_copy(update={"in_source": False}) for one in findings]
+
+    reports = [report.model_copy(update={"findings": each(report.findings)}) for report in result.reports]
+    return result.model_copy(update={"findings": each(result.findings), "reports": reports})

@@ -1,0 +1,49 @@
+"""The command `kvtool schema`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, only
+from kvtool.config.shown_options import Showing
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaCommand(Command):
+    """Print the JSON Schema of what kvtool reads (workload, config) or writes (report, check, lint…).
+
+    For an editor: kvtool schema workload > workload.schema.json, and in the first line of a workload file
+    # yaml-language-server: $schema=workload.schema.json
+    """
+
+    schema: Annotated[str | None, Argument("Such as workload; left out: all names.", "NAME")] = None
+    showing: Annotated[Showing, only("json", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Print a schema, or which there are; KvtoolError for a name that there is not."""
+        from json import dumps
+
+        from kvtool.results.documents.schema_list import SchemaList
+        from kvtool.results.model import dump
+        from kvtool.results.schemas import SCHEMAS, find_schema
+        from kvtool.text.terminal.console import put, say
+        from kvtool.text.terminal.table import Column, put_table
+
+        if self.schema is not None:
+            sys.stdout.write(dumps(find_schema(self.schema).document(), indent=2, sort_keys=True) + "\n")
+        elif self.showing.json:
+            sys.stdout.write(dump(SchemaList({each.name: each.what for each in SCHEMAS.values()})))
+        else:
+            console = self.showing.console()
+            columns = (Column("Name", "<"), Column("schema of", "<"))
+            put_table(console, columns, [(each.name, each.what) for each in SCHEMAS.values()])
+            put(console)
+            say(
+                console,
+                "kvtool schema NAME prints one: for an editor, a test, or whatever reads what kvtool writes",
+                indent=0,
+            )
+        return 0

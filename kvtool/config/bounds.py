@@ -1,0 +1,50 @@
+"""What the value of an option may be, where its type does not say it."""
+
+from __future__ import annotations
+
+import re
+from math import inf
+
+from kvtool.errors import KvtoolError
+
+
+def at_least_one(flag: str, value: int) -> None:
+    if value < 1:
+        raise KvtoolError(f"{flag} must be at least 1, not {value}")
+
+
+def not_negative(flag: str, value: int) -> None:
+    if value < 0:
+        raise KvtoolError(f"{flag} must not be negative: {value}")
+
+
+def fraction(flag: str, value: float) -> None:
+    if not 0.0 < value <= 1.0:
+        raise KvtoolError(f"{flag} is in (0, 1], not {value}")
+
+
+def ratio(flag: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise KvtoolError(f"{flag} is a ratio from 0 to 1, not {value}", hint="0.8 is 80 %")
+
+
+def seconds(flag: str, value: float) -> None:
+    if not 0.0 <= value < inf:
+        raise KvtoolError(f"{flag} is a number of seconds, not {value}")
+
+
+def some_seconds(flag: str, value: float) -> None:
+    if not 0.0 < value < inf:
+        raise KvtoolError(f"{flag} is a number of seconds above 0, not {value:g}")
+
+
+def model_dtype(flag: str, value: str) -> None:
+    from kvtool.measure.measure_options import MODEL_DTYPES
+
+    if value not in MODEL_DTYPES:
+        raise KvtoolError(f"unknown dtype `{value}`", hint=f"{flag} is one of {', '.join(MODEL_DTYPES)}")
+
+
+def device(flag: str, value: str) -> None:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", value):
+        raise KvtoolError(f"unknown device `{value}`", hint=f"{flag} is one of auto, cpu, cuda, cuda:N")

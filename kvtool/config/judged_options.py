@@ -1,0 +1,70 @@
+"""The options that judge: what fails a check or a profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kvtool.config import bounds
+from kvtool.config.option import Option
+
+BASELINE_FILE = "kvtool-baseline.json"
+"""The usual baseline, beside the configuration."""
+DEFAULT_DROP = 0.005
+"""Half a point: runs repeat exactly, so this is no noise but what an edit of a prompt may cost without being asked about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """What `kvtool check` demands beside the files that say demands."""
+
+    min_hit_rate: Annotated[str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO")] = None
+    fail_on: Annotated[
+        tuple[str, ...],
+        Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT"),
+    ] = ()
+    baseline: Annotated[
+        str | None,
+        Option("Compare with it. [default: {default}, where it is]", "FILE", table="check", words=BASELINE_FILE),
+    ] = None
+    max_drop: Annotated[
+        str | None,
+        Option(
+            "How far hit rates may fall below it. [default: {default:.1%}]",
+            "RATIO",
+            table="check",
+            default=DEFAULT_DROP,
+        ),
+    ] = None
+    require_baseline: Annotated[
+        bool | None,
+        Option(
+            "Exit 2 where it is missing or other settings made it.",
+            flag="--require-baseline/--no-require-baseline",
+            table="check",
+            default=False,
+        ),
+    ] = None
+    update_baseline: Annotated[bool, Option("Write today's hit rates into it instead of comparing.")] = False
+    advice: Annotated[
+        bool | None,
+        Option(
+            "Try fixes of the costliest causes. [default: advice]",
+            flag="--advice/--no-advice",
+            table="check",
+            default=True,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What `kvtool profile` is judged by, beside the demands in the workload file."""
+
+    min_hit_rate: Annotated[
+        float | None, Option("Exit 1 where the hit rate is lower.", "RATIO", check=bounds.ratio)
+    ] = None
+    baseline: Annotated[str | None, Option("Exit 1 where hit rates fell; kvtool check writes the file.", "FILE")] = None
+    max_drop: Annotated[
+        str | None, Option("How far they may fall below it. [default: {default:.1%}]", "RATIO", default=DEFAULT_DROP)
+    ] = None

@@ -1,0 +1,170 @@
+"""What an option is: one declaration with its flag, its variable, its key in the configuration, its default and its bounds.
+
+Options are the annotated fields of frozen dataclasses, one for each concern; a command or a run is a dataclass of those. Where a
+field is None, nobody said it there: a lower place may say it, and in the end `default` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+Value = str | int | float | bool | list[str] | None
+Table = Literal["", "engine", "check", "lint"]
+"""A table of the configuration; "" is its top."""
+Check = Callable[[str, Any], None]
+"""Raises KvtoolError where a flag may not have that value."""
+PREFIX = "KVTOOL_"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A flag. `{default}` in its help is its default, or the words for one that is no value."""
+
+    help: str
+    metavar: str | None = None
+    flag: str | None = ""
+    """Left out: made of the field's name; None: only files say it. Several stand with a space between them."""
+    short: str = ""
+    variable: bool = False
+    """Whether KVTOOL_ and its name in capitals says it, too."""
+    table: Table | None = None
+    """Where `kvtool config` shows it; all but four at the top are keys of the configuration file, too."""
+    default: Value = None
+    """What holds where nobody says it; left out: the field's own default."""
+    words: str = ""
+    """For a default that is no value."""
+    check: Check | None = None
+    least: int | None = None
+    """The smallest number that the command line takes at all, and says so."""
+
+    def flags(self, name: str) -> tuple[str, ...]:
+        """How it is written: the short form, and the long one with what takes it back."""
+        flag = f"--{name.replace('_', '-')}" if self.flag == "" else self.flag
+        return tuple(each for each in (self.short, *(flag or "").split()) if each)
+
+    def told(self, own: Value) -> str:
+        """The help, with the default in it; `own` is that of the field."""
+        value = own if self.default is None else self.default
+        if self.words or value is None:
+            return self.help.format(default=self.words)
+        return self.help.format(default="on" if value is True else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What stands behind a command without a flag."""
+
+    help: str
+    metavar: str
+    variable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Of a concern, the options that a command takes, in the order of its help; the others have their defaults."""
+
+    names: tuple[str, ...]
+
+
+def only(*names: str) -> Only:
+    return Only(names)
+
+
+class Origins(Enum):
+    """What a field gets that is no option."""
+
+    COMMAND_LINE = "what stood behind `kvtool`; reports base the next command on it"
+    GIVEN = "the options that flags and variables say, each with the flag or the variable"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """A field of options: an option or an argument with its type, or (`part`) options of another concern."""
+
+    name: str
+    kind: Any
+    mark: Option | Argument | Origins | None
+    default: Any
+    part: type | None = None
+    taken: tuple[str, ...] = ()
+
+
+@cache
+def option_fields(cls: type) -> tuple[OptionField, ...]:
+    """The fields of a dataclass of options, in order; of parts those that are taken from them."""
+    hints = get_type_hints(cls, include_extras=True)
+    found = []
+    for each in fields(cls):
+        kind: Any = hints[each.name]
+        marks: list[Any] = []
+        if get_origin(kind) is Annotated:
+            kind, *marks = get_args(kind)
+        part = kind if isinstance(kind, type) and is_dataclass(kind) else None
+        chosen = next((mark.names for mark in marks if isinstance(mark, Only)), None)
+        if part is not None and chosen is None:
+            chosen = tuple(inner.name for inner in option_fields(part))
+        mark = next((mark for mark in marks if isinstance(mark, Option | Argument | Origins)), None)
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        found.append(OptionField(each.name, kind, mark, default, part, chosen or ()))
+    return tuple(found)
+
+
+def walk(cls: type, names: tuple[str, ...] | None = None) -> Iterator[OptionField]:
+    """All options and arguments of a command, those of its parts in their place."""
+    found = {each.name: each for each in option_fields(cls)}
+    for each in found.values() if names is None else map(found.__getitem__, names):
+        if each.part is not None:
+            yield from walk(each.part, each.taken)
+        elif each.mark is not None:
+            yield each
+
+
+def made(cls: type[T], /, **values: object) -> T:
+    """A command, or options of one concern or of several, of values by their names; what is not named has its default."""
+    left = dict(values)
+    found = _made(cls, left, None)
+    if left:
+        raise TypeError(f"{cls.__name__} has no options {', '.join(left)}")
+    assert isinstance(found, cls)
+    return found
+
+
+def _made(cls: type, left: dict[str, object], names: tuple[str, ...] | None) -> object:
+    """Takes what it needs out of `left`."""
+    given: dict[str, object] = {}
+    for each in option_fields(cls):
+        if names is not None and each.name not in names:
+            continue
+        if each.part is not None:
+            if each.default is not MISSING and left.keys().isdisjoint(each.taken):
+                continue
+            given[each.name] = _made(each.part, left, each.taken)
+        elif each.name in left:
+            given[each.name] = left.pop(each.name)
+    return cls(**given)
+
+
+def check_values(options: object) -> None:
+    """Hold every option against its bounds; KvtoolError for the first that is outside of them."""
+    cls: type = type(options)
+    for each in option_fields(cls):
+        value = getattr(options, each.name)
+        if each.part is not None:
+            check_values(value)
+        elif isinstance(each.mark, Option) and each.mark.check is not None and value is not None:
+            each.mark.check(each.mark.flags(each.name)[-1], value)
+
+
+def keyed(concerns: tuple[type, ...], table: Table) -> Mapping[str, OptionField]:
+    """The options of a table of the configuration, by name."""
+    return {
+        each.name: each
+        for concern in concerns
+        for each in walk(concern)
+        if isinstance(each.mark, Option) and each.mark.table == table
+    }

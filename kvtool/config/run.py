@@ -1,0 +1,85 @@
+"""All options of a run together, and what does not go together among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from kvtool.config.layers import EXCLUDES
+from kvtool.config.loading import ConfigFile
+from kvtool.config.option import check_values
+from kvtool.config.run_options import Caching, Measuring, Predicting, Reading, Rendering, Serving
+from kvtool.errors import KvtoolError
+from kvtool.workload.yaml.schema import EngineOptions
+
+NOTHING_MEASURED = Measuring(measure_budget=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """All that decides what a run of some inputs gives; `fallback` and `fallback_seed` are what the configuration file says."""
+
+    inputs: Sequence[str]
+    predicting: Predicting = field(default_factory=Predicting)
+    rendering: Rendering = field(default_factory=Rendering)
+    serving: Serving = field(default_factory=Serving)
+    caching: Caching = field(default_factory=Caching)
+    reading: Reading = field(default_factory=Reading)
+    measuring: Measuring = NOTHING_MEASURED
+    fallback: EngineOptions | None = None
+    """What the configuration file says of the engine; a workload file goes before it."""
+    fallback_seed: int | None = None
+    """Its seed, likewise."""
+
+    def over(self, file: ConfigFile | None) -> RunOptions:
+        """The same over what the configuration file says."""
+        if file is None:
+            return self
+        reading = self.reading
+        if reading.requests is None:
+            reading = replace(reading, requests=file.config.requests)
+        return replace(self, reading=reading, fallback=file.engine, fallback_seed=file.config.seed)
+
+    def check(self) -> None:
+        """What an option may hold, and what goes together; KvtoolError for what does not."""
+        check_values(self)
+        measuring, serving = self.measuring, self.serving
+        if self.caching.rules == "block-lru" and measuring.events is not None:
+            raise KvtoolError("--events are those of the engine; --rules block-lru has none")
+        if measuring.audit and not measuring.seconds:
+            raise KvtoolError(
+                "--audit compares the logits of real runs, and --dry-run or --measure-budget 0 asks for none",
+                hint="give --measure-budget SECONDS",
+            )
+        self._check_outputs()
+        if self.predicting.calibration is not None and self.predicting.accelerator is not None:
+            raise KvtoolError(
+                "--calibration and --accelerator both say what the predictions are for", hint="give one of them"
+            )
+        if serving.capacity is not None and serving.gpu_memory is not None:
+            raise KvtoolError("--capacity and --gpu-memory both say how large the cache is", hint="give one of them")
+
+    def _check_outputs(self) -> None:
+        """What is written must be neither an input nor the other output."""
+        taken = {os.path.realpath(path): "an input" for path in self.inputs if path != "-"}
+        if self.predicting.calibration is not None:
+            taken[os.path.realpath(self.predicting.calibration)] = "the calibration"
+        for flag, path in (("--events", self.measuring.events), ("--metrics", self.measuring.metrics)):
+            if path is None:
+                continue
+            if path == "-":
+                raise KvtoolError(f"{flag} needs a file: standard output has the report")
+            real = os.path.realpath(path)
+            if real in taken:
+                raise KvtoolError(f"{flag} {path} is {taken[real]}, too", hint="give a file of its own")
+            taken[real] = f"the file of {flag}"
+
+
+def said_options(options: RunOptions) -> list[str]:
+    """The options by which flags and variables may hide what the configuration file says."""
+    names = {*EngineOptions.model_fields, *EXCLUDES}
+    concerns = (options.predicting, options.rendering, options.serving, options.caching)
+    return [
+        name for concern in concerns for name, value in vars(concern).items() if name in names and value is not None
+    ]

@@ -1,0 +1,341 @@
+"""The options that decide a run: what is predicted, how prompts become tokens, the engine, its cache, the inputs, real runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from kvtool.config import bounds
+from kvtool.config.option import Option
+from kvtool.engine.config import (
+    DEFAULT_ACCELERATOR,
+    DEFAULT_DECODE_BATCH,
+    DEFAULT_MODEL,
+    DEFAULT_UTILIZATION,
+    DecodeMode,
+    EngineConfig,
+)
+from kvtool.engine.kv_dtype import AUTO
+from kvtool.results.choices import OnBadLine, Routing, Rules
+
+HashName = Literal["native", "sha256_cbor", "xxhash_cbor"]
+LoadFormat = Literal["auto", "dummy"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicting:
+    """What times are predicted for."""
+
+    model: Annotated[
+        str | None,
+        Option(
+            "Model for predictions and sizes. [default: {default}]",
+            "NAME",
+            short="-m",
+            variable=True,
+            table="engine",
+            default=DEFAULT_MODEL,
+        ),
+    ] = None
+    accelerator: Annotated[
+        str | None,
+        Option(
+            "Accelerator for predictions. [default: {default}]",
+            "NAME",
+            variable=True,
+            table="engine",
+            default=DEFAULT_ACCELERATOR,
+        ),
+    ] = None
+    calibration: Annotated[
+        str | None, Option("Predict for the machine that kvtool bench -o FILE was run on.", "FILE")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendering:
+    """How prompts become tokens."""
+
+    tokenizer: Annotated[
+        str | None,
+        Option(
+            "tokenizer.json, folder or HF id; default: {default}.",
+            "NAME",
+            short="-t",
+            variable=True,
+            table="engine",
+            words="built in",
+        ),
+    ] = None
+    chat_template: Annotated[
+        str | None,
+        Option(
+            "Jinja chat template; default: {default}.", "FILE", variable=True, table="engine", words="the tokenizer's"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """The engine: the blocks of its cache, and how requests are scheduled."""
+
+    block_size: Annotated[
+        int | None,
+        Option(
+            "Tokens per KV block. [default: {default}]",
+            "N",
+            short="-b",
+            variable=True,
+            table="engine",
+            default=EngineConfig.block_size,
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    capacity: Annotated[
+        str | None,
+        Option(
+            "KV cache: 20000 (blocks), '320k tokens' or 20GiB in all. [default: {default}]",
+            "SIZE",
+            variable=True,
+            table="engine",
+            words="unlimited",
+        ),
+    ] = None
+    gpu_memory: Annotated[
+        str | None,
+        Option(
+            "Memory of the accelerator; what the weights leave is cache.",
+            "SIZE",
+            variable=True,
+            table="engine",
+            words="not said",
+        ),
+    ] = None
+    gpu_memory_utilization: Annotated[
+        float | None,
+        Option(
+            "Part of it that may be used. [default: {default}]",
+            "X",
+            variable=True,
+            table="engine",
+            default=DEFAULT_UTILIZATION,
+            check=bounds.fraction,
+        ),
+    ] = None
+    max_model_len: Annotated[
+        int | None,
+        Option(
+            "Longest prompt and answer together.",
+            "N",
+            variable=True,
+            table="engine",
+            words="unlimited",
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    max_num_batched_tokens: Annotated[
+        int | None,
+        Option(
+            "Tokens per step. [default: {default}]",
+            "N",
+            variable=True,
+            table="engine",
+            default=EngineConfig.max_num_batched_tokens,
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    max_num_seqs: Annotated[
+        int | None,
+        Option(
+            "Requests per step. [default: {default}]",
+            "N",
+            variable=True,
+            table="engine",
+            default=EngineConfig.max_num_seqs,
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    enable_prefix_caching: Annotated[
+        bool | None,
+        Option(
+            "[default: {default}]",
+            flag="--enable-prefix-caching/--no-enable-prefix-caching",
+            variable=True,
+            table="engine",
+            default=EngineConfig.enable_prefix_caching,
+        ),
+    ] = None
+    enable_chunked_prefill: Annotated[
+        bool | None, Option("", flag=None, table="engine", default=EngineConfig.enable_chunked_prefill)
+    ] = None
+    """No flag, as in vLLM V1."""
+    kv_cache_dtype: Annotated[
+        str | None,
+        Option(
+            "Of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2, int8. [default: {default}]",
+            "NAME",
+            variable=True,
+            table="engine",
+            default=AUTO,
+        ),
+    ] = None
+    tensor_parallel: Annotated[
+        int | None,
+        Option(
+            "Accelerators that share the model. [default: {default}]",
+            "N",
+            variable=True,
+            table="engine",
+            default=1,
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    async_scheduling: Annotated[bool, Option("Schedule a step ahead, as vLLM does by default.")] = False
+    hash_algo: Annotated[
+        HashName | None,
+        Option("Block hashes of --events; match a server's with its algorithm and PYTHONHASHSEED."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caching:
+    """How requests meet the cache: how many at once, when, and rules beyond one engine's."""
+
+    concurrency: Annotated[
+        int | None,
+        Option(
+            "Requests at once. [default: {default}]",
+            "N",
+            variable=True,
+            table="engine",
+            words="one at a time",
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    use_timestamps: Annotated[bool, Option("Requests arrive at the times of the log.")] = False
+    replicas: Annotated[
+        int | None,
+        Option(
+            "Engines behind a router, each with a cache of its own.",
+            "N",
+            variable=True,
+            table="engine",
+            default=1,
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    routing: Annotated[
+        Routing | None,
+        Option(
+            "How requests are given to replicas. [default: {default}]",
+            variable=True,
+            table="engine",
+            default="round-robin",
+        ),
+    ] = None
+    ttl: Annotated[
+        str | None,
+        Option(
+            "A block not used for longer is gone: 5m, 1h. Needs arrivals.",
+            "TIME",
+            variable=True,
+            table="engine",
+            words="none",
+        ),
+    ] = None
+    provider: Annotated[
+        str | None,
+        Option(
+            "Cache rules of openai, anthropic, gemini, deepseek and others.",
+            "NAME",
+            variable=True,
+            table="engine",
+            words="none",
+        ),
+    ] = None
+    rules: Annotated[Rules, Option("The engine's rules, or the LRU of trace studies.")] = "vllm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How inputs are read, and how much of them."""
+
+    trace_block_size: Annotated[int, Option("Tokens per hash id of a trace.", "N", check=bounds.at_least_one)] = 512
+    on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line of a log, or skip and count.")] = "error"
+    log_format: Annotated[
+        str | None, Option("Format of logs; default: found out per record.", "NAME", flag="--format")
+    ] = None
+    requests: Annotated[
+        int | None,
+        Option(
+            "Only the first N requests.",
+            "N",
+            short="-n",
+            variable=True,
+            table="",
+            words="all",
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    groups: Annotated[
+        tuple[str, ...],
+        Option("Only this group of the workload; repeatable.", "NAME", flag="--group", short="-g"),
+    ] = ()
+    seed: Annotated[
+        int | None,
+        Option(
+            "Seed of everything random. [default: {default}]",
+            "N",
+            short="-s",
+            variable=True,
+            table="",
+            default=0,
+            check=bounds.not_negative,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """Real runs, what they compute with, and what is looked at in them."""
+
+    measure_budget: Annotated[
+        float,
+        Option("For real runs of the embedded model or a --model FOLDER; 0: none.", "SECONDS", check=bounds.seconds),
+    ] = 20.0
+    dry_run: Annotated[bool, Option("Accounting and predictions only: --measure-budget 0.")] = False
+    load_format: Annotated[LoadFormat, Option("Weights of a --model FOLDER for the real runs, or random ones.")] = (
+        "auto"
+    )
+    dtype: Annotated[
+        str, Option("Of that model: auto, float32, bfloat16, float16.", "NAME", check=bounds.model_dtype)
+    ] = AUTO
+    device: Annotated[
+        str,
+        Option(
+            "Of the real runs: auto (CUDA where there is one), cpu, cuda or cuda:N.",
+            "NAME",
+            variable=True,
+            check=bounds.device,
+        ),
+    ] = "auto"
+    decode_attention: Annotated[
+        DecodeMode, Option("Shared prefixes in decode: read for each request, once, or what pays.")
+    ] = "auto"
+    decode_batch: Annotated[
+        int | None,
+        Option(
+            "Conversations that decode together, where the run says nothing about it. [default: {default}, or what a step takes]",
+            "N",
+            default=DEFAULT_DECODE_BATCH,
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    audit: Annotated[bool, Option("Compare the logits of reused with those of computed prefixes.")] = False
+    events: Annotated[str | None, Option("Write KV events as JSON lines, in vLLM's fields.", "FILE")] = None
+    metrics: Annotated[str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE")] = None
+
+    @property
+    def seconds(self) -> float:
+        """For real runs."""
+        return 0.0 if self.dry_run else self.measure_budget

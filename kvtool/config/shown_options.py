@@ -1,0 +1,98 @@
+"""The options that decide what is written and shown, and which configuration applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.config.option import Option, Origins
+from kvtool.results.show_text import ShowText
+from kvtool.text.terminal.console import ColorChoice
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kvtool.config.loading import ConfigFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writing:
+    """What results show of prompts, and where they are written."""
+
+    boundaries: Annotated[bool, Option("Hits by block size, and the smallest edit that gains a block.")] = False
+    show_text: Annotated[
+        ShowText | None,
+        Option(
+            "Whether prompts may be quoted. [default: snippet in the terminal, none in files]",
+            variable=True,
+            table="",
+            words="snippet, none in files",
+        ),
+    ] = None
+    outputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "Also write PATH, in the format of its extension (json, md, xml, sarif, html, svg) or FMT; repeatable.",
+            "[FMT=]PATH",
+            flag="--output",
+            short="-o",
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configured:
+    """Which configuration file is read."""
+
+    config: Annotated[
+        str | None,
+        Option(
+            "Configuration. [default: kvtool.toml, or tool.kvtool in pyproject.toml, here or above up to the git root]",
+            "FILE",
+            short="-c",
+            variable=True,
+        ),
+    ] = None
+    no_config: Annotated[bool, Option("Read no configuration file.")] = False
+
+    def read(self) -> ConfigFile | None:
+        """The configuration that applies; None where there is none. KvtoolError for one that cannot be read."""
+        from kvtool.config.loading import read_config
+
+        return read_config(self.config, no_config=self.no_config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Showing:
+    """How a command shows what it does, and whether it may use the network for it."""
+
+    json: Annotated[bool, Option("One JSON document instead of the report.")] = False
+    offline: Annotated[bool, Option("Never use the network.", variable=True, table="")] = False
+    quiet: Annotated[bool, Option("No progress.", short="-q")] = False
+    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", variable=True, table="")] = (
+        "auto"
+    )
+    plain: Annotated[bool, Option("No bars and no columns: one record per line.")] = False
+    width: Annotated[
+        int | None,
+        Option(
+            "Columns of the report; else those of the terminal.",
+            variable=True,
+            table="",
+            words="the terminal's",
+            least=20,
+        ),
+    ] = None
+    command_line: Annotated[tuple[str, ...], Origins.COMMAND_LINE] = ()
+
+    def console(self) -> Console:
+        """Standard output, as it was asked for."""
+        from kvtool.text.terminal.console import make_console
+
+        return make_console(color=self.color, width=self.width, plain=self.plain)
+
+    def progress_console(self) -> Console:
+        """Standard error."""
+        from kvtool.text.terminal.console import make_console
+
+        return make_console(stderr=True, color=self.color)
