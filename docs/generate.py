@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.generators import block_figure, commands, diagnostics, screenshot
+from docs.generators import block_figure, commands, diagnostics, rooms_figure, screenshot
 from docs.generators.pages import fill
 from docs.generators.parts import PARTS
 from docs.generators.shell import Shell, one_tokenizer
@@ -26,7 +26,7 @@ ROOT = DOCS.parent
 def whole_files() -> dict[Path, str]:
     """Files that are generated from the first line to the last."""
     with Shell(ROOT / "workloads") as shell:
-        pictures = block_figure.figures() | screenshot.figures(shell)
+        pictures = block_figure.figures() | rooms_figure.figures() | screenshot.figures(shell)
     return code_pages() | {DOCS / "figures" / name: text for name, text in pictures.items()}
 
 

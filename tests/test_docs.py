@@ -20,6 +20,7 @@ from docs.generators.pages import Fence, PageError, fences, fill
 from docs.generators.shell import Shell, one_tokenizer
 from docs.generators.shell import commands as shell_commands
 from kvtool.config.file_model import Config
+from kvtool.diagnose import codes
 from kvtool.text.files.yaml_nodes import load_yaml
 from kvtool.workload.yaml.schema import GroupSpec, Workload
 from kvtool.workload.yaml.validate import validate
@@ -144,13 +145,13 @@ def as_workload(text: str) -> str:
 def test_yaml_examples_are_workloads(tmp_path: Path, place: str, fence: Fence) -> None:
     path = tmp_path / "workload.yaml"
     path.write_text(as_workload(fence.text), encoding="utf-8")
-    validate(load_yaml(str(path)))
+    validate(load_yaml(str(path)), codes)
 
 
 @pytest.mark.parametrize(("place", "fence"), blocks("toml"))
 def test_toml_examples_are_configurations(place: str, fence: Fence) -> None:
     found = tomllib.loads(fence.text)
-    Config.model_validate(found.get("tool", {}).get("kvtool", found))
+    Config.model_validate(found.get("tool", {}).get("kvtool", found), context=codes)
 
 
 @pytest.mark.parametrize("name", [name for name in NOTES if name not in CONFIGURATION])

@@ -1,9 +1,9 @@
-"""A page for every diagnostic code, from the catalogue that `kvtool explain` shows."""
+"""A page for every diagnostic code, from the files that `kvtool explain` shows."""
 
 from __future__ import annotations
 
 from docs.generators.pages import fenced
-from kvtool.results.catalogue import TIERS, Entry, entries
+from kvtool.diagnose.codes import TIERS, CodeEntry, entries
 
 FAMILIES = {
     "KV0": "Comments that ignore",
@@ -12,7 +12,7 @@ FAMILIES = {
     "KV3": "What the run does",
     "KV4": "Gates",
 }
-_NOTE = "<!-- Made by python -m docs.generate from kvtool/diagnose/catalogue; do not edit. -->"
+_NOTE = "<!-- Made by python -m docs.generate from kvtool/diagnose/codes; do not edit. -->"
 
 
 def pages() -> dict[str, str]:
@@ -21,7 +21,7 @@ def pages() -> dict[str, str]:
     return {"index.md": _index(), **made}
 
 
-def _page(entry: Entry) -> str:
+def _page(entry: CodeEntry) -> str:
     lines = [
         f"# {entry.code}: {_prose(entry.name)}",
         "",
@@ -54,7 +54,7 @@ def _page(entry: Entry) -> str:
         told = "; ".join(f"**{tier}**: {TIERS[tier]}" for tier in used)
         lines += ["", f"{told}. See [advice and proof tiers](../advice.md)."]
     lines += ["", "## When to ignore it", "", _prose(entry.ignore)]
-    if not entry.code.startswith(("KV0", "KV4")):
+    if entry.can_be_ignored:
         comment = fenced(f"# kvtool: ignore[{entry.code}] the reason", "text")
         lines += ["", "A comment silences it, in YAML and Python (in a template: `{# … #}`):", "", comment]
     lines += ["", f"In the terminal: `kvtool explain {entry.code}`. All codes: [diagnostics](index.md).", ""]

@@ -84,7 +84,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "pick": Note("random", "`cycle` of a file, else `random`"),
         "per": Note("session"),
     },
-    "Group": {
+    "GroupSpec": {
         "name": Note("support"),
         "requests": Note("120", "1, or one for each file of `glob`", "Not with `sessions`, `generate`, `import`."),
         "tenant": Note('"{{ customer }}"', more="A template."),

@@ -127,18 +127,14 @@ def type_words(hint: Any) -> str:
         key = {"name": "names", "code or severity": "codes and severities"}.get(type_words(parts[0]), "names")
         return f"mapping of {key} to {_several(type_words(parts[1]))}"
     if isinstance(hint, type) and issubclass(hint, BaseModel):
-        return f"[{hint.__name__}](#{_anchor(hint.__name__)})"
+        heading = hint.__name__.removesuffix("Spec")
+        return f"[{heading}](#{heading.lower()})"
     return {str: "text", int: "whole number", float: "number", bool: "true or false"}.get(hint, str(hint))
 
 
 def _several(words: str) -> str:
     plural = {"text": "texts", "whole number": "whole numbers", "number, from 0": "numbers, from 0", "code": "codes"}
     return plural.get(words, words)
-
-
-def _anchor(name: str) -> str:
-    """The heading under which a model has its table (see `workload.md` and `configuration.md`)."""
-    return name.lower()
 
 
 def _default(field: FieldInfo, note: Note) -> str:

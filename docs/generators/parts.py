@@ -12,8 +12,8 @@ from docs.generators.pages import fenced
 from docs.generators.tables import table
 from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.fates import FATES
+from kvtool.diagnose.codes import TIERS
 from kvtool.report.registry import FORMATS
-from kvtool.results.catalogue import TIERS
 from kvtool.workload.logs.records import RECORD_FORMATS
 
 _ROOT = Path(__file__).resolve().parents[2]

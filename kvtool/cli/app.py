@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from kvtool.cli.completion import asked, complete
 from kvtool.errors import ProblemsError, as_error
 from kvtool.version import __version__
+
+if TYPE_CHECKING:
+    from kvtool.cli.command import Command
 
 _EXIT_BUG = 3
 _DEBUG = "--debug"
@@ -26,6 +29,11 @@ class Listed:
     short: str
     module: str
     command: str
+
+    def load(self) -> type[Command]:
+        """The class: its options, and what it does."""
+        found: type[Command] = getattr(import_module(self.module), self.command)
+        return found
 
 
 COMMANDS = (
@@ -53,24 +61,22 @@ class _Commands(Mapping[str, Any]):
     """The commands by name, each made when it is asked for: making all of them takes longer than showing a version."""
 
     def __init__(self) -> None:
-        self._sources = {command.name: command for command in COMMANDS}
+        self._listed = {listed.name: listed for listed in COMMANDS}
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
             from kvtool.cli.command import typer_command
 
-            source = self._sources[name]
-            self._made[name] = typer_command(
-                source.name, source.short, getattr(import_module(source.module), source.command)
-            )
+            listed = self._listed[name]
+            self._made[name] = typer_command(name, listed.short, listed.load())
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._sources)
+        return iter(self._listed)
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self._listed)
 
 
 class _Group(typer.core.TyperGroup):
@@ -85,7 +91,7 @@ class _Group(typer.core.TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
         with formatter.section("Commands"):
-            formatter.write_dl([(command.name, command.short) for command in COMMANDS])
+            formatter.write_dl([(listed.name, listed.short) for listed in COMMANDS])
 
 
 app = typer.Typer(

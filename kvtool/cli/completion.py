@@ -94,7 +94,7 @@ def _devices() -> list[tuple[str, str]]:
 
 
 def _codes() -> list[tuple[str, str]]:
-    from kvtool.results.catalogue import entries
+    from kvtool.diagnose.codes import entries
 
     return [(entry.code, entry.name) for entry in entries()]
 

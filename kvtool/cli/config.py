@@ -71,8 +71,9 @@ class ConfigCommand(Command):
 
 def _workload(path: str) -> WorkloadFile:
     from kvtool.config.settings import WorkloadFile
+    from kvtool.diagnose import codes
     from kvtool.text.files.yaml_nodes import load_yaml
     from kvtool.workload.yaml.validate import validate
 
     document = load_yaml(path)
-    return WorkloadFile(document, validate(document))
+    return WorkloadFile(document, validate(document, codes))

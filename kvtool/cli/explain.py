@@ -21,7 +21,7 @@ class ExplainCommand(Command):
 
     def run(self) -> int:
         """Print what a code means, or all of them in short. KvtoolError for a code that is unknown."""
-        from kvtool.results.catalogue import entries, find_entry
+        from kvtool.diagnose.codes import entries, find_entry
 
         found = [find_entry(self.code)] if self.code is not None else list(entries())
         if self.showing.json:

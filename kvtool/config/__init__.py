@@ -1,1 +1,1 @@
-"""Configuration: `kvtool.toml` or `[tool.kvtool]`, the environment, and where each value came from."""
+"""Every option: declared once, with its flag, variable and key; the configuration file, and who said each value."""

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from kvtool.config.file_model import Config, EngineOptions
 from kvtool.config.find import NAME, PYPROJECT, find_config, from_here
+from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.text_files import check_file, decode
 from kvtool.text.files.toml_places import Path, TomlPlaces
@@ -151,7 +152,7 @@ def load_config(path: str) -> ConfigFile:
     if not isinstance(table, dict):
         raise KvtoolError("`tool.kvtool` is not a table", place=file.place())
     try:
-        return ConfigFile(path, Config.model_validate(table), places, prefix, table)
+        return ConfigFile(path, Config.model_validate(table, context=codes), places, prefix, table)
     except ValidationError as error:
         problems = in_words(error, Config, _Placed(file))
     if "tool" in table and not prefix:

@@ -17,6 +17,7 @@ from kvtool.engine.config import (
 )
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.results.choices import OnBadLine, Routing, Rules
+from kvtool.workload.logs.trace_block import TRACE_BLOCK
 
 HashName = Literal["native", "sha256_cbor", "xxhash_cbor"]
 LoadFormat = Literal["auto", "dummy"]
@@ -260,7 +261,9 @@ class Caching:
 class Reading:
     """How inputs are read, and how much of them."""
 
-    trace_block_size: Annotated[int, Option("Tokens per hash id of a trace.", "N", check=bounds.at_least_one)] = 512
+    trace_block_size: Annotated[int, Option("Tokens per hash id of a trace.", "N", check=bounds.at_least_one)] = (
+        TRACE_BLOCK
+    )
     on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line of a log, or skip and count.")] = "error"
     log_format: Annotated[
         str | None, Option("Format of logs; default: found out per record.", "NAME", flag="--format")

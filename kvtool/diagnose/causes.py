@@ -7,8 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
-from kvtool.diagnose.classify import DifferenceKind
-from kvtool.diagnose.names import TIME
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.naming import Named, Namer
 from kvtool.diagnose.slots import Slot, content_part
 from kvtool.diagnose.values import Resolved, SlotValues
@@ -22,11 +25,10 @@ MOST_NAMED = 16
 """Gaps of a request that are named one by one, and slots that are told apart before a token."""
 MOST_CAUSES = 1024
 """Slots of a group that are told apart; further ones count as one slot."""
-PERMUTED = ("documents_reordered", "examples_reordered")
+PERMUTED = (DOCUMENTS_REORDERED.key, EXAMPLES_REORDERED.key)
 """Kinds of change whose gaps hold the same text as other gaps."""
 _SHARE_UNITS = 720_720
 """The least common multiple of 1 to 16: shares of tokens are whole numbers of these, so they add up exactly."""
-TEMPLATE_TIME = DifferenceKind("template_time", "date that the chat template writes", "KV131")
 _STRUCTURE_IS_SURE = 0.95
 _EXCERPT = 160
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kvtool.diagnose.detectors import DETECTORS, OTHER, DifferenceKind
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.detectors import DETECTORS
+from kvtool.diagnose.difference_kind import DifferenceKind
 
 __all__ = ["DETECTORS", "OTHER", "DifferenceKind", "classify", "classify_in", "value_span"]
 

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kvtool.diagnose.classify import DifferenceKind
+from kvtool.diagnose.codes.kv121 import KV121
+from kvtool.diagnose.difference_kind import DifferenceKind
 
-CODE = "KV121"
 _FORMAT = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
 )
@@ -31,40 +31,42 @@ def _no_trailing_space(text: str) -> str:
 
 NORMALIZERS: list[Normalizer] = [  # the mildest first
     Normalizer(
-        DifferenceKind("bom", "byte order mark", CODE),
+        DifferenceKind("bom", "byte order mark", KV121.code),
         "without the byte order mark",
         lambda text: text.removeprefix("\ufeff"),
     ),
     Normalizer(
-        DifferenceKind("line_endings", "line endings", CODE),
+        DifferenceKind("line_endings", "line endings", KV121.code),
         "with one kind of line ending",
         lambda text: text.replace("\r\n", "\n").replace("\r", "\n"),
     ),
     Normalizer(
-        DifferenceKind("final_newline", "newlines at the end", CODE),
+        DifferenceKind("final_newline", "newlines at the end", KV121.code),
         "without newlines at the end",
         lambda text: text.rstrip("\r\n"),
     ),
     Normalizer(
-        DifferenceKind("trailing_space", "spaces at line ends", CODE), "without spaces at line ends", _no_trailing_space
+        DifferenceKind("trailing_space", "spaces at line ends", KV121.code),
+        "without spaces at line ends",
+        _no_trailing_space,
     ),
     Normalizer(
-        DifferenceKind("unicode_form", "Unicode form", CODE),
+        DifferenceKind("unicode_form", "Unicode form", KV121.code),
         "in one Unicode form (NFC)",
         lambda text: unicodedata.normalize("NFC", text),
     ),
     Normalizer(
-        DifferenceKind("invisible", "invisible characters", CODE),
+        DifferenceKind("invisible", "invisible characters", KV121.code),
         "without invisible characters",
         lambda text: _FORMAT.sub("", text),
     ),
     Normalizer(
-        DifferenceKind("space_kind", "kinds of space", CODE),
+        DifferenceKind("space_kind", "kinds of space", KV121.code),
         "with one kind of space",
         lambda text: _SPACES.sub(" ", text),
     ),
     Normalizer(
-        DifferenceKind("whitespace", "whitespace", CODE),
+        DifferenceKind("whitespace", "whitespace", KV121.code),
         "with the same whitespace",
         lambda text: " ".join(text.split()),
     ),

@@ -1,25 +1,22 @@
 """Patterns that name text which is known to vary: a timestamp, a UUID, a path.
 
-Each is bounded or possessive, so that none backtracks over another. Where what tells a value stands beside it (`commit 7f85625`),
-the group `value` is the value alone.
+They stand in one table and not beside the codes that they lead to, as their order decides between codes. Each is bounded or
+possessive, so that none backtracks over another. Where what tells a value stands beside it (`commit 7f85625`), the group `value` is
+the value alone.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class DifferenceKind:
-    """What a volatile value is: a stable `key`, a `name` for people, and the diagnostic `code` it leads to."""
-
-    key: str
-    name: str
-    code: str
-
-
-OTHER = DifferenceKind("other", "text", "KV201")
+from kvtool.diagnose.codes.entry import CodeEntry
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv104 import KV104
+from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv106 import KV106
+from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.difference_kind import DifferenceKind
 
 # Parts of patterns. `_B`, `_E`: not inside a longer word or number.
 _B, _E = r"(?<![\w])", r"(?![\w])"
@@ -59,41 +56,41 @@ _COUNTRY = (
     "|Australia|New Zealand|Canada|Mexico|Brazil|Argentina|Chile|South Africa|Nigeria|Egypt|Israel|Indonesia|Vietnam|Thailand"
 )
 
-_TABLE: list[tuple[str, str, str, str]] = [
+_TABLE: list[tuple[str, str, CodeEntry, str]] = [
     # key, name, code, pattern; the first that covers the differing text wins, so the specific come first
     (
         "header",
         "request header",
-        "KV102",
+        KV102,
         (
             r"(?i:(?<![\w-])(?:x-(?:request|correlation|trace|b3-traceid|amzn-trace|amzn-request)(?:-id)?|request-id|traceparent|cf-ray)"
             r"\s{0,2}[:=]\s{0,2}(?P<value>[\w.:/=+;-]{4,256}))"
         ),
     ),
-    ("jwt", "token (JWT)", "KV102", r"(?<![\w.-])eyJ[\w-]++\.[\w-]++(?:\.[\w-]*+)?"),
-    ("trace", "trace header (W3C traceparent)", "KV102", rf"{_B}00-[0-9a-f]{{32}}-[0-9a-f]{{16}}-[0-9a-f]{{2}}{_E}"),
-    ("uuid", "UUID", "KV102", rf"{_B}\{{?[0-9A-Fa-f]{{8}}(?:-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}\}}?{_E}"),
-    ("ulid", "ULID", "KV102", rf"{_B}[0-7](?=[A-Z]*\d)[0-9A-HJKMNP-TV-Z]{{25}}{_E}"),
-    ("ksuid", "KSUID", "KV102", r"(?<![\w-])(?=\w*[a-z])(?=\w*[A-Z])[0-3][0-9A-Za-z]{26}(?![\w-])"),
-    ("objectid", "ObjectId (MongoDB)", "KV102", rf"{_B}(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{{24}}{_E}"),
-    ("aws", "AWS trace id", "KV102", r"(?:\bRoot=)?(?<![\w-])1-[0-9a-f]{8}-[0-9a-f]{24}(?![\w-])"),
-    ("aws", "AWS key id", "KV102", rf"{_B}A(?:KIA|SIA|ROA|IDA)[0-9A-Z]{{16}}{_E}"),
+    ("jwt", "token (JWT)", KV102, r"(?<![\w.-])eyJ[\w-]++\.[\w-]++(?:\.[\w-]*+)?"),
+    ("trace", "trace header (W3C traceparent)", KV102, rf"{_B}00-[0-9a-f]{{32}}-[0-9a-f]{{16}}-[0-9a-f]{{2}}{_E}"),
+    ("uuid", "UUID", KV102, rf"{_B}\{{?[0-9A-Fa-f]{{8}}(?:-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}\}}?{_E}"),
+    ("ulid", "ULID", KV102, rf"{_B}[0-7](?=[A-Z]*\d)[0-9A-HJKMNP-TV-Z]{{25}}{_E}"),
+    ("ksuid", "KSUID", KV102, r"(?<![\w-])(?=\w*[a-z])(?=\w*[A-Z])[0-3][0-9A-Za-z]{26}(?![\w-])"),
+    ("objectid", "ObjectId (MongoDB)", KV102, rf"{_B}(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{{24}}{_E}"),
+    ("aws", "AWS trace id", KV102, r"(?:\bRoot=)?(?<![\w-])1-[0-9a-f]{8}-[0-9a-f]{24}(?![\w-])"),
+    ("aws", "AWS key id", KV102, rf"{_B}A(?:KIA|SIA|ROA|IDA)[0-9A-Z]{{16}}{_E}"),
     (
         "aws",
         "AWS resource",
-        "KV102",
+        KV102,
         r"(?<![\w:-])arn:aws[a-z-]{0,8}:[a-z0-9-]{1,32}:[a-z0-9-]{0,20}:\d{0,12}:[\w./:*+=@-]{1,256}",
     ),
     (
         "aws",
         "AWS resource id",
-        "KV102",
+        KV102,
         r"(?<![\w-])(?:i|vpc|subnet|sg|ami|vol|snap|eni|eipalloc|rtb|igw|nat|acl|lt|vpce)-(?:[0-9a-f]{17}|[0-9a-f]{8})(?![\w-])",
     ),
     (
         "gcp",
         "Google Cloud resource",
-        "KV102",
+        KV102,
         (
             r"(?<![\w/.-])projects/[a-z0-9:.-]{1,64}(?:/(?:locations|regions|zones|global|instances|traces|topics|secrets|datasets"
             r"|serviceAccounts|logs|subscriptions|buckets|clusters)(?:/[\w.@%-]{1,128})?){1,6}+"
@@ -102,7 +99,7 @@ _TABLE: list[tuple[str, str, str, str]] = [
     (
         "git",
         "commit (git)",
-        "KV106",
+        KV106,
         (
             r"(?i:\b(?:commit|sha1?|rev(?:ision)?|head|merge|tree|blob|checkout|parent|detached at|git)\b[\s:=#@\"'`(]{1,3})"
             rf"(?P<value>(?=[0-9a-f]*+{_E})[0-9a-f]{{7,40}})"
@@ -111,141 +108,141 @@ _TABLE: list[tuple[str, str, str, str]] = [
     (
         "timestamp_iso",
         "timestamp (ISO 8601)",
-        "KV101",
+        KV101,
         rf"{_B}{_YEAR}-{_MM}-{_DD}T{_HH}(?::?[0-5]\d(?::?[0-6]\d{_FRACTION})?)?{_OFFSET}(?:\[[\w/+-]{{1,40}}\])?{_E}",
     ),
     (
         "timestamp_iso",
         "timestamp (ISO 8601)",
-        "KV101",
+        KV101,
         rf"{_B}{_YEAR}{_MM}{_DD}T{_HH}[0-5]\d(?:[0-6]\d)?{_FRACTION}{_OFFSET}{_E}",
     ),
     (
         "timestamp_rfc2822",
         "timestamp (RFC 2822)",
-        "KV101",
+        KV101,
         rf"{_B}(?:{_WEEKDAY},\s)?{_DAY}\s{_MONTH_NAME}\s{_YEAR}\s{_CLOCK}\s(?:GMT|UTC?|Z|[+-]\d{{4}}|[ECMP][SD]T)(?!\w)",
     ),
     (
         "timestamp_asctime",
         "timestamp (ctime)",
-        "KV101",
+        KV101,
         rf"{_B}{_WEEKDAY}\s{_MONTH_NAME}\s{{1,2}}{_DAY}\s{_CLOCK}{_AMPM}(?:\s[A-Z]{{2,5}})?\s{_YEAR}{_E}",
     ),
-    ("timestamp_log", "timestamp (access log)", "KV101", rf"{_B}{_DAY}/[A-Z][a-z]{{2}}/{_YEAR}:{_CLOCK}{_ZONE}{_E}"),
+    ("timestamp_log", "timestamp (access log)", KV101, rf"{_B}{_DAY}/[A-Z][a-z]{{2}}/{_YEAR}:{_CLOCK}{_ZONE}{_E}"),
     (
         "timestamp",
         "timestamp",
-        "KV101",
+        KV101,
         rf"{_B}(?:{_NUMERIC_DATE}|{_WRITTEN_DATE})(?:,?\s|\sat\s|_){_CLOCK}{_AMPM}{_ZONE}(?!\w)",
     ),
-    ("date", "date", "KV101", rf"{_B}(?:{_WRITTEN_DATE}|{_NUMERIC_DATE})(?![\w]|[-/]\d)"),
-    ("date", "date (compact)", "KV101", rf"{_B}20\d\d{_MM}{_DD}{_E}"),
+    ("date", "date", KV101, rf"{_B}(?:{_WRITTEN_DATE}|{_NUMERIC_DATE})(?![\w]|[-/]\d)"),
+    ("date", "date (compact)", KV101, rf"{_B}20\d\d{_MM}{_DD}{_E}"),
     (
         "date",
         "date (without year)",
-        "KV101",
+        KV101,
         rf"{_B}(?:{_WEEKDAY},?\s)?(?:{_MONTH_NAME}\s{_DAY_NTH}|{_DAY_NTH}\s{_MONTH_NAME}){_E}",
     ),
-    ("date", "month and year", "KV101", rf"{_B}{_MONTH_NAME},?\s{_YEAR}{_E}"),
+    ("date", "month and year", KV101, rf"{_B}{_MONTH_NAME},?\s{_YEAR}{_E}"),
     (
         "ip",
         "IP address",
-        "KV201",
+        KV201,
         rf"{_B}(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.|(?![\d.]))){{4}}(?<!\.)(?::\d{{1,5}})?(?!\w)",
     ),
     (
         "ip",
         "IP address (v6)",
-        "KV201",
+        KV201,
         r"(?<![\w:])(?=[0-9A-Fa-f:]*::|(?:[0-9A-Fa-f]{1,4}:){7})(?=[0-9A-Fa-f:]*\d)[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])",
     ),
-    ("clock", "clock time", "KV101", rf"(?<![\w:.]){_CLOCK}{_AMPM}{_ZONE}(?![\w:])"),
+    ("clock", "clock time", KV101, rf"(?<![\w:.]){_CLOCK}{_AMPM}{_ZONE}(?![\w:])"),
     (
         "unix",
         "timestamp (Unix milliseconds)",
-        "KV101",
+        KV101,
         r"(?<![\w.])1[0-9]{12}(?![\w]|\.\d)",
     ),
-    ("unix", "timestamp (Unix microseconds)", "KV101", r"(?<![\w.])1[4-9][0-9]{14}(?![\w]|\.\d)"),
-    ("unix", "timestamp (Unix nanoseconds)", "KV101", r"(?<![\w.])1[67][0-9]{17}(?![\w]|\.\d)"),
-    ("snowflake", "snowflake id", "KV102", r"(?<![\w.,])[1-9][0-9]{16,18}(?![\w]|[.,]\d)"),
-    ("unix", "timestamp (Unix seconds)", "KV101", r"(?<![\w.])(?:1\d{9}|20\d{8})(?:\.\d{1,9})?(?![\w]|\.\d)"),
-    ("weekday", "day of the week", "KV101", rf"{_B}(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day{_E}"),
+    ("unix", "timestamp (Unix microseconds)", KV101, r"(?<![\w.])1[4-9][0-9]{14}(?![\w]|\.\d)"),
+    ("unix", "timestamp (Unix nanoseconds)", KV101, r"(?<![\w.])1[67][0-9]{17}(?![\w]|\.\d)"),
+    ("snowflake", "snowflake id", KV102, r"(?<![\w.,])[1-9][0-9]{16,18}(?![\w]|[.,]\d)"),
+    ("unix", "timestamp (Unix seconds)", KV101, r"(?<![\w.])(?:1\d{9}|20\d{8})(?:\.\d{1,9})?(?![\w]|\.\d)"),
+    ("weekday", "day of the week", KV101, rf"{_B}(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day{_E}"),
     (
         "timezone",
         "time zone",
-        "KV104",
+        KV104,
         (
             r"(?<![\w./-])(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc|US|Canada)"
             r"/[A-Z][\w+-]{1,30}(?:/[A-Z]\w{1,30})?(?![\w/])"
         ),
     ),
-    ("timezone", "time zone", "KV104", r"(?<![\w./-])(?:UTC|GMT)[+-](?:1[0-4]|0?\d)(?::?[0-5]\d)?(?![\w:])"),
+    ("timezone", "time zone", KV104, r"(?<![\w./-])(?:UTC|GMT)[+-](?:1[0-4]|0?\d)(?::?[0-5]\d)?(?![\w:])"),
     (
         "locale",
         "locale",
-        "KV104",
+        KV104,
         r"(?<![\w./-])[a-z]{2,3}[-_](?:[A-Z][a-z]{3}[-_])?(?:[A-Z]{2}|419)(?:\.[Uu][Tt][Ff]-?8)?(?![\w/-])",
     ),
     (
         "amount",
         "amount of money",
-        "KV201",
+        KV201,
         rf"(?<!\w)(?:[-+]?(?:US|CA|A)?[$€£¥₹]\s?{_DECIMAL}(?!\w|[.,]\d)|{_DECIMAL}\s?(?:[€£¥₹]|(?:{_CURRENCY}){_E})|(?:{_CURRENCY})\s{_DECIMAL}(?!\w|[.,]\d))",
     ),
-    ("currency", "currency", "KV104", rf"{_B}(?:{_CURRENCY}){_E}"),
-    ("language", "language", "KV104", rf"{_B}(?:{_LANGUAGE}){_E}"),
-    ("country", "country", "KV104", rf"{_B}(?:{_COUNTRY}){_E}"),
-    ("email", "email address", "KV104", r"(?<![\w.+%-])[\w.+%-]{1,64}+@[\w-]++(?:\.[\w-]++)+"),
-    ("url", "URL", "KV201", r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s<>\"'`]+(?<![.,;:!?)\]}])"),
-    ("digest", "digest", "KV102", rf"{_B}(?:sha(?:1|256|384|512)|md5)[:-][0-9A-Fa-f]{{8,}}+{_E}"),
+    ("currency", "currency", KV104, rf"{_B}(?:{_CURRENCY}){_E}"),
+    ("language", "language", KV104, rf"{_B}(?:{_LANGUAGE}){_E}"),
+    ("country", "country", KV104, rf"{_B}(?:{_COUNTRY}){_E}"),
+    ("email", "email address", KV104, r"(?<![\w.+%-])[\w.+%-]{1,64}+@[\w-]++(?:\.[\w-]++)+"),
+    ("url", "URL", KV201, r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s<>\"'`]+(?<![.,;:!?)\]}])"),
+    ("digest", "digest", KV102, rf"{_B}(?:sha(?:1|256|384|512)|md5)[:-][0-9A-Fa-f]{{8,}}+{_E}"),
     (
         "hex",
         "hex id",
-        "KV102",
+        KV102,
         rf"(?<![\w])(?:0x)?(?=[0-9A-Fa-f]*+{_E})(?=[A-Fa-f]*+\d)(?=\d*+[A-Fa-f])[0-9A-Fa-f]{{8,}}+",
     ),
-    ("user", "user or tenant id", "KV104", rf"(?i:(?<![\w-]){_USER_WORDS}[-_:#](?=[\w-]*\d)[\w-]+)"),
-    ("id", "random id", "KV102", rf"(?i:(?<![\w-]){_ID_WORDS}[-_:#](?=[\w-]*\d)[\w-]+)"),
+    ("user", "user or tenant id", KV104, rf"(?i:(?<![\w-]){_USER_WORDS}[-_:#](?=[\w-]*\d)[\w-]+)"),
+    ("id", "random id", KV102, rf"(?i:(?<![\w-]){_ID_WORDS}[-_:#](?=[\w-]*\d)[\w-]+)"),
     (
         "nanoid",
         "nanoid",
-        "KV102",
+        KV102,
         r"(?<![\w/+=-])(?=[\w-]{0,20}\d)(?=[\w-]{0,20}[A-Z])(?=[\w-]{0,20}[a-z])[\w-]{21}(?![\w/+=-])",
     ),
     (
         "base64",
         "random bytes (base64)",
-        "KV102",
+        KV102,
         r"(?<![\w+/=.~-])(?=[\w/]{0,400}[+=])(?=[A-Za-z+/]{0,400}\d)(?=[\d+/a-z]{0,400}[A-Z])[A-Za-z0-9+/]{14,400}+={0,2}(?![\w+/=-])",
     ),
     (
         "token",
         "token or key",
-        "KV102",
+        KV102,
         r"(?<![\w/+=-])(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{16,}+={0,2}(?![\w/+])",
     ),
-    ("path", "path (home)", "KV106", r"(?<![\w$%])(?:\$HOME|\$\{HOME\}|%[A-Z]{3,20}%)(?:[\\/][\w.@+-]{1,255})*+[\\/]?"),
-    ("path", "path (Windows)", "KV106", r"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/][\w.@+~ -]*[\w])+[\\/]?"),
-    ("path", "path", "KV106", r"(?<![\w./~-])(?:~|\.{1,2})?(?:/[\w.@+%=:~-]++)+(?<![.:])/?"),
+    ("path", "path (home)", KV106, r"(?<![\w$%])(?:\$HOME|\$\{HOME\}|%[A-Z]{3,20}%)(?:[\\/][\w.@+-]{1,255})*+[\\/]?"),
+    ("path", "path (Windows)", KV106, r"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/][\w.@+~ -]*[\w])+[\\/]?"),
+    ("path", "path", KV106, r"(?<![\w./~-])(?:~|\.{1,2})?(?:/[\w.@+%=:~-]++)+(?<![.:])/?"),
     (
         "path",
         "path",
-        "KV106",
+        KV106,
         r"(?<![\w./~-])[\w.@+~-]++(?:/[\w.@+~-]++)+(?<=\w)(?:(?<=\.\w)|(?<=\.\w\w)|(?<=\.\w\w\w)|(?<=\.\w{4}))",
     ),
-    ("path", "path", "KV106", r"(?<![\w./~-])[\w.@+~-]++(?:/[\w.@+~-]++){2,}+/?"),
+    ("path", "path", KV106, r"(?<![\w./~-])[\w.@+~-]++(?:/[\w.@+~-]++){2,}+/?"),
     (
         "version",
         "version",
-        "KV105",
+        KV105,
         rf"(?<![\w.])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+){{2,3}})(?:[-+][0-9A-Za-z.+-]*[0-9A-Za-z])?{_E}",
     ),
-    ("number", "number", "KV105", r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?!\w|[.,]\d)"),
-    ("number", "number", "KV105", r"(?<![\d.,])\d++(?![\d,]|\.\d)"),  # digits inside a word: step3, gpt4
+    ("number", "number", KV105, r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?!\w|[.,]\d)"),
+    ("number", "number", KV105, r"(?<![\d.,])\d++(?![\d,]|\.\d)"),  # digits inside a word: step3, gpt4
 ]
 
 DETECTORS: list[tuple[DifferenceKind, re.Pattern[str]]] = [
-    (DifferenceKind(key, name, code), re.compile(pattern)) for key, name, code, pattern in _TABLE
+    (DifferenceKind(key, name, entry.code), re.compile(pattern)) for key, name, entry, pattern in _TABLE
 ]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from kvtool.results.documents.explain import Entry, ExplainDocument, Remedy
 
 if TYPE_CHECKING:
-    from kvtool.results.catalogue import Entry as CodeEntry
+    from kvtool.diagnose.codes import CodeEntry
 
 
 def explained(entries: Iterable[CodeEntry]) -> ExplainDocument:
-    """The document of these entries of the catalogue."""
+    """The document of these entries."""
     return ExplainDocument(schema="kvtool.explain/1", entries=[_document(entry) for entry in entries])
 
 

@@ -9,7 +9,8 @@ from xxhash import xxh64_hexdigest
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.classify import OTHER
+from kvtool.diagnose.codes.kv103 import KV103
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.results.choices import Severity
 from kvtool.text.traced import Origin
 
@@ -135,7 +136,7 @@ def fixed_finding(
     together_text = f" ({together} fixes together)" if together > 1 else ""
     return replace(
         described(cause, claim, place=place, block_size=block_size),
-        code="KV103" if declared else cause.kind.code,
+        code=KV103.code if declared else cause.kind.code,
         severity="error" if declared else severity_of(gain),
         tokens_lost=tokens_lost,
         fix=fix + together_text,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-from kvtool.diagnose.classify import DifferenceKind
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.kv107 import FLAG
+from kvtool.diagnose.difference_kind import DifferenceKind
 
 _LONGEST_NAME = 200
 _WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
 
-TIME = DifferenceKind("time", "clock or date", "KV101")
-REQUEST_ID = DifferenceKind("request_id", "request id", "KV102")
-USER = DifferenceKind("scope", "user, tenant or session", "KV104")
-COUNTER = DifferenceKind("counter", "counter", "KV105")
-ENVIRONMENT = DifferenceKind("environment", "working directory, version control or system", "KV106")
-FLAG = DifferenceKind("flag", "flag or variant", "KV107")
 
 _NOUNS: tuple[tuple[DifferenceKind, str], ...] = (
     (

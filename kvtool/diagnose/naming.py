@@ -8,20 +8,22 @@ from functools import cached_property
 from typing import TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
-from kvtool.diagnose.classify import OTHER, DifferenceKind, classify, classify_in
+from kvtool.diagnose.classify import classify, classify_in
+from kvtool.diagnose.codes.kv107 import OPTIONAL
+from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
+from kvtool.diagnose.codes.kv122 import SEAM
+from kvtool.diagnose.codes.kv124 import GENERATED
+from kvtool.diagnose.codes.kv141 import WINDOW
+from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.history import history_start
-from kvtool.diagnose.compare.kinds import (
-    DOCUMENTS_REORDERED,
-    EXAMPLES_REORDERED,
-    HISTORY_EDITED,
-    JSON_KEYS,
-    OPTIONAL,
-    TOOLS_CHANGED,
-    TOOLS_REORDERED,
-    WINDOW,
-)
 from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
@@ -29,9 +31,6 @@ from kvtool.diagnose.stretches import PromptSide, Sources, VariableAt, by_line, 
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn
-
-SEAM = DifferenceKind("seam", "token boundary where texts are joined", "KV122")
-GENERATED = DifferenceKind("generated", "answer that is tokenized differently as a prompt", "KV124")
 
 _CONTEXT = 4
 """Tokens around a gap that are decoded with it: the bytes of one character may stand in several tokens."""

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kvtool.accounting.boundary import BoundaryBook, GroupBoundary
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.codes.kv203 import KV203
+from kvtool.diagnose.codes.kv204 import KV204
+from kvtool.diagnose.codes.kv301 import KV301
+from kvtool.diagnose.codes.kv302 import KV302
+from kvtool.diagnose.codes.kv303 import KV303
+from kvtool.diagnose.codes.kv304 import KV304
+from kvtool.diagnose.codes.kv305 import KV305
+from kvtool.diagnose.codes.kv306 import KV306
 from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, severity_of
 from kvtool.diagnose.shared_secrets import Sensitive
 from kvtool.results.choices import Severity
 
+_OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
+"""Codes whose findings are told from the fates that they win alone."""
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")
 
@@ -35,68 +45,55 @@ def run_findings(
 
 def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> list[Finding]:
     found = []
-    for code, fate, message, fix in _messages(rules):
+    told = _messages(rules)
+    for entry, fate in [(one, fate) for one in _OF_FATES for fate in one.wins if fate in told]:
         tokens = group.fates[fate]
         points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
         if points < WORTH_TELLING:
             continue
-        severity = "info" if code == "KV302" else severity_of(points)  # nobody should trade security for speed
-        tier = "P0" if code in ("KV301", "KV303", "KV304", "KV305") else None
+        code, tier, (message, fix) = entry.code, entry.tier, told[fate]
+        severity = "info" if entry is KV302 else severity_of(points)  # nobody should trade security for speed
         found.append(Finding(code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=tier))
     return found
 
 
-def _messages(rules: CacheRules | None) -> Sequence[tuple[str, str, str, str]]:
-    """What a fate leads to: code, fate, message and fix."""
+def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
+    """What a fate is told as: message and fix."""
     provider = rules.provider if rules is not None else None
     minimum = f"{provider.minimum:,} tokens that {provider.name} caches from" if provider is not None else "minimum"
     ttl = lifetime(rules.ttl) if rules is not None and rules.ttl is not None else "the time to live"
     routing = rules.routing if rules is not None else "router"
     replicas = f"{rules.replicas:,} replicas" if rules is not None else "replicas"
-    return (
-        (
-            "KV301",
-            "evicted",
+    return {
+        "evicted": (
             "evicted before reuse",
             "raise --capacity; the reachable rate is that of an unlimited cache",
         ),
-        (
-            "KV302",
-            "isolated",
+        "isolated": (
             "a cache salt keeps tenants from sharing this prefix",
             "a decision about security, not about speed",
         ),
-        (
-            "KV303",
-            "in_flight",
+        "in_flight": (
             "requests of one prefix start together, before it is computed",
             "send one request first",
         ),
-        (
-            "KV304",
-            "scattered",
+        "scattered": (
             f"{replicas} behind a {routing} router: the prefix was computed, on another one",
             "send what shares a prefix to one replica: --routing sticky or prefix-aware",
         ),
-        (
-            "KV305",
-            "expired",
+        "expired": (
             f"not used again within {ttl}, so no longer there",
             "ask for a longer time to live, or send something in between that keeps the prefix warm",
         ),
-        (
-            "KV203",
-            "below_minimum",
+        "below_minimum": (
             f"the shared prefix is shorter than the {minimum}",
             "merge the stable parts at the front until they are long enough",
         ),
-        (
-            "KV203",
-            "unmarked",
+        "unmarked": (
             "the shared prefix ends at no breakpoint, so nothing is stored there",
             "mark the last block of the shared text as a breakpoint",
         ),
-    )
+    }
 
 
 def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: GroupBoundary | None) -> list[Finding]:
@@ -109,17 +106,17 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
         lost = shared * (group.requests - 1)
         fix = "merge the stable parts at the front" + _smaller_block(shape)
         points = min(lost / group.prompt_tokens, 1.0)
-        return [Finding("KV203", "info", group.name, path, 0, 0, message, lost, fix, points=points)]
+        return [Finding(KV203.code, "info", group.name, path, 0, 0, message, lost, fix, points=points)]
     edit = shape.padding() if shape is not None else None
     if edit is None or edit.saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
         return []
-    lost = group.fates["partial_block"] + group.fates["last_token"]
+    lost = sum(group.fates[fate] for fate in KV204.wins)
     over = shared % block_size
     message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {block_size:,}"
     if not over:  # the most usual one ends with a block, those of other requests do not
         message = f"shared prefixes end inside blocks of {block_size:,} tokens"
     points = lost / group.prompt_tokens
-    return [Finding("KV204", "info", group.name, path, 0, 0, message, lost, edit.sentence(), points=points)]
+    return [Finding(KV204.code, "info", group.name, path, 0, 0, message, lost, edit.sentence(), points=points)]
 
 
 def _smaller_block(shape: GroupBoundary | None) -> str:
@@ -145,5 +142,5 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
         message = f"what looks like {place.kind} stands in a prefix that {who} without a salt of their own share"
         severity: Severity = "warning" if place.kind in _SERIOUS else "info"
         fix = "look whether all of them may know it; if not, move it behind the shared text or give each tenant a salt"
-        found.append(Finding("KV306", severity, place.group, where, line, column, message, 0, fix, confidence=0.5))
+        found.append(Finding(KV306.code, severity, place.group, where, line, column, message, 0, fix, confidence=0.5))
     return found

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kvtool.diagnose.classify import DETECTORS, OTHER, DifferenceKind, classify, value_span
+from kvtool.diagnose.classify import DETECTORS, classify, value_span
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
 from kvtool.text.traced import Origin, Traced
 

@@ -7,9 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import OTHER, DifferenceKind
-from kvtool.diagnose.compare.kinds import OPTIONAL
-from kvtool.diagnose.names import COUNTER, FLAG, REQUEST_ID, USER, kind_of_name
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
+from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.names import kind_of_name
 
 MOST_VALUES = 100_000
 MOST_EXAMPLES = 32
@@ -17,9 +21,6 @@ MOST_CHARACTERS = 256
 _MOST_STEPS = 64
 _MOST_SESSIONS = 4096
 _INTEGER = re.compile(r"(?<![\d.])-?\d{1,15}(?![\d.])")
-
-NUMBER = DifferenceKind("number", "number", "KV201")
-"""A number that follows no series; the detector's own code is that of counters."""
 
 _FLAG_WORDS = frozenset(
     (

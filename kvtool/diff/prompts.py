@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from kvtool.diagnose.classify import OTHER, DifferenceKind
+from kvtool.diagnose.codes.kv107 import KV107
+from kvtool.diagnose.codes.kv121 import KV121
+from kvtool.diagnose.codes.kv122 import KV122
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import value_around
-from kvtool.diagnose.cosmetic import CODE as COSMETIC_CODE
 from kvtool.diagnose.cosmetic import cosmetic
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diff.diff_texts import DiffTexts, Range, Region, excerpts
 from kvtool.results.documents.diff import FirstDifference, Lost, NamedDifference, Side, SideBlocks, Spot, Trial, TwoDiff
 from kvtool.results.documents.parts import Blocks
@@ -20,8 +23,8 @@ from kvtool.workload.logs.logs import locate
 if TYPE_CHECKING:
     from kvtool.diagnose.compare.change import Change
 
-ONE_SIDED = DifferenceKind("one_sided", "lines in one prompt only", "KV107")
-SEAM = DifferenceKind("seam", "one text goes on here", "KV122")
+ONE_SIDED = DifferenceKind("one_sided", "lines in one prompt only", KV107.code)
+SEAM = DifferenceKind("seam", "one text goes on here", KV122.code)
 TOOLS = "tools"
 CHAT_TEMPLATE = "chat template"
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
@@ -162,7 +165,7 @@ def diff_prompts(
         changes=(),
         at_end=first is not None
         and texts is not None
-        and first.kind.code != COSMETIC_CODE
+        and first.kind.code != KV121.code
         and not any(run.b_start > common for run in runs),
     )
 

@@ -6,6 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.kv113 import KV113
+from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, normalized
 from kvtool.diff.diff_texts import DiffTexts, Range, Unit, move_to_end, moved_ranges, taken_out
@@ -47,7 +52,7 @@ def trials_of(pair: Pair, named: Sequence[Change], diff: PromptDiff, render: Ren
         return _text_trials(pair, diff, render)
     if (move := _moved_in_chat(pair, named) if is_chat else _moved_in_text(pair)) is not None:
         code = next(
-            (change.kind.code for change in named if not change.cosmetic and change.kind.code not in _ORDERS), ""
+            (change.kind.code for change in named if not change.cosmetic and varies(change.kind.code) != "order"), ""
         )
         tried(replace(move.tried, code=code), move.pair)
     return tuple(trials)
@@ -105,19 +110,16 @@ class _Step:
     apply: Callable[[Turn], Turn]
 
 
-_ORDERS = frozenset({"KV111", "KV112", "KV113", "KV114"})
-
-
 def _canonical(change: Change, pair: Pair, *, is_chat: bool) -> _Step | None:
     """The canonical form that answers a change; None where there is none to be tried."""
     key = change.kind.key
     roles = {change.part.role}
-    if key == "tools_reordered":
+    if key == TOOLS_REORDERED.key:
         return _Step("sort the tools by name", sort_tools)
-    if key == "json_keys":
+    if key == JSON_KEYS.key:
         return _Step("sort the JSON keys", lambda turn: sort_keys(turn, roles))
-    if change.kind.code in ("KV113", "KV114"):
-        noun = "documents" if change.kind.code == "KV113" else "examples"
+    if change.kind.code in (KV113.code, KV114.code):
+        noun = "documents" if change.kind.code == KV113.code else "examples"
         order = ItemOrder.learn(pair, None) or (ExampleMessages.learn(pair) if is_chat else None)
         return None if order is None else _Step(f"one order of the {noun}", order)
     if is_chat and change.cosmetic and key in COSMETIC_KINDS:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.classify import OTHER
+from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, diff_prompts
@@ -18,7 +19,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 
-_STRUCTURAL = frozenset({"KV111", "KV112", "KV113", "KV114", "KV115", "KV141", "KV142"})
+_OF_STRUCTURE = ("order", "session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def named_changes(a: Rendered, b: Rendered) -> list[Change]:
 def named_difference(first: Difference, named: Sequence[Change], b: Rendered) -> Difference:
     """The first difference under the name of the change of structure that it belongs to, where there is one."""
     change = _owner(first, named, b)
-    if change is None or not (change.kind.code in _STRUCTURAL or first.kind == OTHER):
+    if change is None or not (varies(change.kind.code) in _OF_STRUCTURE or first.kind == OTHER):
         return first
     return replace(first, kind=change.kind)
 

@@ -6,6 +6,7 @@ import re
 from typing import Literal
 
 from kvtool.diagnose.classify import DETECTORS, value_span
+from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.fixes.move import MoveTarget, places_at
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.traced import Traced, line_around
@@ -44,7 +45,7 @@ def _times(text: str, start: int, stop: int) -> list[tuple[int, int, str]]:
     taken: list[tuple[int, int]] = []
     edits: list[tuple[int, int, str]] = []
     for kind, pattern in DETECTORS:
-        if kind.code != "KV101":
+        if kind.code != KV101.code:
             continue
         for found in pattern.finditer(value):
             low, high = value_span(found)

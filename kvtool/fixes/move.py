@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from kvtool.diagnose.causes import Cause
 from kvtool.diagnose.classify import DETECTORS
+from kvtool.diagnose.codes.kv106 import KV106
+from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.slots import Slot, nth_line, places_in_log
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.message import Message, role_of
@@ -22,7 +24,7 @@ _SAID_THERE = ("user", "tool")
 _STAYS_THERE = (*_SAID_THERE, "assistant")
 _SENTENCE_END = re.compile(r"[.!?]\s+")
 _ROW = re.compile(r"[ \t]*[│├└─|`+*-]|[ MADRCU?!]{2} \S|(?:modified|new file|deleted|renamed|On branch)\b")
-_BLOCK_CODES = ("KV106", "KV107")
+_BLOCK_CODES = (KV106.code, KV107.code)
 _MOST_LINES = 20_000
 _LONGEST_BLOCK = 500
 _HEADING = 80
@@ -51,7 +53,7 @@ class MoveTarget:
 
 def target_of(cause: Cause, samples: Sequence[Turn]) -> MoveTarget:
     """What of a cause is to be moved, as far as requests of its group show it."""
-    if cause.kind.code == "KV107" and cause.slot.variable is None:
+    if cause.kind.code == KV107.code and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples))
     target = MoveTarget(cause.slot, before=_all_before(cause.slot, samples) if cause.slot.logged else None)
     if cause.kind.code not in _BLOCK_CODES or len(samples) < 2:

@@ -9,6 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kvtool.diagnose.classify import DETECTORS
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.kv111 import KV111
+from kvtool.diagnose.codes.kv112 import KV112
+from kvtool.diagnose.codes.kv113 import KV113
+from kvtool.diagnose.codes.kv114 import KV114
+from kvtool.diagnose.codes.kv115 import KV115
+from kvtool.diagnose.codes.kv121 import KV121
+from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import is_tool
 from kvtool.diagnose.compare.units import common_prefix
@@ -30,7 +38,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LABEL_NUMBER = re.compile(
     r"\A((?:#{1,6} |\*\*|- |<)?[\[(]?(?:[^\W\d]{1,20}(?: |=|\s#)?)?(?:[^\W\d]{1,10}=[\"']?)?)\d{1,6}(?!\d)"
 )
-_TIMES = [pattern for kind, pattern in DETECTORS if kind.code == "KV101"]
+_TIMES = [pattern for kind, pattern in DETECTORS if kind.code == KV101.code]
 _LONGEST_LINE = 1 << 16
 
 Check = Callable[[Turn, Turn], str | None]
@@ -85,7 +93,7 @@ def _cosmetic(before: Turn, after: Turn) -> str | None:
     return _texts_differ(before, after, lambda text: normalized(text, NORMALIZERS))
 
 
-_P1: dict[str, Check] = {"KV111": _tools_sorted, "KV112": _keys_sorted, "KV121": _cosmetic}
+_P1: dict[str, Check] = {KV111.code: _tools_sorted, KV112.code: _keys_sorted, KV121.code: _cosmetic}
 
 
 def _texts_differ(before: Turn, after: Turn, canonicalizer: Callable[[str], str]) -> str | None:
@@ -147,7 +155,7 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     if _others(before) != _others(after):
         return "something else than text moved"
     between_roles = any(warning.startswith(ROLE_WARNING) for warning in fix.warnings)
-    renumbered = fix.code in ("KV113", "KV114")
+    renumbered = fix.code in (KV113.code, KV114.code)
     old, new = _lines(before, between_roles=between_roles), _lines(after, between_roles=between_roles)
     gone, come = old - new, new - old
     if not gone and not come:
@@ -269,4 +277,4 @@ def _history_longer(before: Turn, after: Turn) -> str | None:
     return None
 
 
-_P3: dict[str, Check] = {"KV101": _times_only, "KV115": _tools_in_other_order, "KV141": _history_longer}
+_P3: dict[str, Check] = {KV101.code: _times_only, KV115.code: _tools_in_other_order, KV141.code: _history_longer}

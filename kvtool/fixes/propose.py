@@ -6,6 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv103 import KV103
+from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv111 import KV111
+from kvtool.diagnose.codes.kv112 import KV112
+from kvtool.diagnose.codes.kv113 import KV113
+from kvtool.diagnose.codes.kv114 import KV114
+from kvtool.diagnose.codes.kv115 import KV115
+from kvtool.diagnose.codes.kv121 import KV121
+from kvtool.diagnose.codes.kv122 import KV122
+from kvtool.diagnose.codes.kv124 import KV124
+from kvtool.diagnose.codes.kv141 import KV141
+from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.fixes.block_order import BlockOrder
 from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values
@@ -43,8 +57,8 @@ def propose(cause: Cause, samples: Sequence[Turn], *, block_size: int) -> list[F
     """
     fixes = _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
     if cause.origin is not None and cause.origin.stable:
-        fixes.append(_advice(cause, "builder", "P3", _BUILDER, code="KV103"))
-    if block_size > 1 and cause.kind.code == "KV122":
+        fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
+    if block_size > 1 and cause.kind.code == KV122.code:
         fixes = [replace(fix, what=f"{fix.what} (a block holds {block_size} tokens)") for fix in fixes]
     checked = [each for fix in fixes if (each := _checked(fix, samples)) is not None]
     return sorted(checked, key=lambda fix: (not fix.can_be_tried, _TIERS.index(fix.tier)))
@@ -219,10 +233,18 @@ def _window(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
 
 _BUILDER = "make the code that writes this segment give the same text each time, or declare it as volatile"
 _ADVICE: dict[str, tuple[str, Tier, str]] = {
-    "KV103": ("builder", "P3", _BUILDER),
-    "KV122": ("boundary", "P1", "end the shared text with a newline or a special token, so that it is tokenized alone"),
-    "KV124": ("tokens", "P0", "send back the token ids that the model generated instead of encoding their text again"),
-    "KV142": (
+    KV103.code: ("builder", "P3", _BUILDER),
+    KV122.code: (
+        "boundary",
+        "P1",
+        "end the shared text with a newline or a special token, so that it is tokenized alone",
+    ),
+    KV124.code: (
+        "tokens",
+        "P0",
+        "send back the token ids that the model generated instead of encoding their text again",
+    ),
+    KV142.code: (
         "append",
         "P3",
         "append to the history instead of editing it: put a summary or a correction into a new message",
@@ -236,15 +258,15 @@ def _only_advice(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 _PROPOSERS: dict[str, Proposer] = {
-    "KV101": _time,
-    "KV102": _identifier,
-    "KV105": _identifier,
-    "KV111": _tools_reordered,
-    "KV112": _json_keys,
-    "KV113": _documents,
-    "KV114": _examples,
-    "KV115": _tools_changed,
-    "KV121": _cosmetic,
-    "KV141": _window,
+    KV101.code: _time,
+    KV102.code: _identifier,
+    KV105.code: _identifier,
+    KV111.code: _tools_reordered,
+    KV112.code: _json_keys,
+    KV113.code: _documents,
+    KV114.code: _examples,
+    KV115.code: _tools_changed,
+    KV121.code: _cosmetic,
+    KV141.code: _window,
     **dict.fromkeys(_ADVICE, _only_advice),
 }

@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 import xxhash
 
+from kvtool.diagnose.codes.kv301 import KV301
 from kvtool.diagnose.compare.json_forms import ordered
 from kvtool.fixes.fix import Fix
 from kvtool.text.message import role_of
@@ -136,4 +137,4 @@ def request_order_fix(samples: Sequence[Turn]) -> Fix | None:
     if len(samples) < 2 or any(turn.session is not None or turn.index for turn in samples):
         return None
     what = "send the requests in the order of their prompts, those with long common beginnings one after the other"
-    return Fix("order-requests", "KV301", "P0", None, what, source=reordered)
+    return Fix("order-requests", KV301.code, "P0", None, what, source=reordered)

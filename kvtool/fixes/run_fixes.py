@@ -7,6 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.codes.kv301 import KV301
+from kvtool.diagnose.codes.kv303 import KV303
+from kvtool.diagnose.codes.kv304 import KV304
+from kvtool.diagnose.codes.kv305 import KV305
 from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.prediction.sizing import block_bytes
@@ -33,11 +37,11 @@ def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
         if tokens >= WORTH_TELLING * group.prompt_tokens and tokens
     }
     fixes: list[Fix] = []
-    if "evicted" in lost:
+    if lost & {*KV301.wins}:
         fixes += _capacity(plan)
-    if "in_flight" in lost and not plan.one_at_a_time and not plan.one_first:
+    if lost & {*KV303.wins} and not plan.one_at_a_time and not plan.one_first:
         what = "send one request of each group first, and the others when it is answered"
-        fixes.append(_fix("one-first", "KV303", what, lambda plan: replace(plan, one_first=True)))
+        fixes.append(_fix("one-first", KV303.code, what, lambda plan: replace(plan, one_first=True)))
     if plan.cache is not None:
         fixes += _rules(plan.cache, lost)
     return fixes
@@ -57,31 +61,31 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
     blocks = plan.engine.num_blocks - 1
     memory = size(2 * blocks * plan.bytes_per_block)
     what = f"give the cache twice the room: {2 * blocks:,} blocks ({memory})"
-    yield _fix("double-capacity", "KV301", what, lambda plan: _with_blocks(plan, 2 * blocks))
+    yield _fix("double-capacity", KV301.code, what, lambda plan: _with_blocks(plan, 2 * blocks))
     if find_kv_dtype(plan.kv_cache_dtype).quantized:
         return
     small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
     room = blocks * plan.bytes_per_block // small
     what = f"keep keys and values in fp8: {room:,} blocks in the memory of {blocks:,}"
-    yield _fix("fp8", "KV301", what, lambda plan: replace(_with_blocks(plan, room), kv_cache_dtype=_FP8), _LOSSY)
+    yield _fix("fp8", KV301.code, what, lambda plan: replace(_with_blocks(plan, room), kv_cache_dtype=_FP8), _LOSSY)
 
 
 def _rules(rules: CacheRules, lost: set[str]) -> Iterator[Fix]:
-    if "scattered" in lost:
+    if lost & {*KV304.wins}:
         routings: tuple[tuple[Routing, str], ...] = (
             ("sticky", "send each session, or else each tenant, to one replica"),
             ("prefix-aware", "send each request to the replica that holds most of its prefix"),
         )
         for routing, what in routings:
             if routing != rules.routing:
-                yield _fix(f"routing-{routing}", "KV304", what, _changed(rules, routing=routing))
-    if "expired" in lost and rules.ttl is not None:
+                yield _fix(f"routing-{routing}", KV304.code, what, _changed(rules, routing=routing))
+    if lost & {*KV305.wins} and rules.ttl is not None:
         tiers = rules.provider.tiers if rules.provider is not None else _TIERS
         longer = next((ttl for ttl in tiers if ttl > rules.ttl), None)
         if longer is not None:
             what = f"ask for a time to live of {longer / 60:,.0f} minutes"
             warnings = ("a longer time to live may cost more for each token written",) if rules.provider else ()
-            yield _fix("longer-ttl", "KV305", what, _changed(rules, ttl=longer), *warnings)
+            yield _fix("longer-ttl", KV305.code, what, _changed(rules, ttl=longer), *warnings)
 
 
 def _changed(rules: CacheRules, **changes: object) -> Callable[[Plan], Plan]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from posixpath import normpath
 
+from kvtool.diagnose.codes import entry_of
 from kvtool.gate.recording import key_of
-from kvtool.results.catalogue import entry_of
 from kvtool.results.check import CheckResult
 from kvtool.results.choices import Severity
 from kvtool.results.comparison import (

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP
+from kvtool.diagnose.codes.kv402 import KV402
+from kvtool.diagnose.codes.kv406 import KV406
 from kvtool.gate.baseline import RecordedSums, Value, WorkloadSums
 from kvtool.gate.demand import DemandLevel
 from kvtool.gate.evaluate import check_id, exact, rate, status_of
 from kvtool.gate.facts import Facts
 from kvtool.results.gate_words import percents, points, subject
-from kvtool.results.verdict import CODES, NOT_COMPARABLE, Check, Level
+from kvtool.results.verdict import Check, Level
 from kvtool.text.terminal.numbers import plural
 
 _WORDS = {
@@ -111,7 +113,7 @@ def _fall(
         text += f"; new since then: {', '.join(new)}"
     return Check(
         id=check_id(facts.workload, group, "baseline"),
-        code=CODES["baseline"],
+        code=KV402.code,
         kind="baseline",
         workload=facts.workload,
         group=group,
@@ -172,7 +174,7 @@ def required_check(facts: Facts, problem: str) -> Check:
     """The check that fails where a baseline is required and there is none to compare with."""
     return Check(
         id=check_id(facts.workload, None, "baseline"),
-        code=NOT_COMPARABLE,
+        code=KV406.code,
         kind="baseline",
         workload=facts.workload,
         group=None,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kvtool.diagnose.codes import codes, similar_code
+from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.errors import KvtoolError, Place
-from kvtool.results.catalogue import codes, similar_code
 from kvtool.results.verdict import Kind
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def pattern_of(written: str, *, place: Place | None = None, flag: str = "") -> s
     if code.startswith(_GATES):
         raise KvtoolError(
             f"{where}`{written}` is what gates themselves report",
-            hint="name codes of findings: KV101, KV1…",
+            hint=f"name codes of findings: {KV101.code}, KV1…",
             place=place,
         )
     if len(code) < 3 or not any(known.startswith(code) for known in codes()):

@@ -10,22 +10,31 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from kvtool.diagnose.codes.entry import CodeEntry
+from kvtool.diagnose.codes.kv401 import KV401
+from kvtool.diagnose.codes.kv403 import KV403
+from kvtool.diagnose.codes.kv404 import KV404
+from kvtool.diagnose.codes.kv405 import KV405
+from kvtool.diagnose.codes.kv407 import KV407
 from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
 from kvtool.gate.facts import Facts, Scope, SeenFinding
 from kvtool.results.gate_words import durations, percents, points, subject
-from kvtool.results.verdict import (
-    CODES,
-    Check,
-    Kind,
-    Level,
-    Status,
-)
+from kvtool.results.verdict import Check, Kind, Level, Status
 from kvtool.text.terminal.numbers import plural
 
 _SAME_TIME = 1 + 1e-9
 """Predicted times are sums of floating point numbers: their last digits may differ from machine to machine."""
 _DIGITS = 12
 _EMPTY = Scope()
+_CODES: dict[Kind, CodeEntry] = {
+    "hit_rate": KV401,
+    "reachable_gap": KV403,
+    "ttft_p50": KV404,
+    "ttft_p90": KV404,
+    "ttft_p99": KV404,
+    "findings": KV405,
+}
+"""The code of each kind of demand."""
 
 
 def exact(ratio: float) -> Fraction:
@@ -80,7 +89,7 @@ def _check(
 ) -> Check:
     return Check(
         id=check_id(facts.workload, demand.group, *tail.split("/")),
-        code=CODES[demand.kind],
+        code=_CODES[demand.kind].code,
         kind=demand.kind,
         workload=facts.workload,
         group=demand.group,
@@ -187,7 +196,7 @@ def _deciding(found: SeenFinding, demands: Iterable[Demand]) -> Demand | None:
 def _audit_check(facts: Facts, wrong: str) -> Check:
     return Check(
         id=check_id(facts.workload, None, "audit"),
-        code=CODES["audit"],
+        code=KV407.code,
         kind="audit",
         workload=facts.workload,
         group=None,

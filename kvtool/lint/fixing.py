@@ -14,7 +14,6 @@ from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.line_moves import movable, moved
 from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import traffic_ignores
-from kvtool.lint.yaml_ignores import named_files
 from kvtool.profiler.advice.advisor import Advice, AdviceStep
 from kvtool.profiler.advice.tell import Teller
 from kvtool.profiler.opening import Opened, open_workload
@@ -24,6 +23,7 @@ from kvtool.text.files.text_files import read_source, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.logs.logs import LogSource, locate
+from kvtool.workload.yaml.named_files import named_files
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 Find = Callable[[TextInput], list[Finding]]

@@ -8,12 +8,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kvtool.diagnose.codes import entry_of, similar_code
+from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.findings import Finding
-from kvtool.results.catalogue import entry_of, similar_code
 
 MARK = "kvtool:"
 _WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+([^\r\n]{0,400}+)")
-HOW = "write it as `kvtool: ignore[KV101] reason`, several codes with commas"
+HOW = f"write it as `kvtool: ignore[{KV101.code}] reason`, several codes with commas"
 _LONGEST_EXCERPT = 400
 _CLOSING = ("#}", "-->")
 

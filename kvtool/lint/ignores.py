@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kvtool.diagnose.codes.kv001 import KV001
+from kvtool.diagnose.codes.kv002 import KV002
 from kvtool.diagnose.findings import Finding
 from kvtool.lint.ignore_marks import HOW, MARK, Ignore, IgnoredLines, between, parse_ignore
 
-UNUSED = "KV001"
-MALFORMED = "KV002"
 _JINJA = re.compile(r"\{[{%]")
 
 
@@ -101,10 +101,10 @@ def apply_ignores(
 
 def ignore_findings(ignores: Iterable[Ignore], unused: Iterable[Ignore]) -> list[Finding]:
     """What is wrong with comments: those that cannot be understood (KV002) and those that ignored nothing (KV001)."""
-    findings = [_finding(one, MALFORMED, one.problem, HOW) for one in ignores if one.problem]
+    findings = [_finding(one, KV002.code, one.problem, HOW) for one in ignores if one.problem]
     for one in unused:
         message = f"unused ignore: {', '.join(one.codes)} {'was' if len(one.codes) == 1 else 'were'} not found here"
-        findings.append(_finding(one, UNUSED, message, "remove the comment, or the code from it"))
+        findings.append(_finding(one, KV001.code, message, "remove the comment, or the code from it"))
     return findings
 
 
@@ -112,7 +112,7 @@ def _finding(ignore: Ignore, code: str, message: str, fix: str) -> Finding:
     start = ignore.column - 1
     return Finding(
         code,
-        "error" if code == MALFORMED else "warning",
+        "error" if code == KV002.code else "warning",
         "",
         ignore.path,
         ignore.line,

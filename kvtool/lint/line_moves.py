@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvtool.diagnose.codes import varies
 from kvtool.diagnose.findings import Finding
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 
 TIER = "P2"
 _KEY = "move-line"
-_CODES = frozenset({"KV101", "KV102", "KV104", "KV105", "KV106"})
 _CONTROL_BEHIND = ("-}}", "-%}", "-#}")
 _CONTROL_BEFORE = ("{{-", "{%-", "{#-")
 _CUES = (":", ">", "]")
@@ -23,10 +23,10 @@ _SET = re.compile(r"\{%-?\s{0,8}set\s{1,8}(\w{1,100})")
 
 def movable(text: str, findings: Sequence[Finding], *, jinja: bool) -> list[Finding]:
     """The findings of one template, those whose whole line can go to its end with a fix key and its tier."""
-    lines = _movable_lines(text, {one.line for one in findings if one.code in _CODES}, jinja)
+    lines = _movable_lines(text, {one.line for one in findings if varies(one.code) == "value"}, jinja)
     return [
         replace(one, fix_key=f"{_KEY}:{one.path}:{one.line}", tier=TIER)
-        if one.line in lines and one.code in _CODES
+        if one.line in lines and varies(one.code) == "value"
         else one
         for one in findings
     ]

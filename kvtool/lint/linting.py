@@ -10,6 +10,7 @@ from kvtool.config.lint_options import Probing, Selecting
 from kvtool.config.option import check_values
 from kvtool.config.run import RunOptions
 from kvtool.config.shown_options import Showing
+from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.diagnose.findings import Finding
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
@@ -25,7 +26,6 @@ from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
-from kvtool.results.catalogue import codes, entry_of, similar_code
 from kvtool.results.documents.lint import LintInput
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers

@@ -10,7 +10,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from kvtool.config.lint_options import Probing
-from kvtool.diagnose.classify import OTHER, DifferenceKind
+from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.kv113 import KV113
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.findings import Finding, severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
 from kvtool.diff.prompts import ONE_SIDED, Difference, difference_in, reusable, texts_of
@@ -28,7 +32,7 @@ from kvtool.text.tokens.tokenizer import load_tokenizer
 from kvtool.workload.render import Renderer
 
 GROUP = "probe"
-_ORDER = DifferenceKind("order", "order of entries", "KV113")
+_ORDER = DifferenceKind("order", "order of entries", KV113.code)
 _DAY = 86_400
 _AT = 10 * 3600 + 20 * 60 + 30.123456
 """The time of day (UTC) at which the clock of Python stands: a second, an hour more is still the same day."""
@@ -322,7 +326,7 @@ def _leaks(
         first = named_difference(first, named, other)
         first = replace(first, kind=_kind(factor, first.kind, texts, region))
         own = factor
-        if factor is RANDOMNESS and not hooked and first.kind.code == "KV101":
+        if factor is RANDOMNESS and not hooked and first.kind.code == KV101.code:
             own = next(each for each in FACTORS if each.key == "clock")  # it was left running between the two runs
         yield FoundLeak(
             factor=own,
@@ -337,15 +341,12 @@ def _leaks(
 
 def _kind(factor: Factor, kind: DifferenceKind, texts: DiffTexts, region: Region) -> DifferenceKind:
     """The kind of a difference whose circumstance is known: its own where that fits the circumstance, else the factor's."""
-    if kind.code in factor.codes or kind.code in _STRUCTURAL:
+    if kind.code in factor.codes or varies(kind.code) == "order":
         return kind
     if factor.is_order and _same_words(texts.a[slice(*region.a)], texts.b[slice(*region.b)]):
         return _ORDER
     name = factor.what if kind is OTHER or kind is ONE_SIDED else kind.name
     return DifferenceKind(kind.key, name, factor.code)
-
-
-_STRUCTURAL = frozenset({"KV111", "KV112", "KV113", "KV114"})
 
 
 def _same_words(a: str, b: str) -> bool:

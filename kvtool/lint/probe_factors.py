@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.classify import DifferenceKind
+from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv104 import KV104
+from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv106 import KV106
+from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.lint.probe_runner import Circumstances
 
 Environment = Mapping[str, str]
@@ -108,21 +115,21 @@ def _none(_: Environment) -> list[Variant]:
 
 
 RANDOMNESS = Factor(
-    "random", "unseeded randomness", "random text", "KV102", frozenset({"KV101", "KV102", "KV104", "KV105", "KV106"}), _none,
-    is_order=True,
+    "random", "unseeded randomness", "random text", KV102.code,
+    frozenset({KV101.code, KV102.code, KV104.code, KV105.code, KV106.code}), _none, is_order=True,
 )  # fmt: skip
 FACTORS: tuple[Factor, ...] = (
-    Factor("clock", "clock", "text that follows the clock", "KV101", frozenset({"KV101"}), _clocks, needs_python=True),
+    Factor("clock", "clock", "text that follows the clock", KV101.code, frozenset({KV101.code}), _clocks, needs_python=True),
     Factor(
-        "hash_seed", "hash seed", "text that follows the order of a set", "KV201", frozenset({"KV102"}), _hash_seeds,
+        "hash_seed", "hash seed", "text that follows the order of a set", KV201.code, frozenset({KV102.code}), _hash_seeds,
         needs_python=True, is_order=True,
     ),
-    Factor("locale", "locale", "text that follows the locale", "KV104", frozenset({"KV104"}), _locales),
-    Factor("time_zone", "time zone", "text that follows the time zone", "KV104", frozenset({"KV104"}), _zones),
-    Factor("folder", "working directory", "text that follows the folder", "KV106", frozenset({"KV106"}), _folders),
-    Factor("user", "user and host", "name of user or host", "KV104", frozenset({"KV104", "KV106"}), _users),
+    Factor("locale", "locale", "text that follows the locale", KV104.code, frozenset({KV104.code}), _locales),
+    Factor("time_zone", "time zone", "text that follows the time zone", KV104.code, frozenset({KV104.code}), _zones),
+    Factor("folder", "working directory", "text that follows the folder", KV106.code, frozenset({KV106.code}), _folders),
+    Factor("user", "user and host", "name of user or host", KV104.code, frozenset({KV104.code, KV106.code}), _users),
     Factor(
-        "listing", "directory order", "text that follows the order of files", "KV201", frozenset(), _listings,
+        "listing", "directory order", "text that follows the order of files", KV201.code, frozenset(), _listings,
         needs_python=True, is_order=True,
     ),
 )  # fmt: skip
@@ -141,7 +148,6 @@ _CLOCK_FIXES = {
     "a day later": "put it behind the shared text: where it stands, every day begins with a cold cache",
     "400 days later": "it changes rarely: put it behind the shared text, or accept that the cache goes cold when it does",
 }
-_ORDERS = frozenset({"KV111", "KV112", "KV113", "KV114"})
 
 
 def fix_of(factor: Factor, kind: DifferenceKind, when: str) -> str:
@@ -150,6 +156,6 @@ def fix_of(factor: Factor, kind: DifferenceKind, when: str) -> str:
         return _CLOCK_FIXES.get(when, _CLOCK_FIXES["a second later"])
     if factor.key != RANDOMNESS.key:
         return _FIXES[factor.key]
-    if kind.code in _ORDERS:
+    if varies(kind.code) == "order":
         return "keep one order: sort, or shuffle with a fixed seed"
     return "leave it out of the prompt (metadata of the request), or put it behind the shared text"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kvtool.diagnose.classify import DifferenceKind
+from kvtool.diagnose.difference_kind import DifferenceKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.findings import Finding
 from kvtool.lint.skeleton import Behind, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
-from kvtool.results.catalogue import find_entry
 from kvtool.results.choices import Severity
 
 WARNING_TOKENS = 256

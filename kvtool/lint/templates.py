@@ -9,7 +9,10 @@ from dataclasses import replace
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
-from kvtool.diagnose.names import COUNTER, FLAG, TIME, kind_of_name
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv107 import FLAG
+from kvtool.diagnose.names import kind_of_name
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named

@@ -9,7 +9,6 @@ from kvtool.config.run import RunOptions
 from kvtool.lint.ignore_marks import MARK, Ignore
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
-from kvtool.lint.yaml_ignores import named_files
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.optimize.optimizer import worth_it
 from kvtool.profiler.profile import Demands, Profile
@@ -17,6 +16,7 @@ from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.yaml.named_files import named_files
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 _IGNORE_SUFFIXES = (*PLAIN_SUFFIXES, ".j2", ".jinja", ".jinja2")

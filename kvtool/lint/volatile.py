@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from kvtool.diagnose.classify import DifferenceKind
-from kvtool.diagnose.names import COUNTER, ENVIRONMENT, FLAG, REQUEST_ID, TIME, USER, kind_of_name
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import KV102, REQUEST_ID
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT, KV106
+from kvtool.diagnose.codes.kv107 import FLAG
+from kvtool.diagnose.codes.kv111 import KV111
+from kvtool.diagnose.codes.kv112 import KV112
+from kvtool.diagnose.codes.kv113 import KV113
+from kvtool.diagnose.codes.kv114 import KV114
+from kvtool.diagnose.codes.kv131 import KV131
+from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.names import kind_of_name
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 
@@ -11,10 +22,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-RANDOM = DifferenceKind("random", "random value", "KV102")
-HOST = DifferenceKind("environment", "environment of the process", "KV106")
-TEMPLATE_CLOCK = DifferenceKind("time", "date that a chat template writes", "KV131")
-JSON_KEYS = DifferenceKind("json_keys", "JSON keys in the order they were added", "KV112")
+RANDOM = DifferenceKind("random", "random value", KV102.code)
+HOST = DifferenceKind("environment", "environment of the process", KV106.code)
+TEMPLATE_CLOCK = DifferenceKind("time", "date that a chat template writes", KV131.code)
+JSON_KEYS = DifferenceKind("json_keys", "JSON keys in the order they were added", KV112.code)
 
 _CLOCKS = _words(
     "now utcnow today time time_ns ctime asctime localtime gmtime strftime strftime_now perf_counter perf_counter_ns monotonic"
@@ -80,10 +91,10 @@ def order_kind(items: str) -> DifferenceKind:
     """What it is that stands in another order each time, by what it is called."""
     words = items.lower()
     if "tool" in words or "function" in words:
-        return DifferenceKind("tools_reordered", "tools in no fixed order", "KV111")
+        return DifferenceKind("tools_reordered", "tools in no fixed order", KV111.code)
     if "example" in words or "shot" in words:
-        return DifferenceKind("examples_reordered", "examples in no fixed order", "KV114")
-    return DifferenceKind("documents_reordered", "items in no fixed order", "KV113")
+        return DifferenceKind("examples_reordered", "examples in no fixed order", KV114.code)
+    return DifferenceKind("documents_reordered", "items in no fixed order", KV113.code)
 
 
 CODES = frozenset(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os.path
 import re
 from bisect import bisect_right
@@ -12,9 +11,9 @@ from pathlib import Path
 
 from kvtool.lint.ignore_marks import Ignore, IgnoredLines, between, parse_ignore
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlDocument, YamlNode, parse_yaml
+from kvtool.workload.yaml.named_files import FILE_KEYS, matching_files, nodes_of, values_of
 
 _COMMENT = re.compile(r"(?:(?<=[ \t\n])|^)#[^\r\n]*kvtool:[^\r\n]*", re.MULTILINE)
-_FILE_KEYS = ("file", "glob", "chat_template")
 _BREAK = re.compile(r"\r\n|\n|\r")
 
 
@@ -58,7 +57,7 @@ class _Places:
         for line, stop in _flat_mappings(document.root, text):
             self._last[line] = max(self._last.get(line, line), self.lines.number(stop))
         self._files: dict[int, list[str]] = {}
-        for scalar in _values(document.root, _FILE_KEYS):
+        for scalar in values_of(document.root, FILE_KEYS):
             self._files.setdefault(scalar.line, []).append(scalar.value)
         self._groups = {scalar.line: scalar.value for scalar in _group_names(document)}
 
@@ -73,62 +72,18 @@ class _Places:
         if not self._text[self.lines.start(first) : start].strip():
             first = self.lines.next_content(first + 1, lambda _, line: line.startswith("#"))
         names = self._files.get(first, ())
-        files = [os.path.normpath(name) for value in names for name in _matching(self._folder, value)]
+        files = [os.path.normpath(name) for value in names for name in matching_files(self._folder, value)]
         last = self._last.get(first, first)
         return replace(ignore, first=first, last=last, files=tuple(files), group=self._groups.get(first))
 
 
-def named_files(path: str, text: str) -> list[str]:
-    """The files with texts that a workload names, as its findings name them, in order."""
-    document = parse_yaml(text, path)
-    folder = Path(path).parent
-    names = (scalar.value for scalar in _values(document.root, _FILE_KEYS))
-    return list(dict.fromkeys(name for value in names for name in _matching(folder, value)))
-
-
-def _matching(folder: Path, name: str) -> list[str]:
-    """The files that a `file:` or `glob:` means; none where there are none."""
-    if "\0" in name:
-        return []
-    try:
-        if (folder / name).is_file():
-            return [str(folder / name)]
-        found = sorted(glob.glob(name, root_dir=folder, recursive=True))  # noqa: PTH207 - Path.glob refuses absolute patterns
-        return [str(folder / one) for one in found if (folder / one).is_file()]
-    except (OSError, ValueError):
-        return []
-
-
-def _nodes(root: YamlNode) -> Iterator[YamlNode]:
-    """Every node of the document once, however often aliases name it."""
-    seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        if isinstance(one, Sequence):
-            waiting += one.items
-        elif isinstance(one, Mapping):
-            waiting += one.values.values()
-
-
 def _scalars(root: YamlNode) -> Iterator[Scalar]:
-    return (node for node in _nodes(root) if isinstance(node, Scalar))
-
-
-def _values(root: YamlNode, keys: tuple[str, ...]) -> list[Scalar]:
-    """The values of these keys anywhere in the document, in the order of the file."""
-    mappings = [node for node in _nodes(root) if isinstance(node, Mapping)]
-    found = [value for one in mappings for key in keys if isinstance(value := one.values.get(key), Scalar)]
-    return sorted(found, key=lambda scalar: scalar.start)
+    return (node for node in nodes_of(root) if isinstance(node, Scalar))
 
 
 def _flat_mappings(root: YamlNode, text: str) -> Iterator[tuple[int, int]]:
     """First line and last character of each mapping that holds nothing but values, such as a message or a segment."""
-    for node in _nodes(root):
+    for node in nodes_of(root):
         if isinstance(node, Mapping) and all(isinstance(value, Scalar) for value in node.values.values()):
             ends = [_written(value, text)[1] for value in node.values.values() if isinstance(value, Scalar)]
             yield node.line, max([node.start, *(end - 1 for end in ends)])

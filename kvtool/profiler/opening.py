@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.config.layers import merged
 from kvtool.config.run import RunOptions, said_options
+from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError
 from kvtool.profiler.profile import Demands, Profile
 from kvtool.profiler.profiler import Profiler
@@ -78,7 +79,7 @@ class Opened:
         assert isinstance(self.source, YamlSource)
         reading = self.options.reading
         source = load_yaml_workload(
-            self.source.path, seed=self.source.seed, on_bad_line=reading.on_bad_line, overlay=overlay
+            self.source.path, seed=self.source.seed, on_bad_line=reading.on_bad_line, overlay=overlay, codes=codes
         )
         return source.select(reading.groups) if reading.groups else source
 
@@ -104,7 +105,12 @@ def open_workload(
     )
     if source is None:
         source = open_inputs(
-            options.inputs, log_options, seed=reading.seed, default_seed=options.fallback_seed, overlay=overlay
+            options.inputs,
+            log_options,
+            seed=reading.seed,
+            default_seed=options.fallback_seed,
+            overlay=overlay,
+            codes=codes,
         )
     if isinstance(source, YamlSource) and reading.groups:
         source = source.select(reading.groups)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.accounting.boundary import BoundaryBook
-from kvtool.accounting.caches.arrival_order import in_order_of_arrival
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.rule_cache import RuleRun
 from kvtool.accounting.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
@@ -29,6 +28,7 @@ from kvtool.profiler.samples import SampleBook
 from kvtool.results.choices import By
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.progress import Progress
+from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Conversation, Source, Turn

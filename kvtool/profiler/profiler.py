@@ -14,6 +14,7 @@ from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import Quantiles
 from kvtool.accounting.views.collector import ViewBook
+from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Finding, Locate
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
@@ -190,7 +191,7 @@ class Profiler:
             advice = self._advise(result)
             advice, findings = one_of_each(advice, findings)
             explained = {finding.group for finding in advice}
-            findings = advice + [item for item in findings if item.code != "KV203" or item.group not in explained]
+            findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
         gain = self._dtype_gain(result) if not result.partial else None
         measured = None
         if self.measure is not None and not result.partial:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
 from kvtool.profiler.advice.advisor import Advice, AdviceStep
 from kvtool.profiler.passes import PassResult
@@ -120,7 +121,7 @@ def _row(cause: Cause, place: tuple[str, int, int], blame: int, share: int, unlo
     path, line, column = place
     return CauseRow(
         group=cause.group,
-        code="KV103" if is_declared_stable(cause) else cause.kind.code,
+        code=KV103.code if is_declared_stable(cause) else cause.kind.code,
         kind=cause.kind.key,
         name=cause.kind.name,
         part=cause.slot.part,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kvtool.results.check import CheckResult
 
 STDOUT = "-"
-_WITH_VIEWS = ("json", "html", "svg", "text")
 _MOST_SUMMARY = 1 << 20
 """Bytes of a step summary that GitHub takes; what is longer is refused as a whole."""
 _SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -142,8 +141,8 @@ def check_outputs(
 def _files_of(path: str) -> list[str]:
     """The files that a workload names; none where it cannot be read, which is told when it is."""
     from kvtool.lint.sources import WORKLOAD_SUFFIXES
-    from kvtool.lint.yaml_ignores import named_files
     from kvtool.text.files.text_files import read_text
+    from kvtool.workload.yaml.named_files import named_files
 
     if not path.lower().endswith(WORKLOAD_SUFFIXES):
         return []
@@ -198,7 +197,7 @@ def _check_writable(path: str) -> None:
 
 def need_views(outputs: Sequence[OutputFile]) -> bool:
     """Whether what reports draw has to be collected for these."""
-    return any(output.format.name in _WITH_VIEWS for output in outputs)
+    return any(output.format.views for output in outputs)
 
 
 def write_outputs(

@@ -14,12 +14,13 @@ Renderer = Callable[[CheckResult, RenderOptions], str]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`module` has a function `render`; it is imported when it is needed."""
+    """`module` has a function `render`; it is imported when it is needed. With `views` it shows what is drawn, too."""
 
     name: str
     what: str
     module: str
     extensions: tuple[str, ...] = ()
+    views: bool = False
 
     def render(self, result: CheckResult, options: RenderOptions) -> str:
         """The whole file as text."""
@@ -30,14 +31,14 @@ class Format:
 FORMATS = {
     each.name: each
     for each in (
-        Format("json", "everything, for a program", "kvtool.report.json_document", (".json",)),
+        Format("json", "everything, for a program", "kvtool.report.json_document", (".json",), views=True),
         Format("markdown", "a comment on a pull request", "kvtool.report.markdown", (".md", ".markdown")),
         Format("github", "annotations of GitHub Actions, and its step summary", "kvtool.report.github"),
         Format("junit", "test results, for any CI", "kvtool.report.junit", (".xml",)),
         Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.sarif", (".sarif", ".sarif.json")),
         Format("gitlab", "GitLab's code quality report", "kvtool.report.gitlab"),
-        Format("html", "a report to send around: one file", "kvtool.report.html", (".html", ".htm")),
-        Format("svg", "the terminal report as a picture", "kvtool.report.svg", (".svg",)),
-        Format("text", "the terminal report without colour", "kvtool.report.text_format", (".txt",)),
+        Format("html", "a report to send around: one file", "kvtool.report.html", (".html", ".htm"), views=True),
+        Format("svg", "the terminal report as a picture", "kvtool.report.svg", (".svg",), views=True),
+        Format("text", "the terminal report without colour", "kvtool.report.text_format", (".txt",), views=True),
     )
 }

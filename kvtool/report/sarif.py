@@ -11,11 +11,11 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+from kvtool.diagnose.codes import CodeEntry, entry_of
 from kvtool.report.finding_words import name_of, sentences
 from kvtool.report.markdown_text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
 from kvtool.report.write_options import RenderOptions
-from kvtool.results.catalogue import Entry, entry_of
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding
 from kvtool.results.verdict import Check
@@ -105,13 +105,13 @@ def _rule(code: str) -> dict[str, Any]:
     }
 
 
-def _help(entry: Entry) -> str:
+def _help(entry: CodeEntry) -> str:
     ways = "\n".join(f"- {remedy.what}" for remedy in entry.remedies)
     examples = f"Before:\n{entry.before}\n\nAfter:\n{entry.after}"
     return f"{entry.what}\n{entry.why}\n\n{examples}\n\n{ways}\n\nIgnore it when: {entry.ignore}"
 
 
-def _help_markdown(entry: Entry) -> str:
+def _help_markdown(entry: CodeEntry) -> str:
     ways = "\n".join(f"- {remedy.what}{f' ({remedy.tier})' if remedy.tier else ''}" for remedy in entry.remedies)
     before, after = block(entry.before), block(entry.after)
     return f"{entry.what} {entry.why}\n\nBefore:\n\n{before}\n\nAfter:\n\n{after}\n\n{ways}\n\n*Ignore it when:* {entry.ignore}\n"

@@ -16,20 +16,6 @@ EXIT_FAILED = 1
 EXIT_NOT_COMPARABLE = 2
 EXIT_INTERRUPTED = 130
 
-CODES: dict[Kind, str] = {
-    "hit_rate": "KV401",
-    "baseline": "KV402",
-    "reachable_gap": "KV403",
-    "ttft_p50": "KV404",
-    "ttft_p90": "KV404",
-    "ttft_p99": "KV404",
-    "findings": "KV405",
-    "audit": "KV407",
-}
-"""The code of each kind of demand in the catalogue."""
-NOT_COMPARABLE = "KV406"
-"""The code of a baseline that is required and cannot be compared with."""
-
 
 class Check(Model):
     """One demand and how it fared.
@@ -53,6 +39,11 @@ class Check(Model):
     path: str
     line: Count
     column: Count
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether there was something to compare with: of a baseline, one that was made under the same settings."""
+        return self.kind != "baseline" or self.limit is not None
 
 
 class Verdict(Model):

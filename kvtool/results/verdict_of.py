@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kvtool.results.gate_words import brief, subject
-from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_COMPARABLE, NOT_COMPARABLE, Check, Verdict
+from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_COMPARABLE, Check, Verdict
 from kvtool.text.terminal.numbers import plural
 
 PARTIAL = "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict"
@@ -27,7 +27,7 @@ def verdict_of(checks: Sequence[Check], notices: Iterable[str] = (), *, partial:
     waiting = f", {still_open:,} open" if still_open else ""
     several = len({check.workload for check in checks}) > 1
     if failed:
-        code = EXIT_NOT_COMPARABLE if any(check.code == NOT_COMPARABLE for check in failed) else EXIT_FAILED
+        code = EXIT_NOT_COMPARABLE if not all(check.is_comparable for check in failed) else EXIT_FAILED
         more = f", {plural(len(warned), 'warning')}" if warned else ""
         sentence = f"FAIL {plural(len(failed), 'gate')}{more}{waiting} ({_which(failed, several)})"
         return Verdict(outcome="fail", exit_code=code, sentence=sentence, checks=list(checks), notices=notices)

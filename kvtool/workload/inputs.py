@@ -8,6 +8,7 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import Overlay
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
+from kvtool.workload.yaml.fields import KnownCodes
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 _YAML = (".yaml", ".yml")
@@ -21,10 +22,12 @@ def open_inputs(
     seed: int | None,
     default_seed: int | None = None,
     overlay: Overlay | None = None,
+    codes: KnownCodes | None = None,
 ) -> YamlSource | LogSource:
     """The source that the paths name; KvtoolError where they do not go together or cannot be read.
 
-    `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files.
+    `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files;
+    `codes` are those that its gates may name (None: any of that shape).
     """
     workloads = [path for path in paths if path.lower().endswith(_YAML)]
     if workloads and len(paths) > 1:
@@ -33,7 +36,12 @@ def open_inputs(
         )
     if workloads:
         return load_yaml_workload(
-            workloads[0], seed=seed, default_seed=default_seed, on_bad_line=options.on_bad_line, overlay=overlay
+            workloads[0],
+            seed=seed,
+            default_seed=default_seed,
+            on_bad_line=options.on_bad_line,
+            overlay=overlay,
+            codes=codes,
         )
     return LogSource(paths, options, group=_grouping(paths))
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
 from kvtool.cli.app import run
+from kvtool.diagnose.codes import TIERS, codes, entries, entry_of, find_entry, similar_code
 from kvtool.errors import KvtoolError
 from kvtool.report.terminal.explain import print_entry, print_list
-from kvtool.results.catalogue import TIERS, codes, entries, entry_of, find_entry, similar_code
-from kvtool.results.verdict import CODES, NOT_COMPARABLE
 from kvtool.text.terminal.console import cell_width, make_console
 
 NUMBERS = (
@@ -21,17 +19,10 @@ NUMBERS = (
     *(201, 202, 203, 204, 301, 302, 303, 304, 305, 306, *range(401, 408)),
 )
 DESIGNED = [f"KV{number}" for number in NUMBERS]
-KVTOOL = Path(__file__).resolve().parents[2] / "kvtool"
 
 
 def test_every_designed_code_has_an_entry_in_order() -> None:
     assert list(codes()) == ["KV001", "KV002", *DESIGNED]
-
-
-def test_every_code_that_kvtool_writes_is_explained() -> None:
-    written = {code for path in KVTOOL.rglob("*.py") for code in re.findall(r'"(KV\d{3})"', path.read_text("utf-8"))}
-    assert "KV101" in written
-    assert [code for code in sorted(written) if entry_of(code) is None] == []
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.code)
@@ -69,8 +60,7 @@ def test_codes_are_found_however_they_are_written(written: str) -> None:
     assert find_entry(written).code == "KV101"
 
 
-def test_every_code_of_a_gate_has_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
-    assert {*CODES.values(), NOT_COMPARABLE} == {code for code in codes() if code.startswith("KV4")}
+def test_a_code_of_a_gate_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry_of("KV400") is None
     assert run(["explain", "KV402"]) == 0
     shown = capsys.readouterr().out

@@ -14,6 +14,7 @@ from kvtool.cli.init import detect as detection
 from kvtool.cli.init.detect import detect
 from kvtool.cli.init.guess import example, generator
 from kvtool.config.loading import load_config
+from kvtool.diagnose import codes
 from kvtool.results.schemas import SCHEMAS
 from kvtool.text.files.yaml_nodes import parse_yaml
 from kvtool.workload.yaml.validate import validate
@@ -296,7 +297,7 @@ def test_every_guess_is_a_variable_of_a_workload() -> None:
     ]
     lines = "".join(f"  {name}: {generator(name)[0]}\n" for name in names)
     text = f'version: 1\nvars:\n{lines}groups: [{{name: a, text: "x"}}]\n'
-    workload = validate(parse_yaml(text, "w.yaml"))
+    workload = validate(parse_yaml(text, "w.yaml"), codes)
     assert set(workload.vars) == set(names)
     assert workload.vars["created_at"].datetime == 60
     assert workload.vars["requestId"].uuid == "4"

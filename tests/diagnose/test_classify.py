@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.classify import DETECTORS, OTHER, classify, classify_in
+from kvtool.diagnose.classify import DETECTORS, classify, classify_in
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.cosmetic import cosmetic, normalized
 
 CASES = {

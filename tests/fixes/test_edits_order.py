@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.classify import OTHER
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.canonical import normalize, sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values

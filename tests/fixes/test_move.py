@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.diagnose.classify import OTHER
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.move import LONG_LINE, MoveTarget, destination, move_targets
 from kvtool.text.traced import Origin, Traced, concat

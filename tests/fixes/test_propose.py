@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.causes import Cause
-from kvtool.diagnose.classify import OTHER, DifferenceKind
-from kvtool.diagnose.compare.kinds import (
-    DOCUMENTS_REORDERED,
-    EXAMPLES_REORDERED,
-    HISTORY_EDITED,
-    JSON_KEYS,
-    OPTIONAL,
-    TOOLS_CHANGED,
-    TOOLS_REORDERED,
-    WINDOW,
-)
+from kvtool.diagnose.codes.kv107 import OPTIONAL
+from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
+from kvtool.diagnose.codes.kv141 import WINDOW
+from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.cosmetic import NORMALIZERS
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.slots import Slot, structural_slot
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier

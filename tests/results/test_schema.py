@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from kvtool.cli.app import run
 from kvtool.config.loading import load_config
+from kvtool.diagnose import codes as known
 from kvtool.errors import KvtoolError
-from kvtool.results.catalogue import codes
 from kvtool.results.schemas import SCHEMAS
 from kvtool.text.files.yaml_nodes import parse_yaml
 from kvtool.workload.yaml.fields import SEVERITIES
@@ -158,7 +158,7 @@ WORKLOADS = [
 @pytest.mark.parametrize("text", WORKLOADS)
 def test_a_workload_validates_where_it_loads(text: str) -> None:
     try:
-        validate(parse_yaml(text, "w.yaml"))
+        validate(parse_yaml(text, "w.yaml"), known)
         loads = True
     except KvtoolError:
         loads = False
@@ -202,7 +202,7 @@ def test_a_configuration_validates_where_it_loads(text: str, tmp_path: Path) -> 
 
 
 def test_the_schema_knows_how_findings_are_named() -> None:
-    gate = {"gate": {"findings": dict.fromkeys([*codes(), "KV1", *SEVERITIES], "warn")}}
+    gate = {"gate": {"findings": dict.fromkeys([*known.codes(), "KV1", *SEVERITIES], "warn")}}
     assert wrong("config", gate) == []
 
 

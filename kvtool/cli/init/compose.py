@@ -10,6 +10,8 @@ from math import floor
 from pathlib import Path
 
 from kvtool.cli.init.guess import example, generator
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.text_files import read_text
@@ -130,7 +132,12 @@ def compose_config(
     head = [f"[{table}]"] if table else []
     prefix = f"{table}." if table else ""
     said = [f"{name} = {_text(value) if isinstance(value, str) else value}" for name, value in engine.items()]
-    examples = {"model": '"llama-3.1-8b"', "tokenizer": '"./tokenizer.json"', "block_size": "16", "capacity": '"20GiB"'}
+    examples = {
+        "model": f'"{DEFAULT_MODEL}"',
+        "tokenizer": '"./tokenizer.json"',
+        "block_size": EngineConfig.block_size,
+        "capacity": '"20GiB"',
+    }
     unsaid = [f"# {name} = {value}" for name, value in examples.items() if name not in engine]
     return "\n".join(
         [
@@ -153,7 +160,7 @@ def compose_config(
 
 def _gates(lowest: int, groups: Mapping[str, float], prefix: str) -> list[str]:
     """Today's lowest rate; where that is next to nothing, a warning for all; and today's rate of the groups that reach more."""
-    findings = '# findings = {KV101 = "error", warning = "warn"}'
+    findings = f'# findings = {{{KV101.code} = "error", warning = "warn"}}'
     held = {name: floor(100 * rate) for name, rate in groups.items()}
     if lowest >= _NOTHING:
         lines, level = [f'hit_rate = ">={lowest}%"', findings], []

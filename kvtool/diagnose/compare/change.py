@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kvtool.diagnose.classify import DifferenceKind
+from kvtool.diagnose.difference_kind import DifferenceKind
 
 PartKind = Literal["tools", "message", "text", "history"]
 

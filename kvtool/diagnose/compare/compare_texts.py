@@ -9,18 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvtool.diagnose.classify import DifferenceKind
+from kvtool.diagnose.codes.kv107 import OPTIONAL
+from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv141 import WINDOW
+from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.history import NEVER, front_cut
 from kvtool.diagnose.compare.json_forms import canonical, same_keys
-from kvtool.diagnose.compare.kinds import (
-    DOCUMENTS_REORDERED,
-    HISTORY_EDITED,
-    JSON_KEYS,
-    OPTIONAL,
-    TOOLS_REORDERED,
-    WINDOW,
-)
 from kvtool.diagnose.compare.order import Moved, moved_units, order_kind
 from kvtool.diagnose.compare.passages import Passage, compare_passage
 from kvtool.diagnose.compare.tools import MAX_EXCERPT, compare_tools, is_tool
@@ -36,6 +33,7 @@ from kvtool.diagnose.compare.units import (
     units,
 )
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
 
 _MOST_CHANGES = 256

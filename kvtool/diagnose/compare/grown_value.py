@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import DETECTORS, OTHER, DifferenceKind, classify_in
+from kvtool.diagnose.classify import DETECTORS, classify_in
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv104 import KV104
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
 
 _LABEL_WINDOW = 48
 _LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]{0,30})['\"`]?\s{0,2}(?::|=|>|(?<= )(?:is|as) )\s{0,2}['\"`]?$")
 _RANK = {key: rank for rank, key in enumerate(dict.fromkeys(kind.key for kind, _ in DETECTORS))}
-_WHOSE = ("KV102", "KV104")
+_WHOSE = (KV102.code, KV104.code)
 """What a label may say of a bare number: that it is somebody's id."""
 
 Range = tuple[int, int]

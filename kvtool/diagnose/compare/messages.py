@@ -9,22 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvtool.diagnose.classify import OTHER, DifferenceKind
+from kvtool.diagnose.codes.kv107 import OPTIONAL
+from kvtool.diagnose.codes.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.kv141 import WINDOW
+from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
 from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
-from kvtool.diagnose.compare.kinds import (
-    DOCUMENTS_REORDERED,
-    EXAMPLES_REORDERED,
-    HISTORY_EDITED,
-    JSON_KEYS,
-    OPTIONAL,
-    WINDOW,
-)
 from kvtool.diagnose.compare.tools import MAX_EXCERPT
 from kvtool.diagnose.compare.units import same_end
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
 from kvtool.text.message import role_of
 

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import DifferenceKind
-from kvtool.diagnose.compare.kinds import DOCUMENTS_REORDERED, EXAMPLES_REORDERED, TOOLS_REORDERED
+from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.compare.multiset import parted
 from kvtool.diagnose.compare.tools import is_tool
 from kvtool.diagnose.compare.units import Unit
+from kvtool.diagnose.difference_kind import DifferenceKind
 
 _EXAMPLE = re.compile(
     r"^\W{0,6}(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration)\b"

@@ -8,11 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvtool.diagnose.classify import OTHER, DifferenceKind
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.kv107 import OPTIONAL
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import Value, value_around
-from kvtool.diagnose.compare.kinds import DOCUMENTS_REORDERED, HISTORY_EDITED, OPTIONAL
 from kvtool.diagnose.compare.order import order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -141,7 +147,7 @@ def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
 
 def _is_worded(value: Value) -> bool:
     """Whether only a label gave a value its name: it may be of several words."""
-    return value.kind.key in ("scope", "environment", "request_id")
+    return value.kind.key in (USER.key, ENVIRONMENT.key, REQUEST_ID.key)
 
 
 def _joined(one: Value, other: Value) -> Value:

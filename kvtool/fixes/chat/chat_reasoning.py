@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kvtool.diagnose.codes.kv132 import KV132
 from kvtool.fixes.chat.chat_probe import (
     AGAIN,
     ANSWERED,
@@ -61,7 +62,7 @@ def dropped_reasoning(renderer: Renderer, template: ChatTemplate, chats: Sequenc
         flag = _keeping(template, turn, asked, reasoning)
         what = "keep earlier reasoning in the prompt"
         fix = f"{what}: chat_template_kwargs {flag[0]}={flag[1]}" if flag else f"{what}, with a chat template that can"
-        found = finding("KV132", "info", template, turn.group, message, fix, place=place, lost=lost, tier="P3")
+        found = finding(KV132.code, "info", template, turn.group, message, fix, place=place, lost=lost, tier="P3")
         return Checked(found, _reasoning_fix(fix, flag) if flag else None)
     return None
 
@@ -118,7 +119,7 @@ def _reasoning_fix(what: str, flag: tuple[str, bool]) -> Fix:
     extra = {flag[0]: flag[1]}
     return Fix(
         "chat-template:keep-reasoning",
-        "KV132",
+        KV132.code,
         "P3",
         None,
         what,

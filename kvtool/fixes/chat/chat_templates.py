@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from kvtool.diagnose.codes.kv123 import KV123
+from kvtool.diagnose.codes.kv131 import KV131
+from kvtool.diagnose.codes.kv133 import KV133
 from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
@@ -66,14 +69,14 @@ def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
             path, (line, column) = origin.path, origin.position(offset)
         fix = "leave BOS out of the text"
         severity: Severity = "warning"
-        return Checked(Finding("KV123", severity, first.group, path, line, column, message, len(found), fix))
+        return Checked(Finding(KV123.code, severity, first.group, path, line, column, message, len(found), fix))
     template = renderer.chat_template
     text = rendered(template, first)
     place = place_of(text, len(start or "")) if text is not None else (0, 0)
     message = f"the chat template writes BOS twice: {count}"
     fix = "leave one `bos_token` out of the chat template"
     return Checked(
-        finding("KV123", "warning", template, first.group, message, fix, place=place, lost=len(found), tier="P1")
+        finding(KV123.code, "warning", template, first.group, message, fix, place=place, lost=len(found), tier="P1")
     )
 
 
@@ -93,7 +96,7 @@ def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: 
         return None
     message = "the chat template writes BOS and the tokenizer adds it: who tokenizes the rendered text has it twice"
     fix = "tokenize rendered chats with add_special_tokens=False, as kvtool does"
-    return Checked(finding("KV123", "info", template, chats[0].group, message, fix, place=place_of(text, 0)))
+    return Checked(finding(KV123.code, "info", template, chats[0].group, message, fix, place=place_of(text, 0)))
 
 
 def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
@@ -114,7 +117,7 @@ def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> 
         )
         fix = "pin the date that the chat template writes (`date_string`), or write it into the last message"
         found = finding(
-            "KV131",
+            KV131.code,
             "warning",
             template,
             turn.group,
@@ -126,7 +129,7 @@ def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> 
         )
         pinned = Fix(
             "chat-template:pin-date",
-            "KV131",
+            KV131.code,
             "P3",
             None,
             "pin the date that the chat template writes",
@@ -178,7 +181,7 @@ def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Tu
     )
     fix = "use a chat template that writes the tools once, behind the system prompt (kvtool's own does: leave --chat-template out)"
     found = finding(
-        "KV133",
+        KV133.code,
         "warning",
         template,
         turn.group,
@@ -190,7 +193,7 @@ def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Tu
     )
     other = Fix(
         "chat-template:tools-first",
-        "KV133",
+        KV133.code,
         "P3",
         None,
         "render with kvtool's own chat template, which writes the tools once, behind the system prompt",

@@ -13,7 +13,7 @@ import torch
 from kvtool.engine.attention.attention_plan import AttentionPlan, AttentionPlanner, attend
 from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.batch import Batch
-from kvtool.engine.config import DecodeMode
+from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.model.device import processors
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 from kvtool.kernels.protocol import Kernels
@@ -44,7 +44,7 @@ class AttentionShape:
     heads: int = 32
     kv_heads: int = 8
     head_dim: int = 128
-    block_size: int = 16
+    block_size: int = EngineConfig.block_size
     dtype: torch.dtype = torch.bfloat16
     cache_dtype: torch.dtype | None = None
     """None: of `dtype`. int8 has a scale for each token and head."""

@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 from math import inf
 
+from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import Geometry
 from kvtool.measure.bench.calibration import Constants, Point
 from kvtool.measure.bench.calibration_file import Calibration
@@ -26,7 +27,7 @@ class BenchOptions:
     dtype: str = "auto"
     kv_cache_dtype: str = "auto"
     device: str = "auto"
-    block_size: int = 16
+    block_size: int = EngineConfig.block_size
 
 
 @dataclass(frozen=True, slots=True)

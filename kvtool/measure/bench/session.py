@@ -12,6 +12,7 @@ from math import inf
 
 import torch
 
+from kvtool.engine.config import DEFAULT_MODEL
 from kvtool.engine.kv_dtype import KVDtype, find_kv_dtype
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, find_device
@@ -38,7 +39,7 @@ OnProgress = Callable[[str, int, int], None]
 
 VOCABULARY = 32_000  # of the embedded model, whose own tokenizer is not needed here
 _GIB = 1 << 30
-_MODELS_BY_ROOM = ((28 * _GIB, "llama-3.1-8b"), (8 * _GIB, "llama-3.2-1b"))
+_MODELS_BY_ROOM = ((28 * _GIB, DEFAULT_MODEL), (8 * _GIB, "llama-3.2-1b"))
 """The largest one is taken whose memory is free: weights, a cache for some long requests, and room to compute in."""
 
 _CACHE_SHARE = 0.4  # of the memory that the weights leave: two runners may each have a cache

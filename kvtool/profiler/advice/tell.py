@@ -8,6 +8,7 @@ from dataclasses import replace
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.codes import varies
 from kvtool.diagnose.findings import (
     WORTH_TELLING,
     Finding,
@@ -21,7 +22,6 @@ from kvtool.profiler.advice.advisor import Advice, AdviceStep, Stuck
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.passes import PassResult
 
-_VALUE_CODES = ("KV101", "KV102", "KV104", "KV105", "KV106")
 _GOES_ALONG = "it goes with the text that the fix above moves"
 
 _PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
@@ -91,7 +91,7 @@ class Teller:
         for cause in self._result.causes.of_group(group.name):
             costs = cause.share >= WORTH_TELLING * group.prompt_tokens
             closed = left.get(cause.slot, 0.0) < cause.share / 2
-            if cause.slot in handled or cause.kind.code not in _VALUE_CODES or not (costs and closed):
+            if cause.slot in handled or varies(cause.kind.code) != "value" or not (costs and closed):
                 continue
             finding = fixed_finding(
                 cause,

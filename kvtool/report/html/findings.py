@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.cost import by_cost
 from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
-from kvtool.results.catalogue import TIERS, Entry, entry_of
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding, Report, Snippet
 from kvtool.results.show_text import ShowText
@@ -75,14 +75,14 @@ def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
     return _cards(kept, "files", show_text, most=_MOST_LOOSE, silenced=result.ignored)
 
 
-def explained(cards: Iterable[Cards]) -> list[Entry]:
+def explained(cards: Iterable[Cards]) -> list[CodeEntry]:
     """The catalogue's entries of all codes that are shown, each once."""
     found = {card.code for group in cards for card in group.cards}
     entries = {entry.code: entry for code in found if (entry := entry_of(code)) is not None}
     return [entries[code] for code in sorted(entries)]
 
 
-def tiers_of(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+def tiers_of(entries: Sequence[CodeEntry]) -> list[tuple[str, str]]:
     """What the proofs mean that these entries speak of."""
     used = {remedy.tier for entry in entries for remedy in entry.remedies if remedy.tier is not None}
     return [(tier, TIERS[tier]) for tier in sorted(used)]

@@ -13,7 +13,7 @@ from kvtool.results.check import CheckResult
 from kvtool.results.gate_words import change
 from kvtool.results.report import Finding, Group, Report, Totals
 from kvtool.results.show_text import ShowText
-from kvtool.results.verdict import NOT_COMPARABLE, Check
+from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import ascii_only, fold, is_plain, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -160,7 +160,7 @@ def _behind(result: CheckResult, missed: Iterable[Check]) -> list[Finding]:
     """The costliest findings in what failed, at most five of each workload, in the order of their report."""
     asked: dict[str, set[str | None]] = {}
     for check in missed:
-        if check.code != NOT_COMPARABLE:
+        if check.is_comparable:
             asked.setdefault(check.workload, set()).add(check.group)
     found: list[Finding] = []
     for report in result.reports:
@@ -184,7 +184,7 @@ def _next(
     verdict = result.verdict
     if verdict.outcome == "partial":
         return
-    failed = [check.workload for check in missed if check.code != NOT_COMPARABLE]
+    failed = [check.workload for check in missed if check.is_comparable]
     workload = next((name for name in failed if _is_run(name, result.reports)), None)
     fixable = next((found for found in findings if found.rerun is not None and found.fix_key), None)
     owner = next((report for report in result.reports if fixable is not None and fixable in report.findings), None)
@@ -201,7 +201,7 @@ def _next(
         _tell(console, "see where the tokens went", ["profile", workload, *_carried(command)], plain)
         return
     if missed:
-        if any(check.code == NOT_COMPARABLE for check in missed):
+        if not all(check.is_comparable for check in missed):
             _tell(
                 console, "record what is now, where that is meant", with_flag(command, "--update-baseline", None), plain
             )

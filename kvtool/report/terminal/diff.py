@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kvtool.diagnose.codes import find_entry
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
 from kvtool.report.terminal.excerpt import print_excerpt
 from kvtool.report.terminal.ruler import print_ruler
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
 _LABEL = 13
 _CONTEXT_BEFORE, _CONTEXT_AFTER = 4, 8
 _MOST_NAMED = 8
-_ADVICE = {
-    "KV107": "Keep what is there only at times in a fixed place behind the shared text.",
-    "KV113": "One global order of the documents, the most frequent first, makes their beginning shared.",
-    "KV114": "A fixed order of the examples makes them shared; the order of examples can change answers.",
-    "KV115": "Keep the set of tools for the session, or append to it.",
-    "KV141": "Cut the history on a stride: then it begins the same for many turns.",
-    "KV142": "Append to the history instead of editing it.",
-}
-"""What to do about differences of structure that no change was tried for."""
 
 
 def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True) -> None:
@@ -169,8 +161,8 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
             said.append((_trial(trial, b, console.width - 3 - len(trial.code)), trial.code))
         before = max(before, trial.gained_blocks)
     tried = {trial.code for trial in diff.changes}
-    advised = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
-    said += [(_ADVICE[code], code) for code in advised if code in _ADVICE]
+    others = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
+    said += [(entry.between_two, entry.code) for entry in map(find_entry, others) if entry.between_two]
     if diff.at_end:
         said.append(("Nothing that both have follows the difference: no gain from moving it.", ""))
     for text, code in said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.results.catalogue import TIERS, Entry
+from kvtool.diagnose.codes import TIERS, CodeEntry
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize, say
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _HEAD = "bold"
 
 
-def print_entry(console: Console, entry: Entry) -> None:
+def print_entry(console: Console, entry: CodeEntry) -> None:
     """All that there is to say about one code."""
     for line in fold(f"{entry.code}  {entry.name}", console.width, indent=7):
         put(console, line, _HEAD)
@@ -34,11 +34,11 @@ def print_entry(console: Console, entry: Entry) -> None:
     put(console)
     for tier in sorted({remedy.tier for remedy in entry.remedies if remedy.tier is not None}):
         say(console, f"{tier}: {TIERS[tier]}", indent=2, style="dim")
-    if not entry.code.startswith(("KV0", "KV4")):
+    if entry.can_be_ignored:
         say(console, f"to ignore it: # kvtool: ignore[{entry.code}] reason", style="dim")
 
 
-def print_list(console: Console, entries: Sequence[Entry]) -> None:
+def print_list(console: Console, entries: Sequence[CodeEntry]) -> None:
     """Codes and names, with the proof tiers of what can be done."""
     for entry in entries:
         tiers = ", ".join(dict.fromkeys(remedy.tier for remedy in entry.remedies if remedy.tier is not None))

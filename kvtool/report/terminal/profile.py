@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.codes import wins
 from kvtool.profiler.profile import Profile
 from kvtool.report.terminal.boundary import boundary_hint, print_boundaries
 from kvtool.report.terminal.findings import print_findings
@@ -50,18 +51,6 @@ _FATE_NOTES = {
     "caching_off": "switched off",
 }
 """What decides a fate, where it is not the text."""
-_WON_BACK = {
-    "KV111": ("cosmetic", "displaced"),
-    "KV112": ("cosmetic", "displaced"),
-    "KV121": ("cosmetic",),
-    "KV122": ("seam",),
-    "KV124": ("seam",),
-    "KV113": ("blocked", "displaced"),
-    "KV114": ("blocked", "displaced"),
-    "KV132": ("blocked", "displaced"),
-    "KV133": ("blocked", "displaced"),
-}
-"""Fates that the fix of a code takes tokens from; of the other codes it is what volatile text blocks."""
 
 
 def print_profile(
@@ -163,7 +152,7 @@ def _fates(console: Console, profile: Profile, plain: bool) -> None:
     notes = dict(_FATE_NOTES)
     for finding in profile.findings:
         if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
-            notes |= dict.fromkeys(_WON_BACK.get(finding.code, ("blocked",)), "fix below")
+            notes |= dict.fromkeys(wins(finding.code), "fix below")
     label = max(cell_width(FATES[name]) for name in names)
     digits = max(len(f"{count:,}") for count in tokens)
     size_of_bar = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvtool.engine.config import EngineConfig
 from kvtool.lint.lint_result import LintResult
 from kvtool.report.terminal.restore import finding_of, restore
 from kvtool.results.check import CheckResult
@@ -15,8 +16,6 @@ from kvtool.text.tokens.tokenizer_files import BUILT_IN
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_DEFAULT_BLOCK = 16
 
 
 def print_result(
@@ -68,7 +67,7 @@ def profile_command(report: Report) -> tuple[str, ...]:
     tokenizer = config.get("tokenizer")
     if isinstance(tokenizer, str) and tokenizer != BUILT_IN:
         words += ["--tokenizer", tokenizer]
-    if config.get("block_size") not in (None, _DEFAULT_BLOCK):
+    if config.get("block_size") not in (None, EngineConfig.block_size):
         words += ["--block-size", str(config["block_size"])]
     for flag, key in (("--capacity", "capacity_blocks"), ("--concurrency", "concurrency"), ("--seed", "seed")):
         if config.get(key):

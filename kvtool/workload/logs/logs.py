@@ -25,6 +25,7 @@ from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
 from kvtool.workload.logs.record import Dialogue, RecordError, Turns, Where
 from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, read_record
+from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
@@ -37,7 +38,7 @@ class LogOptions:
     """How to read logs. `limit` counts requests; `format` None finds out the format of each record."""
 
     on_bad_line: OnBadLine = "error"
-    trace_block_size: int = 512
+    trace_block_size: int = TRACE_BLOCK
     limit: int | None = None
     format: str | None = None
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, SupportsIndex
 
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Turn
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -65,7 +66,7 @@ class Where:
     label: str = "1"
     ordinal: int = 1
     group: str = "log"
-    block_size: int = 512
+    block_size: int = TRACE_BLOCK
 
 
 @dataclass(frozen=True, slots=True)

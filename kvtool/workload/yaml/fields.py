@@ -6,11 +6,12 @@ Text takes any scalar as written (`version: 1.10` as text is `1.10`, not `1.1`);
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from kvtool.text import quantities
@@ -21,6 +22,8 @@ T = TypeVar("T")
 Json = object
 """What JSON can say; pydantic looks into annotations, and a recursive type would not end there."""
 _LONGEST_NUMBER = 40
+_PREFIX, _FAMILY = "KV", "KV1"
+_CODE = re.compile("KV[0-9]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,24 +201,39 @@ def _as_json(value: object) -> Json:
     return value
 
 
-def _as_code(value: object) -> str:
+class KnownCodes(Protocol):
+    """The codes of findings that there are. They are declared above this room: who opens a file hands them down."""
+
+    def codes(self) -> tuple[str, ...]:
+        """All of them, in order."""
+        ...
+
+    def similar_code(self, code: str, /) -> str | None:
+        """The one that was perhaps meant."""
+        ...
+
+
+def _as_code(value: object, info: ValidationInfo) -> str:
     """A code of a finding, or the beginning of one."""
-    return _code(as_str(value), "a code is KV101, KV1 means all that begin so")
+    return _code(as_str(value), "", info.context)
 
 
-def _as_finding_key(value: object) -> str:
+def _as_finding_key(value: object, info: ValidationInfo) -> str:
     """The same, or a severity."""
     key = as_str(value)
-    hint = f"a code is KV101, KV1 means all that begin so, and {', '.join(SEVERITIES)} are severities"
-    return key if key in SEVERITIES else _code(key, hint)
+    return key if key in SEVERITIES else _code(key, f", and {', '.join(SEVERITIES)} are severities", info.context)
 
 
-def _code(text: str, hint: str) -> str:
-    from kvtool.results.catalogue import codes, similar_code
-
+def _code(text: str, others: str, known: KnownCodes | None) -> str:
+    """A code, or the beginning of one, as it was written; without `known` codes only its shape is looked at."""
     code = text.upper()
-    if not code.startswith("KV") or not any(known.startswith(code) for known in codes()):
-        close = similar_code(text)
+    if known is None:
+        if not _CODE.fullmatch(code):
+            raise fail(f"unknown code {described(text)}", f"a code begins with {_PREFIX}{others}")
+    elif not code.startswith(_PREFIX) or not any(each.startswith(code) for each in known.codes()):
+        close = known.similar_code(text)
+        first = next(each for each in known.codes() if each.startswith(_FAMILY))
+        hint = f"a code is {first}, {_FAMILY} means all that begin so{others}"
         raise fail(f"unknown code {described(text)}", f"did you mean {close}?" if close else hint)
     return text
 

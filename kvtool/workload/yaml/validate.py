@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar, Sequence, YamlDocument, YamlNode
-from kvtool.workload.yaml.fields import described
+from kvtool.workload.yaml.fields import KnownCodes, described
 from kvtool.workload.yaml.key_checks import Problem, check
 from kvtool.workload.yaml.schema import Workload
 
@@ -43,14 +43,17 @@ class _Yaml:
         return node if node is None or isinstance(node, Scalar) else to_data(node)
 
 
-def validate(document: YamlDocument) -> Workload:
-    """The workload of a document; KvtoolError for one mistake, ProblemsError for several (the first twenty)."""
+def validate(document: YamlDocument, codes: KnownCodes | None = None) -> Workload:
+    """The workload of a document; KvtoolError for one mistake, ProblemsError for several (the first twenty).
+
+    `codes` are those that gates may name; without them only the shape of a code is looked at.
+    """
     data = to_data(document.root)
     assert isinstance(data, dict)
     placed = _Yaml(document)
     problems = [*document.problems, *(_error(problem, placed) for problem in check(data))]
     try:
-        workload = Workload.model_validate(data)
+        workload = Workload.model_validate(data, context=codes)
     except ValidationError as error:
         problems += in_words(error, Workload, placed)
     else:

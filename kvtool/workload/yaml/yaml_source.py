@@ -13,6 +13,7 @@ from kvtool.results.choices import OnBadLine
 from kvtool.text.files.text_files import Overlay
 from kvtool.text.files.yaml_nodes import YamlDocument, load_yaml
 from kvtool.workload.turn import Conversation
+from kvtool.workload.yaml.fields import KnownCodes
 from kvtool.workload.yaml.group_loading import GroupLoader
 from kvtool.workload.yaml.groups import GroupSource, ImportGroup
 from kvtool.workload.yaml.load_state import Loading
@@ -107,15 +108,16 @@ def load_yaml_workload(
     default_seed: int | None = None,
     on_bad_line: OnBadLine = "error",
     overlay: Overlay | None = None,
+    codes: KnownCodes | None = None,
 ) -> YamlSource:
     """Read a workload file; KvtoolError or, for several mistakes, ProblemsError.
 
     `seed` overrides the file's, `default_seed` is for a file that says none; `on_bad_line` is for imported logs of which the file
     does not say it; `overlay` has changed texts, by the real paths of the files (the workload, prompts, tools, data; not logs) in
-    whose place they are read.
+    whose place they are read; `codes` are those that gates may name (None: any of that shape).
     """
     document = load_yaml(path, overlay)
-    spec = validate(document)
+    spec = validate(document, codes)
     if seed is None:
         seed = spec.seed if default_seed is None or "seed" in spec.model_fields_set else default_seed
     loading = Loading(document, seed, overlay=overlay)

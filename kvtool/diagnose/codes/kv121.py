@@ -1,0 +1,23 @@
+"""KV121: whitespace, line ends, byte order mark or Unicode form.
+
+Found by `kvtool.diagnose.cosmetic.cosmetic`, which also names the form that makes both texts equal.
+"""
+
+from __future__ import annotations
+
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
+
+KV121 = CodeEntry(
+    "KV121",
+    name="whitespace, line ends, byte order mark or Unicode form",
+    what=(
+        "Texts that look alike differ in spaces, CRLF and LF, a byte order mark, invisible characters or composed "
+        "letters."
+    ),
+    why="Tokens are made from bytes: what a reader does not see ends the reuse like any other difference.",
+    before="rules.md saved on Windows (CRLF) on one server, with LF on another",
+    after="one form everywhere: text.replace('\\r\\n', '\\n'), NFC, no spaces at line ends",
+    remedies=(CodeRemedy("normalize the template, never what users or programs wrote", "P1"),),
+    ignore="The difference lies in user data or in code, where white space has a meaning.",
+    wins=("cosmetic",),
+)
