@@ -75,10 +75,6 @@ class BlockManager:
         wanted = request.block_hashes[: (request.num_tokens - 1) // self.block_size]
         return list(iter(map(self.cached.get, wanted).__next__, None))  # up to the first that is not cached
 
-    def blocks_needed(self, request: Request, num_tokens: int, hits: list[int]) -> int:
-        """Free blocks it takes for the request to own blocks for `num_tokens` tokens, given these hits."""
-        return self._own_blocks(request, num_tokens, hits) + len(self.free_queue.among(hits))
-
     def _own_blocks(self, request: Request, num_tokens: int, hits: list[int]) -> int:
         slots = min(num_tokens, self.config.max_model_len)
         return max(-(-slots // self.block_size) - len(request.block_ids) - len(hits), 0)

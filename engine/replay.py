@@ -271,11 +271,6 @@ def _check_workload(case: Case) -> Case:
     return case
 
 
-def load_case(path: Path) -> Case:
-    """Read a recorded workload; EngineError where the file holds none."""
-    return _check_workload(_load(path))
-
-
 def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
     """What is compared in a file: whether it is asynchronous scheduling, and the first difference, None where all agrees."""
     case = _load(path)

@@ -179,7 +179,7 @@ def check(
     from kvtool.config.option import made
     from kvtool.config.run import RunOptions
     from kvtool.gate.check_settings import settings_of
-    from kvtool.gate.run import run_settings
+    from kvtool.gate.checking import run_settings
     from kvtool.text.terminal.progress import Progress
 
     with _told():

@@ -1,7 +1,7 @@
 """Golden files: what a command or a format writes, kept in `tests/golden` and compared character by character.
 
 `golden("markdown/failing.md", text)` is an assertion; `pytest --update-golden` writes the files instead. A file that no test of a
-whole run asked for is an error of that run (tests/report/test_golden.py), so none outlives its test; an update deletes it.
+whole run asked for is an error of that run (tests/test_golden.py), so none outlives its test; an update deletes it.
 """
 
 from __future__ import annotations

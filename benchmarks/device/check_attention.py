@@ -13,12 +13,14 @@ import torch
 
 from benchmarks.device import references
 from benchmarks.device.checks import Check, bound, checked, covering
+from benchmarks.device.sequences import MODES, Sequences, attention_planner
 from kvtool.engine.attention.attention_plan import attend
+from kvtool.engine.attention.decode_plan import Int32
 from kvtool.engine.attention.prefill_plan import plan_prefill
 from kvtool.engine.config import DecodeMode
 from kvtool.kernels.kv_quantization import MAXIMA
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import MODES, SHORT, AttentionShape, BenchLayer, Int32, Sequences, attention_planner
+from kvtool.measure.bench.attention import SHORT, AttentionShape, BenchLayer
 
 QUANTIZED = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
 

@@ -11,6 +11,7 @@ import torch
 
 from benchmarks.device.checks import Check, checked
 from benchmarks.device.references import relative_error
+from kvtool.engine.attention.decode_plan import Int32
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
@@ -24,7 +25,7 @@ from kvtool.engine.model.rope_config import DefaultRope, Llama3Rope, YarnRope
 from kvtool.engine.request import Request
 from kvtool.kernels import torch_twins
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import SHORT, Int32
+from kvtool.measure.bench.attention import SHORT
 
 VOCABULARY = 512
 BLOCK = 16

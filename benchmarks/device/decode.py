@@ -8,16 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from benchmarks.device.sequences import MODES, Sequences, attention_calls, attention_planner
 from kvtool.engine.config import DecodeMode
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import (
-    MODES,
-    AttentionShape,
-    BenchLayer,
-    Sequences,
-    attention_calls,
-    attention_planner,
-)
+from kvtool.measure.bench.attention import AttentionShape, BenchLayer
 from kvtool.measure.bench.ceilings import Ceilings
 from kvtool.measure.bench.timing import Timing, free_memory, layers_to_rotate, measure, release
 

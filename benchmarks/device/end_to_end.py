@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvtool.engine.attention.decode_plan import Int32
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
@@ -15,7 +16,6 @@ from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
-from kvtool.measure.bench.attention import Int32
 
 BLOCK = 16
 

@@ -19,7 +19,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.device.decode import DecodePoint
 from benchmarks.device.prefill import PrefillPoint
-from kvtool.measure.bench.attention import AttentionShape, BenchLayer, Sequences
+from benchmarks.device.sequences import Sequences
+from kvtool.measure.bench.attention import AttentionShape, BenchLayer
 from kvtool.measure.bench.timing import Call, Timing, free_memory, layers_to_rotate, measure, release
 
 Answer = Timing | str

@@ -113,7 +113,6 @@ class DecodePlanner:
         if num_heads % num_kv_heads:
             raise EngineError(f"{num_heads} query heads cannot be divided among {num_kv_heads} K/V heads")
         self.block_size = block_size
-        self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim
         self.vector_bytes = vector_bytes
         self.mode = mode

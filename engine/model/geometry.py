@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.presets import PRESETS, find_model
+from kvtool.engine.model.presets import find_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,6 @@ class Geometry:
     intermediate_size: int
     vocab_size: int
     tied_embeddings: bool
-    source: str
-    """Repository or file that has these figures."""
     vector_parameters: int = 0
     """Norms and biases of the whole model."""
     max_position_embeddings: int | None = None
@@ -50,7 +48,6 @@ class Geometry:
             intermediate_size=config.intermediate_size,
             vocab_size=config.vocab_size,
             tied_embeddings=config.tie_word_embeddings,
-            source=config.source,
             vector_parameters=config.num_hidden_layers * layer_vectors + config.hidden_size,
             max_position_embeddings=config.max_position_embeddings,
         )
@@ -70,9 +67,6 @@ class Geometry:
     def kv_bytes_per_token(self, dtype_bytes: int = 2) -> int:
         """Keys and values of one token in all layers."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * dtype_bytes
-
-
-GEOMETRIES = {name: Geometry.of(config) for name, config in PRESETS.items()}
 
 
 def find_geometry(name: str) -> Geometry:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+_MOST_RANGES = 16
 SIZES = (16, 32, 64, 128, 256, 528, 784, 1600)
 """Block sizes that engines use: powers of two, and those to which hybrid models resolve."""
 MIN_SHARED = 8
@@ -72,9 +73,9 @@ class GroupBoundary:
                 best = Padding(tokens, gained, self.requests, saved)
         return best
 
-    def histogram(self, most: int = 16) -> list[tuple[int, int, int]]:
-        """(first, last, requests) for at most `most` ranges of remainders that cover 0 to block size - 1."""
-        width = -(-self.block_size // most)
+    def histogram(self) -> list[tuple[int, int, int]]:
+        """(first, last, requests) for at most 16 ranges of remainders that cover 0 to block size - 1."""
+        width = -(-self.block_size // _MOST_RANGES)
         bins = [0] * -(-self.block_size // width)
         for remainder, count in self.remainders.items():
             bins[remainder // width] += count

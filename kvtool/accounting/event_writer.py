@@ -23,7 +23,6 @@ class EventWriter:
     def __init__(self, path: str | Path, *, block_size: int) -> None:
         """KvtoolError where the file cannot be written."""
         self.block_size = block_size
-        self.num_events = 0
         self._file = AtomicFile(path)
 
     def write(self, events: Iterable[Event]) -> None:
@@ -31,7 +30,6 @@ class EventWriter:
         for event in events:
             line = json.dumps(event_fields(event, self.block_size), separators=(",", ":"))
             self._file.write(f"{line}\n".encode())
-            self.num_events += 1
 
     def close(self) -> None:
         """Put the file in its place."""

@@ -62,7 +62,7 @@ class CheckCommand(Command):
         check_piped("check", self.inputs)
         from kvtool.config.run import RunOptions
         from kvtool.gate.check_settings import settings_of
-        from kvtool.gate.run import run_settings
+        from kvtool.gate.checking import run_settings
         from kvtool.report.outputs import check_outputs, need_views
         from kvtool.text.terminal.progress import Progress
         from kvtool.text.terminal.streams import printing

@@ -53,10 +53,6 @@ class ConfigFile:
         """Where `gate`, `hit_rate` is written; for what is not there, the nearest thing around it."""
         return self.places.place((*self.prefix, *path), key=key)
 
-    def says(self, *path: str) -> bool:
-        """Whether the file gives that key a value."""
-        return (*self.prefix, *path) in self.places.spots or self.found(path) is not None
-
     def found(self, path: Path) -> object:
         """The value at `path` as TOML has it; None where there is none."""
         value: object = self.data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Rung, attribute
@@ -118,11 +117,6 @@ class Cause:
         return len(self.values.distinct)
 
     @property
-    def examples(self) -> list[str]:
-        """The first 32 values, at most 256 characters of each."""
-        return self.values.examples
-
-    @property
     def share(self) -> float:
         """Its fair share of the blocked tokens, each split evenly over the distinct slots before it.
 
@@ -234,10 +228,6 @@ class CauseBook:
             cause._scale(weight)
         if group in self._chains:
             self._chains[group].scale(weight)
-
-    def chains(self, group: str) -> Counter[Chain]:
-        """Tokens of a group by the distinct slots that stand before them, in the order in which they stand."""
-        return self._chains[group].tokens if group in self._chains else Counter()
 
     def predicted(self, group: str, slots: Collection[Slot]) -> int:
         """Tokens that closing these slots would win: those behind nothing else, in whole blocks, the last token left out.

@@ -37,7 +37,6 @@ class Sensitive:
     group: str
     origin: Origin | None
     offset: int
-    width: int
     parties: set[Party] = field(default_factory=set)
     requests: int = 1
 
@@ -83,7 +82,7 @@ class SensitiveBook:
         for kind, low, high in find_sensitive(_plain(text), start):
             if high > first[0]:
                 origin, offset = text.at(low)
-                yield prompt.token_at(high - 1) // _BLOCK, Sensitive(kind, job.turn.group, origin, offset, high - low)
+                yield prompt.token_at(high - 1) // _BLOCK, Sensitive(kind, job.turn.group, origin, offset)
 
     def shared(self) -> list[Sensitive]:
         """What several sessions or groups share, one for each place and kind, in the order in which it was found."""

@@ -14,7 +14,7 @@ from kvtool.diagnose.compare.json_forms import ordered
 from kvtool.fixes.fix import Fix
 from kvtool.text.message import role_of
 from kvtool.workload.drive import NO_ANSWER
-from kvtool.workload.turn import Conversation, Ids, Source, Turn
+from kvtool.workload.turn import Conversation, Source, Turn
 from kvtool.workload.yaml.sessions import Interleaved
 
 _FIRST_DEPTH = 16
@@ -24,20 +24,16 @@ _HELD = 4096
 """Conversations that are held at a time; a longer source is read once for each so many."""
 
 
-def order_requests(prompts: Iterable[Ids]) -> list[int]:
-    """The places of prompts in an order that keeps those with long common beginnings together.
+def depth_first(prompts: Iterable[bytes]) -> list[int]:
+    """The places of prompts, each the bytes of its tokens, in an order that keeps those with long common beginnings together.
 
     Depth-first over their trie, which is looked at only at some depths (16, 24, 36, … tokens): a hash of the beginning for each
     depth that a prompt has is all that is kept of it. Branches come in the order in which the first of their prompts came, so
     prompts in this order already stay.
     """
-    return _depth_first(np.asarray(ids, dtype=np.int32).tobytes() for ids in prompts)
-
-
-def _depth_first(beginnings: Iterable[bytes]) -> list[int]:
     first: dict[int, int] = {}
     keys: list[array[int]] = []
-    for index, data in enumerate(beginnings):
+    for index, data in enumerate(prompts):
         key = array("q")
         digest = xxhash.xxh3_64()
         at = 0
@@ -61,7 +57,7 @@ def _depths() -> Iterator[int]:
 
 
 class ReorderedSource:
-    """A source of independent requests in the order of `order_requests`; it is read again and again, and never held as a whole."""
+    """A source of independent requests in the order of `depth_first`; it is read again and again, and never held as a whole."""
 
     def __init__(self, source: Source, order: Sequence[int]) -> None:
         self._source = source
@@ -97,7 +93,7 @@ def reordered(source: Source) -> Source:
                 return
             yield _text_of(turn)
 
-    order = _depth_first(beginnings())
+    order = depth_first(beginnings())
     return source if sessions or order == sorted(order) else ReorderedSource(source, order)
 
 

@@ -13,7 +13,7 @@ from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.findings import Finding
 
 MARK = "kvtool:"
-_WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+([^\r\n]{0,400}+)")
+_WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+[^\r\n]{0,400}+")
 HOW = f"write it as `kvtool: ignore[{KV101.code}] reason`, several codes with commas"
 _LONGEST_EXCERPT = 400
 _CLOSING = ("#}", "-->")
@@ -30,7 +30,6 @@ class Ignore:
     line: int
     column: int
     codes: tuple[str, ...]
-    reason: str
     first: int
     last: int
     files: tuple[str, ...] = ()
@@ -66,7 +65,6 @@ def parse_ignore(path: str, text: str, start: int, stop: int, *, line: int, line
         line,
         found.start() - line_start + 1,
         codes,
-        found[3].strip(" \t-"),
         line,
         line,
         problem=problem,

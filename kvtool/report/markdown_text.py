@@ -21,12 +21,12 @@ _SIGNS = {"->": "→", "-": "-", "=": "=", "<": "&lt;", ">": "&gt;", ">=": "&gt;
 _BACKTICKS = re.compile(r"`+")
 
 
-def code(text: str, *, cell: bool = False, most: int = _MOST) -> str:
+def code(text: str, *, cell: bool = False) -> str:
     """A code span that shows the text on one line; control characters are made visible.
 
     In a `cell` of a table a `|` would end it, and is escaped; behind a backslash, where programs differ, it becomes a broken bar.
     """
-    shown = blunt(_cut(sanitize(text), most))
+    shown = blunt(_cut(sanitize(text), _MOST))
     if not shown.strip(" "):
         return "`(empty)`"
     fence = "`" * (_longest_run(shown) + 1)

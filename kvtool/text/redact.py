@@ -57,13 +57,11 @@ class _Span(NamedTuple):
     word: str
 
 
-def redact(text: str) -> str:
-    """The text with `[redacted key]` and the like in place of what looks secret or personal; else as it is."""
-    return redact_marked(text, 0, 0)[0]
-
-
 def redact_marked(text: str, start: int, stop: int) -> tuple[str, int, int]:
-    """The same, and where the characters `[start, stop)` are in it: a range that begins or ends in a secret takes in all of it."""
+    """The text with `[redacted key]` and the like in place of what looks secret or personal, and where `[start, stop)` is in it.
+
+    A range that begins or ends in a secret takes in all of it.
+    """
     spans = _merged(_spans(text))
     pieces: list[str] = []
     at = 0

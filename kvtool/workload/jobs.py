@@ -51,16 +51,9 @@ def synthetic_text(seed: str, words: int) -> str:
 class JobMaker:
     """Renders turns and gives their requests an answer to be forced: the recorded one, or filler of the recorded length."""
 
-    def __init__(
-        self,
-        renderer: Renderer,
-        *,
-        seed: int,
-        default_output_tokens: int = 1,
-    ) -> None:
+    def __init__(self, renderer: Renderer, *, seed: int) -> None:
         self.renderer = renderer
         self.seed = seed
-        self.default_output_tokens = default_output_tokens
         self.made = 0
         self._block_numbers: dict[int, int] = {}
 
@@ -74,7 +67,7 @@ class JobMaker:
                 id=name,
                 num_prompt_tokens=hashed.num_tokens,
                 prompt_hashes=hash_ids(hashed.hash_ids, turn.salt),
-                max_tokens=max(turn.output_tokens or self.default_output_tokens, 1),
+                max_tokens=max(turn.output_tokens or 1, 1),
                 cache_salt=turn.salt,
             )
             numbers = self._block_numbers
@@ -102,7 +95,7 @@ class JobMaker:
             if turn.messages is not None and tokenizer.eos_id is not None:
                 ids.append(tokenizer.eos_id)  # a chat answer ends when the model samples it
             return turn.output_text, ids
-        count = max(turn.output_tokens or self.default_output_tokens, 1)
+        count = max(turn.output_tokens or 1, 1)
         if turn.session is None:
             return "", [0] * count
         seed = hashlib.sha256(

@@ -165,7 +165,6 @@ def test_a_gap_may_begin_before_what_was_known() -> None:
     assert gaps == (Gap(0, 1, 0, 1, 60),)
     alignment = DonorAlignment(31, gaps, ids([2, *shared]))
     assert [(found.start, found.stop) for found in attribute(alignment, ("blocked",))] == [(31, 61)]
-    assert alignment.behind == 30
 
 
 def test_nothing_behind_what_was_known_is_no_gap() -> None:

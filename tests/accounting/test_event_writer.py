@@ -49,7 +49,6 @@ def test_a_run_is_written_in_vllms_fields(tmp_path: Path) -> None:
         writer.write(engine.cache.take_events())
         assert engine.reset_prefix_cache()
         writer.write(engine.cache.take_events())
-        assert writer.num_events == 6
     hasher = VllmHasher("sha256_cbor")
     ids = np.array([0, 1, 2, 3, 4, 5, 7, 8], np.int32)
     own = [event_hash(one) for one in hasher.chain(ids, BLOCK, None, "s", SQL)]

@@ -26,9 +26,10 @@ from benchmarks.device.check_elementwise import elementwise_checks, store_checks
 from benchmarks.device.checks import Check, checked, covering
 from benchmarks.device.decode import DecodePoint, decode_floor, measure_decode
 from benchmarks.device.prefill import PrefillPoint
+from benchmarks.device.sequences import Sequences
 from kvtool.kernels import torch_twins
 from kvtool.kernels.store_kv import store_kv
-from kvtool.measure.bench.attention import AttentionShape, Sequences
+from kvtool.measure.bench.attention import AttentionShape
 from kvtool.measure.bench.ceilings import Ceilings
 from kvtool.measure.bench.timing import layers_to_rotate, measure
 
@@ -49,13 +50,14 @@ def gpu() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """What a smoke run wrote and printed."""
+    """What a smoke run wrote and printed, where another package of the name `benchmarks` is installed."""
     pytest.importorskip("triton")
-    out = tmp_path_factory.mktemp("out")
+    out, installed = tmp_path_factory.mktemp("out"), tmp_path_factory.mktemp("installed")
+    (installed / "benchmarks").mkdir()
+    (installed / "benchmarks" / "__init__.py").touch()
     command = ["bash", str(BENCHMARKS / "gpu.sh"), "--smoke", "--out", str(out)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=400, cwd=out, check=False, env=with_this_python()
-    )
+    env = with_this_python() | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=out, check=False, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = out.iterdir()
     assert file.name.startswith("cpu-")

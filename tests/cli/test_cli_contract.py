@@ -18,7 +18,7 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.text.terminal.console import cell_width
 from tests.files import write
-from tests.text.interrupting import interrupt_at
+from tests.interrupting import interrupt_at
 
 KVTOOL = str(Path(sys.executable).parent / "kvtool")
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "workloads").glob("*.yaml"))

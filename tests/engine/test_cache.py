@@ -205,8 +205,7 @@ def test_too_few_free_blocks_change_nothing() -> None:
     new = request([*range(8), 70, 71, 72, 73, 74])
     hits = cache.match(new)
     assert hits == [1, 2]
-    assert cache.blocks_needed(new, 13, hits) == 4  # two new ones, and the two hit ones leave the queue
-    assert not cache.allocate(new, 5, hits)
+    assert not cache.allocate(new, 5, hits)  # two new ones, and the two hit ones leave the queue
     assert (free_queue(cache), list(cache.refs), dict(cache.cached)) == before
     assert new.block_ids == []
     assert held.block_ids == [3, 4]

@@ -24,7 +24,7 @@ from kvtool.engine.step import Scheduled, Step
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "llmservingsim_sharegpt"
 
 # 576 weights in a layer (8 · 4 · (2 · 2 + 2 · 1) + 3 · 8 · 16), 256 in the head, 32 bytes of keys and values for a token.
-SMALL = Geometry("small", 2, 8, 2, 1, 4, 16, 32, True, "nowhere")
+SMALL = Geometry("small", 2, 8, 2, 1, 4, 16, 32, True)
 LLAMA = find_geometry("llama-3.1-8b")
 NEVER = 1e30
 """So fast that it takes no time."""

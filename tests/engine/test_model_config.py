@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.geometry import GEOMETRIES, Geometry, find_geometry
+from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.parameters import parameter_shapes
@@ -167,20 +167,20 @@ def test_the_same_model_written_by_transformers_5(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", PRESETS)
 def test_parameters_of_a_preset(name: str) -> None:
     """The published count, and the sum of what a checkpoint must have."""
-    geometry = GEOMETRIES[name]
+    geometry = find_geometry(name)
     assert geometry.parameters == pytest.approx(PUBLISHED[name], rel=3e-3)
     assert geometry.parameters == sum(math.prod(shape) for shape in parameter_shapes(PRESETS[name]).values())
-    assert geometry.source.count("/") == 1
+    assert PRESETS[name].source.count("/") == 1
 
 
 def test_every_preset_is_checked() -> None:
-    assert PUBLISHED.keys() == PRESETS.keys() == GEOMETRIES.keys()
+    assert PUBLISHED.keys() == PRESETS.keys()
 
 
 def test_kv_bytes_are_those_that_the_models_are_known_for() -> None:
     """128 KiB a token for Llama 3.1 8B, 320 KiB for 70B, in bfloat16."""
-    assert GEOMETRIES["llama-3.1-8b"].kv_bytes_per_token() == 128 << 10
-    assert GEOMETRIES["llama-3.3-70b"].kv_bytes_per_token() == 320 << 10
+    assert find_geometry("llama-3.1-8b").kv_bytes_per_token() == 128 << 10
+    assert find_geometry("llama-3.3-70b").kv_bytes_per_token() == 320 << 10
 
 
 @given(
@@ -216,7 +216,7 @@ def test_a_geometry_counts_every_weight(
 )
 def test_a_preset_by_name(name: str, preset: str) -> None:
     assert find_model(name) == PRESETS[preset]
-    assert find_geometry(name) == GEOMETRIES[preset]
+    assert find_geometry(name) == find_geometry(preset)
 
 
 @pytest.mark.parametrize("name", ["mistralai/Mistral-7B-v0.1", "gpt2", "", "Qwen/Qwen3-30B-A3B", "\x1b[2J"])

@@ -188,6 +188,6 @@ def test_vllms_names_of_dtypes() -> None:
 
 
 def test_one_kv_head_on_every_rank() -> None:
-    single = Geometry("one", 2, 64, 8, 1, 8, 128, 100, True, "test")
+    single = Geometry("one", 2, 64, 8, 1, 8, 128, 100, True)
     sizes = {size_cache(single, GIB, tensor_parallel=parts).pool.bytes_per_block for parts in (1, 2, 8)}
     assert len(sizes) == 1

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.fixes import request_order as module
-from kvtool.fixes.request_order import ReorderedSource, order_requests, reordered, request_order_fix
+from kvtool.fixes.request_order import ReorderedSource, depth_first, reordered, request_order_fix
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.turn import Conversation, HashedPrompt, Ids, Recorded, Turn
 from kvtool.workload.yaml.sessions import Interleaved
@@ -20,6 +20,10 @@ from kvtool.workload.yaml.sessions import Interleaved
 def ids(*pieces: tuple[int, int]) -> Ids:
     """So many tokens of each number."""
     return np.concatenate([np.full(count, number, dtype=np.int32) for number, count in pieces])
+
+
+def order_of(prompts: Sequence[Ids]) -> list[int]:
+    return depth_first(prompt.tobytes() for prompt in prompts)
 
 
 def test_prompts_of_one_document_stand_together() -> None:
@@ -32,20 +36,20 @@ def test_prompts_of_one_document_stand_together() -> None:
         ids((9, 5)),
         ids(first, (5, 20)),
     ]
-    assert order_requests(prompts) == [0, 2, 5, 1, 3, 4]
+    assert order_of(prompts) == [0, 2, 5, 1, 3, 4]
 
 
 def test_a_branch_within_a_branch() -> None:
     prompts = [ids((7, 50), (part, 50), (n, 9)) for n, part in enumerate([1, 2, 1, 2, 1])]
-    assert order_requests(prompts) == [0, 2, 4, 1, 3]
+    assert order_of(prompts) == [0, 2, 4, 1, 3]
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([8, 16, 40])), max_size=4), max_size=12))
 def test_the_order_is_a_walk_through_the_trie(shapes: list[list[tuple[int, int]]]) -> None:
     prompts = [ids(*shape) if shape else np.empty(0, dtype=np.int32) for shape in shapes]
-    order = order_requests(prompts)
+    order = order_of(prompts)
     assert sorted(order) == list(range(len(prompts)))
-    assert order_requests([prompts[index] for index in order]) == list(range(len(prompts)))
+    assert order_of([prompts[index] for index in order]) == list(range(len(prompts)))
     for depth in (16, 24, 36, 54, 81):  # at each depth that is looked at, prompts with one beginning are neighbours
         beginnings = [prompts[index][:depth].tobytes() for index in order if len(prompts[index]) >= depth]
         assert len([key for key, _ in groupby(beginnings)]) == len(set(beginnings))

@@ -24,7 +24,7 @@ from kvtool.text.tokens.tokenizer import Tokenizer
 from tests.conftest import Command
 from tests.files import write
 from tests.golden import GoldenFiles
-from tests.text.interrupting import interrupt_at
+from tests.interrupting import interrupt_at
 
 RULES = "You are the agent of a shop; be short, be kind, be right. Answer from the document, and quote its line. "
 SUPPORT = f"""\
@@ -536,7 +536,7 @@ def test_interrupted_before_anything_was_profiled(
     check: Command, monkeypatch: pytest.MonkeyPatch, interruptible: None
 ) -> None:
     write("a.yaml", CALM)
-    monkeypatch.setattr("kvtool.gate.run._run", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("kvtool.gate.checking._run", lambda *_: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):  # the command line makes 130 of it
         check("a.yaml")
 

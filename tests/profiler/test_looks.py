@@ -63,7 +63,6 @@ def test_a_part_tells_what_the_whole_loses(byte_renderer: Renderer, tmp_path: Pa
         (same.requests, cause.requests),
     ):
         assert of_part == pytest.approx(of_whole, rel=0.01)
-    assert part.causes.chains("log") == {(cause.slot,): same.blocked}
     assert part.causes.predicted("log", [cause.slot]) == pytest.approx(
         whole.causes.predicted("log", [cause.slot]), rel=0.05
     )

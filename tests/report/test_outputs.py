@@ -21,7 +21,7 @@ from kvtool.results.check import CheckResult
 from kvtool.results.files import load_result
 from kvtool.results.wrap import lint_check
 from tests.files import write
-from tests.text.interrupting import interrupt_at
+from tests.interrupting import interrupt_at
 
 Command = Callable[..., tuple[int, str, str]]
 SECRET = "Xyzzyplugh"

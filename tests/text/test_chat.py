@@ -345,9 +345,9 @@ def test_renderer_takes_every_kind_of_turn(tekken: Tokenizer) -> None:
     assert renderer.prompt(Turn("g", token_ids=ids)).ids.tolist() == [5, 6]
     text = renderer.prompt(Turn("g", text=Traced.of("hello", Origin("f", line=3))))
     assert text.ids[0] == 1
-    found = text.origin(1)
-    assert found is not None
-    assert found[0].line == 3
+    assert text.char_range(1) == (0, 5)
+    assert text.text is not None
+    assert text.text.at(0)[0] == Origin("f", line=3)
     with pytest.raises(ValueError, match="block hashes"):
         renderer.prompt(Turn("g", hashed=HashedPrompt([1], 16, 16)))
 
@@ -365,8 +365,10 @@ def test_tau_bench_transcripts_render(tekken: Tokenizer) -> None:
         assert prompt.text is not None
         last = messages[-1]["content"]
         token = prompt.token_at(prompt.text.rindex(last) + len(last) - 1)
-        found = prompt.origin(token)
+        found = prompt.char_range(token)
         assert found is not None
-        assert found[0].part == str(len(messages) - 1)
+        origin, _ = prompt.text.at(found[0])
+        assert origin is not None
+        assert origin.part == str(len(messages) - 1)
         raw = renderer.prompt(Turn("g", messages=record["traj"]))
         assert tekken.decode(raw.ids) == raw.text

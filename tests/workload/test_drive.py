@@ -23,7 +23,7 @@ from kvtool.workload.yaml.sessions import Interleaved
 
 # One second for each step, whatever it holds.
 SECOND = LatencyModel(
-    Geometry("dot", 1, 1, 1, 1, 1, 1, 1, True, "nowhere"),
+    Geometry("dot", 1, 1, 1, 1, 1, 1, 1, True),
     Accelerator("instant", 1e30, 1e30, 1 << 30, "nowhere"),
     step_overhead=1.0,
     layer_overhead=0.0,

@@ -469,7 +469,7 @@ def test_tools_come_from_the_group_the_workload_or_a_file(tmp_path: Path) -> Non
     ]
 
 
-def test_limit_gates_engine_and_needs(tmp_path: Path) -> None:
+def test_limit_gates_and_engine(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text("{}")
     source = load(
         tmp_path,
@@ -483,8 +483,6 @@ def test_limit_gates_engine_and_needs(tmp_path: Path) -> None:
     assert (demand.group, demand.kind, demand.limit) == ("g", "hit_rate", 0.8)
     assert (source.engine.tokenizer, source.engine.model) == (str(tmp_path / "t.json"), "org/name")
     assert (source.engine.block_size, source.engine.capacity) == (32, None)
-    assert source.needs == {"tokenizer"}
-    assert load(with_docs(tmp_path), EVERYTHING).needs == {"tokenizer", "chat_template", "answers"}
 
 
 def test_a_large_workload_is_made_lazily(tmp_path: Path) -> None:

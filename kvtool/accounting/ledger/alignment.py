@@ -53,11 +53,6 @@ class DonorAlignment:
     donor_ids: Ids
     donor: Seen | None = None
 
-    @property
-    def behind(self) -> int:
-        """Tokens behind `known` that the donor has, too."""
-        return sum(max(gap.stop + gap.run - max(gap.stop, self.known), 0) for gap in self.gaps)
-
 
 class Attributed(NamedTuple):
     """Tokens `[start, stop)` would hit if gaps of this rung and below were closed; gap `owner` is to blame for them."""

@@ -17,7 +17,7 @@ MAX_EXCERPT = 4096
 _PART = RequestPart("tools")
 
 
-def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None, part: RequestPart = _PART) -> list[Change]:
+def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None) -> list[Change]:
     """How two lists of tools differ; the range of each change is all of the later list as compact JSON."""
     if before is after or ordered(before or []) == ordered(after or []):
         return []
@@ -29,18 +29,18 @@ def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None, par
     if count_old != count_new:
         gone = [olds[at] for at in parted(keys_old, count_new)[1]]
         added = [news[at] for at in parted(keys_new, count_old)[1]]
-        found.append(Change(TOOLS_CHANGED, part, 0, stop, _excerpt(gone), _excerpt(added)))
+        found.append(Change(TOOLS_CHANGED, _PART, 0, stop, _excerpt(gone), _excerpt(added)))
     both = count_old & count_new
     kept_old, kept_new = (parted(keys, both)[0] for keys in (keys_old, keys_new))
     if [keys_old[at] for at in kept_old] != [keys_new[at] for at in kept_new]:
         names_old, names_new = (
             _names(tools[at] for at in kept) for tools, kept in ((olds, kept_old), (news, kept_new))
         )
-        found.append(Change(TOOLS_REORDERED, part, 0, stop, names_old, names_new, cosmetic=True))
+        found.append(Change(TOOLS_REORDERED, _PART, 0, stop, names_old, names_new, cosmetic=True))
     spelled = sorted(ordered(olds[at]) for at in kept_old), sorted(ordered(news[at]) for at in kept_new)
     if spelled[0] != spelled[1]:
         rest_old, rest_new = (Counter(spelled[0]) - Counter(spelled[1])), (Counter(spelled[1]) - Counter(spelled[0]))
-        found.append(Change(JSON_KEYS, part, 0, stop, _joined(rest_old), _joined(rest_new), cosmetic=True))
+        found.append(Change(JSON_KEYS, _PART, 0, stop, _joined(rest_old), _joined(rest_new), cosmetic=True))
     return found
 
 

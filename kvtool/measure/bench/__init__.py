@@ -1,1 +1,1 @@
-"""Measuring the kernels and the engine: imports torch, triton, numpy and the engine only, so that it runs from a bare checkout."""
+"""Measuring the engine for `kvtool bench`; what times kernels serves `benchmarks/device` too, needs torch and the engine only."""

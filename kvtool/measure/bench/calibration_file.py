@@ -60,14 +60,13 @@ class Calibration:
         """How far the predictions are off, of the points in the fit or of those held out."""
         return residuals(self.of, self.constants, [point for point in self.points if point.held_out == held_out])
 
-    def latency_model(self, geometry: Geometry, *, dtype_bytes: int = 2, kv_token_bytes: float) -> LatencyModel:
+    def latency_model(self, geometry: Geometry, *, kv_token_bytes: float) -> LatencyModel:
         """What a model of any geometry would take on that machine."""
         machine = self.machine
         return self.constants.latency_model(
             geometry,
             device=machine.device,
             memory=machine.memory,
-            dtype_bytes=dtype_bytes,
             kv_token_bytes=kv_token_bytes,
         )
 
@@ -139,7 +138,7 @@ def load_calibration(path: str) -> Calibration:
     sizes = {
         key: read.integer("model", key, most=_MOST_LAYERS if key == "num_layers" else _MOST_WIDTH) for key in _SIZES
     }
-    geometry = Geometry(name=name, **sizes, tied_embeddings=False, source=path)
+    geometry = Geometry(name=name, **sizes, tied_embeddings=False)
     if geometry.num_heads % geometry.num_kv_heads:
         raise read.error("`model.num_heads` is no multiple of `model.num_kv_heads`", ("model", "num_heads"))
     dtype = read.text("model", "dtype")

@@ -74,11 +74,11 @@ def free_memory(device: torch.device) -> int:
     return weights.free_memory(device) if device.type == "cuda" else 1 << 30
 
 
-def measure(calls: Sequence[Call], device: torch.device, *, seconds: float = 0.15, graph: bool = True) -> Timing:
+def measure(calls: Sequence[Call], device: torch.device, *, seconds: float = 0.15) -> Timing:
     """Time of one of `calls`, which run in turn (one for each layer, say), after warm-up runs that are not counted.
 
     On CUDA they are captured into one graph, repeated in it until a replay is long beside its start, and replays are timed with
-    events for about `seconds`. With `graph` off, or where the calls cannot be captured, the same calls are launched one by one.
+    events for about `seconds`. Where the calls cannot be captured, they are launched one by one.
     On the CPU a host clock times rounds of the calls; `seconds` of 0 is a single round and no warm-up.
     """
     if device.type != "cuda":
@@ -96,7 +96,7 @@ def measure(calls: Sequence[Call], device: torch.device, *, seconds: float = 0.1
         recorded = (
             None  # given up before there is another one: torch may free cuBLAS's workspace, which both have, with it
         )
-        recorded = _captured(replay) if graph else None
+        recorded = _captured(replay)
         captured = recorded is not None
         replay = recorded or replay
         replay()

@@ -81,7 +81,6 @@ class Advisor:
         propose: Propose,
         *,
         tiers: Collection[Tier] = ALL_TIERS,
-        most_fixes: int = _MOST_FIXES,
         capacity: int | None = None,
     ) -> None:
         """`capacity` is how many tokens the cache holds; None is without limit."""
@@ -90,7 +89,6 @@ class Advisor:
         self._trials = Trials(result, again)
         self._propose = propose
         self._tiers = frozenset(tiers)
-        self._most = most_fixes
         self._capacity = capacity
         self._left: dict[tuple[str, Slot], list[Fix]] = {}
         """Fixes of a cause that were not tried yet, of `_known` ones."""
@@ -129,7 +127,7 @@ class Advisor:
     def _may_change(self, chain: Chain) -> bool:
         """Whether a chain may still get longer, or another last fix."""
         cause = chain[-1].cause
-        return len(chain) < self._most or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
+        return len(chain) < _MOST_FIXES or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
 
     def _extended(self, result: PassResult, group: GroupTotals, chain: Chain) -> Chain | None:
         """The chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to add."""
@@ -145,7 +143,7 @@ class Advisor:
                 if last.cause is not None and last.cause.slot == cause.slot and failed and self._left.get(key):
                     return (*chain[:-1], self._left[key].pop(0))
                 continue
-            if len(chain) >= self._most:
+            if len(chain) >= _MOST_FIXES:
                 return None
             if key not in self._left:
                 self._known[key] = self._proven(cause)

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from kvtool.text.terminal.console import cell_width, sanitize
 
+_MARGIN = " " * 2
+_DEEPER = " " * 4
+
 
 def with_flag(command: Sequence[str], flag: str, value: str | None) -> list[str]:
     """The command with `flag`, which replaces the one it has."""
@@ -38,20 +41,20 @@ def without_outputs(command: Sequence[str]) -> list[str]:
     return [argument for argument in kept if argument not in ("-q", "--quiet")]
 
 
-def shell_lines(command: Sequence[str], width: int, plain: bool, *, indent: int = 2) -> list[str]:
+def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
     """The command quoted for a shell; what does not fit a line goes on behind a backslash, which leaves the words whole."""
-    lines = [" " * indent + command[0]]
+    lines = [_MARGIN + command[0]]
     for words in _with_values(command[1:]):
         shown = " ".join(_quoted(word, plain) for word in words)
         if cell_width(lines[-1]) + 1 + cell_width(shown) + 2 <= width:
             lines[-1] += f" {shown}"
-        elif indent + 2 + cell_width(shown) + 2 <= width:
+        elif len(_DEEPER) + cell_width(shown) + 2 <= width:
             lines[-1] += " \\"
-            lines.append(" " * (indent + 2) + shown)
+            lines.append(_DEEPER + shown)
         else:
             for word in words:
                 lines[-1] += " \\"
-                lines += _broken(word, width, plain, " " * (indent + 2))
+                lines += _broken(word, width, plain, _DEEPER)
     return lines
 
 

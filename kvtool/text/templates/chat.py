@@ -59,26 +59,21 @@ class ChatTemplate:
         return ChatTemplate(self.name, self.source, self._tokens, clock=clock, extra={**self._extra, **(extra or {})})
 
     @classmethod
-    def load(
-        cls, path: str | None, tokenizer: Tokenizer, *, clock: Callable[[], datetime] | None = None
-    ) -> ChatTemplate:
-        """The template of a file, else the tokenizer's own, else one of ours: for Tekken's control tokens, or ChatML.
-
-        `clock` answers the template's `strftime_now`; without one it begins at the same day in every run, so that profiles repeat.
-        """
+    def load(cls, path: str | None, tokenizer: Tokenizer) -> ChatTemplate:
+        """The template of a file, else the tokenizer's own, else one of ours: for Tekken's control tokens, or ChatML."""
         tokens = tokenizer.special_tokens
         if path is not None:
-            return cls(path, _read(path), tokens, clock=clock)
+            return cls(path, _read(path), tokens)
         if tokenizer.chat_template is not None:
-            return cls(f"{tokenizer.name} chat template", tokenizer.chat_template, tokens, clock=clock)
-        return cls.own(tokenizer, clock=clock)
+            return cls(f"{tokenizer.name} chat template", tokenizer.chat_template, tokens)
+        return cls.own(tokenizer)
 
     @classmethod
-    def own(cls, tokenizer: Tokenizer, *, clock: Callable[[], datetime] | None = None) -> ChatTemplate:
+    def own(cls, tokenizer: Tokenizer) -> ChatTemplate:
         """kvtool's template for this vocabulary: tools stand right behind the system prompt."""
         kind = "tekken" if all(map(tokenizer.is_token, _TEKKEN_TOKENS)) else "chatml"
         source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
-        return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens, clock=clock)
+        return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens)
 
     def render(
         self,

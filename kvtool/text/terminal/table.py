@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MIN_PROSE = 8
+_INDENT = 2
+_GAP = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,7 @@ def table(
     rows: Sequence[Sequence[str]],
     width: int,
     *,
-    indent: int = 2,
-    gap: int = 2,
+    indent: int = _INDENT,
     ascii_only: bool = False,
 ) -> list[str]:
     """Header and rows as lines of at most `width` cells; records where that is `UNBOUNDED`.
@@ -57,7 +58,7 @@ def table(
     shown = list(range(len(columns)))
     while True:
         sizes = {c: max(cell_width(text) for text in (columns[c].title, *(row[c] for row in rows))) for c in shown}
-        excess = indent + sum(sizes.values()) + gap * (len(shown) - 1) - width
+        excess = indent + sum(sizes.values()) + _GAP * (len(shown) - 1) - width
         optional = [(keep, c) for c in shown if (keep := columns[c].keep) is not None]
         if excess <= 0 or not optional:
             break
@@ -75,7 +76,7 @@ def table(
             text = shorten(cells[c], sizes[c], ascii_only=ascii_only) if columns[c].prose else cells[c]
             padding = " " * (sizes[c] - cell_width(text))
             parts.append(padding + text if columns[c].align == ">" else text + padding)
-        return (" " * indent + (" " * gap).join(parts)).rstrip()
+        return (" " * indent + (" " * _GAP).join(parts)).rstrip()
 
     return [line([column.title for column in columns]), *(line(row) for row in rows)]
 
@@ -91,12 +92,10 @@ def _record(columns: Sequence[Column], row: Sequence[str]) -> str:
     return f"{head}: {'; '.join(cells)}" if cells else head
 
 
-def room_for_first(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, indent: int = 2, gap: int = 2
-) -> int:
+def room_for_first(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> int:
     """The cells that the first column may take for a table of all these columns to fit; it may be negative."""
     sizes = [max(cell_width(text) for text in (c.title, *(row[at] for row in rows))) for at, c in enumerate(columns)]
-    return width - indent - sum(sizes[1:]) - gap * (len(columns) - 1)
+    return width - _INDENT - sum(sizes[1:]) - _GAP * (len(columns) - 1)
 
 
 def _stacked(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.text.traced import Origin, Traced
+from kvtool.text.traced import Traced
 
 Ids = npt.NDArray[np.int32]
 
@@ -47,17 +47,6 @@ class Prompt:
             return stop, stop
         left, right = ranges[within]
         return start + left, start + right
-
-    def origin(self, token: int) -> tuple[Origin, int] | None:
-        """The origin of a token's first character and the offset in the origin's text; None where unknown."""
-        found = self.char_range(token)
-        if found is None or self.text is None or found[0] >= len(self.text):
-            return None
-        for index in range(found[0], max(found[1], found[0] + 1)):
-            origin, offset = self.text.at(index)
-            if origin is not None:
-                return origin, offset
-        return None
 
     def token_at(self, char: int) -> int:
         """The token that covers character `char` of the text (the number of tokens where it is past the end)."""

@@ -69,22 +69,6 @@ class YamlSource:
             if group.name in named and group.arrival is None and group.import_ is None
         ]
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """What it takes to run this: `tokenizer` for text, `chat_template` for messages, `answers` for sessions."""
-        found: set[str] = set()
-        selected = {group.name for group in self.groups}
-        for group in self.spec.groups:
-            if group.name not in selected or group.generate is not None:
-                continue
-            if group.import_ is None or group.import_.mooncake is None:
-                found.add("tokenizer")
-            if group.messages is not None or (group.import_ is not None and "tokenizer" in found):
-                found.add("chat_template")
-            if group.sessions is not None:
-                found.add("answers")
-        return frozenset(found)
-
     def select(self, names: Sequence[str]) -> YamlSource:
         """The same workload with only these groups; KvtoolError for one that it does not have."""
         known = [group.name for group in self.groups]

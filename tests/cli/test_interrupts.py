@@ -15,7 +15,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.text.terminal.interrupts import uninterrupted
-from tests.text.interrupting import interrupt_at
+from tests.interrupting import interrupt_at
 
 WORKLOAD = """\
 version: 1

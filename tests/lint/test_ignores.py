@@ -57,7 +57,6 @@ def test_yaml_comments_and_what_they_cover(tmp_path: Path) -> None:
     ]
     assert covered(ignores)[2:] == [(7, 10, 15), (11, 11, 15), (14, 15, 15), (16, 16, 16)]
     assert ignores[1].group == "one"
-    assert ignores[1].reason == "the cache is small on purpose"
     assert ignores[5].files == (str(tmp_path / "prompts" / "x.md"),)
 
 
@@ -121,12 +120,11 @@ User {{ user }} {# kvtool: ignore[KV104]
 def test_template_comments() -> None:
     ignores = read_ignores("a.j2", TEMPLATE)
     assert covered(ignores) == [(1, 3, 3), (4, 4, 4), (6, 8, 8)]
-    assert [ignore.reason for ignore in ignores] == ["the day is enough", "", ""]
 
 
 def test_markdown_comments_only_where_they_are_the_only_way() -> None:
     (plain,) = read_ignores("a.md", "<!-- kvtool: ignore[KV121] as it is -->\nText\n")
-    assert (plain.first, plain.problem, plain.reason) == (2, "", "as it is")
+    assert (plain.first, plain.problem) == (2, "")
     (rendered,) = read_ignores("a.md", "<!-- kvtool: ignore[KV121] -->\n{{ now }}\n")
     assert "{#" in rendered.problem
     assert read_ignores("a.txt", "<!-- kvtool: ignore[KV121] -->\nText\n") == []
