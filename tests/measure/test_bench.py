@@ -21,13 +21,14 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.measure.bench import session
-from kvtool.measure.bench.bench_result import BenchOptions, BenchResult, StepTime, StoreTime
+from kvtool.measure.bench.bench_result import BenchOptions, BenchResult, StepTime
 from kvtool.measure.bench.calibration import Constants, Fitted, Point
 from kvtool.measure.bench.calibration_file import Calibration, load_calibration
 from kvtool.measure.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
 from kvtool.measure.bench.engine_steps import StepTimer, build_step
 from kvtool.report.terminal.bench import print_bench
-from kvtool.results.documents.bench import Machine
+from kvtool.results.documents.bench import TimedStore
+from kvtool.results.documents.calibrated import Machine
 from kvtool.text.terminal.console import cell_width, make_console
 from tests.results.documents import redumped
 
@@ -85,7 +86,7 @@ def made_up(*, gpu: bool = False, **changes: Any) -> BenchResult:
         block_size=16,
         copy_bytes_per_s=4.1e12 if gpu else 1.2e10,
         matmul_flops_per_s=7.9e14 if gpu else 1.6e11,
-        store=StoreTime(8192, 64 << 20, 2e-5 if gpu else 7e-3),
+        store=TimedStore(tokens=8192, bytes=64 << 20, seconds=2e-5 if gpu else 7e-3),
         budget=30.0,
         seconds=29.3,
     )

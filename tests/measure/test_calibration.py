@@ -23,8 +23,7 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.bench.calibration import LEAST_POINTS, Constants, Fitted, Point, fit, misses, residuals
 from kvtool.measure.bench.calibration_file import Calibration, load_calibration
 from kvtool.measure.bench.cases import CPU, GPU, Sizes, shallow_cases, step_cases
-from kvtool.results.documents.bench import Machine
-from kvtool.results.documents.calibrated import CalibrationDocument, Residuals
+from kvtool.results.documents.calibrated import CalibrationDocument, Machine, Residuals
 
 TINY = Geometry.of(ModelConfig.tiny(32_000))
 LLAMA = find_geometry("llama-3.1-8b")
@@ -206,7 +205,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert (read.machine, read.constants, read.points) == (kept.machine, kept.constants, kept.points)
     assert read.document() == kept.document()
     document = CalibrationDocument.model_validate_json(kept.dump())
-    assert (json.dumps(document.model_dump(mode="json"), indent=1) + "\n").encode() == kept.dump()
+    assert (json.dumps(document.model_dump(mode="json", by_alias=True), indent=1) + "\n").encode() == kept.dump()
 
 
 def test_the_file_says_how_good_it_is(good: dict[str, Any]) -> None:

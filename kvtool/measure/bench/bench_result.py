@@ -11,8 +11,8 @@ from kvtool.engine.model.geometry import Geometry
 from kvtool.measure.bench.calibration import Constants, Point
 from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import StepCase
-from kvtool.results.documents.bench import BenchCase, BenchDocument, Machine, Misses, Reached, TimedStep, TimedStore
-from kvtool.results.documents.calibrated import Residuals
+from kvtool.results.documents.bench import BenchCase, BenchDocument, Misses, Reached, TimedStep, TimedStore
+from kvtool.results.documents.calibrated import Machine, Residuals
 from kvtool.version import __version__
 
 _ONLY_FLOPS, _ONLY_BYTES = Constants(1.0, inf), Constants(inf, 1.0)
@@ -40,16 +40,6 @@ class StepTime:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreTime:
-    """New tokens' keys and values written into the blocks of one layer's cache."""
-
-    tokens: int
-    num_bytes: int
-    """Read and written."""
-    seconds: float
-
-
 @dataclass(slots=True)
 class BenchResult:
     """A finished run as data."""
@@ -64,7 +54,7 @@ class BenchResult:
     copy_bytes_per_s: float
     matmul_flops_per_s: float
     steps: list[StepTime] = field(default_factory=list)
-    store: StoreTime | None = None
+    store: TimedStore | None = None
     left_out: list[StepCase] = field(default_factory=list)
     """What there was no time or no memory for."""
     calibration: Calibration | None = None
@@ -111,7 +101,7 @@ class BenchResult:
 
     def document(self) -> BenchDocument:
         """The result as it is written."""
-        store, alone = self.store, self.ceilings_alone
+        alone = self.ceilings_alone
         return BenchDocument(
             schema="kvtool.bench/1",
             version=__version__,
@@ -125,9 +115,7 @@ class BenchResult:
             ceilings=Reached(copy_bytes_per_s=self.copy_bytes_per_s, matmul_flops_per_s=self.matmul_flops_per_s),
             steps=[self._told(step) for step in self.steps],
             left_out=[_case(case) for case in self.left_out],
-            store_kv=None
-            if store is None
-            else TimedStore(tokens=store.tokens, bytes=store.num_bytes, seconds=store.seconds),
+            store_kv=self.store,
             calibration=None if self.calibration is None else self.calibration.document(),
             no_calibration=self.no_calibration,
             ceilings_alone=None if alone is None else Misses.taken_from(alone),

@@ -10,7 +10,6 @@ from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.bench.calibration import Constants, Fitted, Point, residuals
-from kvtool.results.documents.bench import Machine
 from kvtool.results.documents.calibrated import (
     BothResiduals,
     CalibratedMachine,
@@ -18,6 +17,7 @@ from kvtool.results.documents.calibrated import (
     CalibrationDocument,
     CalibrationPoint,
     FittedConstants,
+    Machine,
     Residuals,
 )
 from kvtool.text.files.json_position import line_and_column, nearest_start
@@ -72,19 +72,11 @@ class Calibration:
 
     def document(self) -> CalibrationDocument:
         """As it is written; times in seconds."""
-        machine, constants = self.machine, self.constants
+        constants = self.constants
         return CalibrationDocument(
             date=self.date,
             machine=CalibratedMachine(
-                device=machine.device,
-                type=machine.type,
-                memory_bytes=machine.memory,
-                threads=machine.threads,
-                kernels=machine.kernels,
-                python=machine.python,
-                torch=machine.torch,
-                triton=machine.triton,
-                driver=machine.driver,
+                **dict(self.machine),
                 copy_bytes_per_s=self.copy_bytes_per_s,
                 matmul_flops_per_s=self.matmul_flops_per_s,
             ),
@@ -103,10 +95,7 @@ class Calibration:
                 request_overhead_s=constants.request_overhead,
                 step_overhead_s=constants.step_overhead,
             ),
-            residuals=BothResiduals(
-                fit=self.residuals(held_out=False),
-                held_out=self.residuals(held_out=True),
-            ),
+            residuals=BothResiduals(fit=self.residuals(held_out=False), held_out=self.residuals(held_out=True)),
             points=[self._told(point) for point in self.points],
         )
 
@@ -121,7 +110,8 @@ class Calibration:
 
     def dump(self) -> bytes:
         """The file."""
-        return (json.dumps(self.document().model_dump(mode="json"), indent=1, allow_nan=False) + "\n").encode()
+        data = self.document().model_dump(mode="json", by_alias=True)
+        return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
 
 
 def load_calibration(path: str) -> Calibration:

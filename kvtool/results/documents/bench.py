@@ -6,22 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvtool.results.documents.calibrated import CalibrationDocument, Rate
+from kvtool.results.documents.calibrated import CalibrationDocument, Machine, Rate
 from kvtool.results.model import Count, Document, Model, Seconds
-
-
-class Machine(Model):
-    """What was measured. Versions that have no part in it are null: Triton's and the driver's where a CPU computes."""
-
-    device: str
-    type: str
-    memory: Count
-    threads: Count
-    kernels: str
-    python: str
-    torch: str
-    triton: str | None = None
-    driver: str | None = None
 
 
 class Reached(Model):
@@ -54,10 +40,10 @@ class TimedStep(BenchCase):
 
 
 class TimedStore(Model):
-    """New tokens' keys and values, written into the blocks of one layer."""
+    """New tokens' keys and values, written into the blocks of one layer; bytes are read and written."""
 
     tokens: Count
-    bytes: Count
+    num_bytes: Count = Field(alias="bytes")
     seconds: Seconds
 
 

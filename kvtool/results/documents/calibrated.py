@@ -12,18 +12,24 @@ Rate = float
 """Of bytes or FLOPs, each second."""
 
 
-class CalibratedMachine(Model):
-    """What was measured, and what it reaches; versions are null where they have no part in it."""
+class Machine(Model):
+    """What was measured. Versions that have no part in it are null: Triton's and the driver's where a CPU computes."""
 
     device: str
     type: str
-    memory_bytes: Count
+    memory: Count
     threads: Count
     kernels: str
     python: str
     torch: str
-    triton: str | None
-    driver: str | None
+    triton: str | None = None
+    driver: str | None = None
+
+
+class CalibratedMachine(Machine):
+    """What was measured, and what it reaches."""
+
+    memory: Count = Field(alias="memory_bytes")
     copy_bytes_per_s: Rate
     matmul_flops_per_s: Rate
 
