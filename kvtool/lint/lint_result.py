@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.findings import Finding
 from kvtool.results.choices import Severity
-from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput, LintRerun
+from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput
+from kvtool.results.report import Finding
 
 if TYPE_CHECKING:
     from kvtool.lint.probe import ProbeResult
@@ -47,25 +47,8 @@ class LintResult:
     def _told(self, finding: Finding) -> LintFinding:
         """A finding without a group was seen in a file, not measured."""
         return LintFinding(
-            code=finding.code,
-            severity=finding.severity,
+            **finding.model_dump(include=set(LintFinding.model_fields), exclude={"group"}),
             evidence="measured" if finding.group else "static",
             group=finding.group or None,
-            path=finding.path,
-            line=finding.line,
-            column=finding.column,
-            width=finding.width,
-            in_source=finding.in_source,
-            message=finding.message,
-            tokens_lost=finding.tokens_lost,
-            points=finding.points,
-            share=finding.share,
-            ttft_seconds=finding.ttft_seconds,
-            confidence=finding.confidence,
-            fix=finding.fix,
-            tier=finding.tier,
-            fix_key=finding.fix_name,
             fixable=self.can_fix(finding),
-            warnings=list(finding.warnings),
-            rerun=None if finding.rerun is None else LintRerun.taken_from(finding.rerun),
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.findings import Finding
 from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import GROUP as PROBE
 from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
 from kvtool.results.documents.lint import Fixed
+from kvtool.results.report import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent

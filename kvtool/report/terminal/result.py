@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.engine.config import EngineConfig
 from kvtool.lint.lint_result import LintResult
-from kvtool.report.terminal.restore import finding_of, restore
+from kvtool.report.terminal.contradictions import check_report
 from kvtool.results.check import CheckResult
 from kvtool.results.documents.lint import LintInput
 from kvtool.results.report import Report
@@ -37,7 +37,7 @@ def print_result(
 
         found = LintResult(
             inputs=[LintInput(path=path, kind="text", note=None) for path in result.inputs],
-            findings=[finding_of(finding) for finding in result.findings],
+            findings=result.findings,
             ignored=result.ignored,
             partial=result.verdict.outcome == "partial",
         )
@@ -46,9 +46,10 @@ def print_result(
         from kvtool.report.terminal.profile import print_profile
 
         [report] = result.reports
+        check_report(report)
         print_profile(
             console,
-            restore(report),
+            report,
             show_text=show_text,
             command=command or profile_command(report),
             boundaries=boundaries,

@@ -18,8 +18,8 @@ class LintRerun(Model):
     group_after: Ratio
     total_before: Ratio
     total_after: Ratio
-    alone: Ratio | None
-    predicted: float | None
+    group_alone: Ratio | None = Field(alias="alone")
+    group_predicted: float | None = Field(alias="predicted")
 
 
 class LintFinding(Model):
@@ -39,7 +39,7 @@ class LintFinding(Model):
     tokens_lost: Count
     points: float
     """Part of the group's prompt tokens that it costs."""
-    share: float | None
+    share_tokens: float | None = Field(alias="share")
     """Its fair share of what several causes block together, in tokens."""
     ttft_seconds: float | None
     confidence: Ratio
