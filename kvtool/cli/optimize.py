@@ -46,14 +46,14 @@ class OptimizeCommand(Command):
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
     caching: Annotated[Caching, only("concurrency")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    reading: Reading
     configured: Configured
     showing: Showing
 
     def run(self) -> int:
         """Find, edit, prove, print, and write where told; 0, or 130 where it was interrupted and nothing was written."""
         check_piped("optimize", self.inputs)
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order
@@ -119,9 +119,8 @@ class OptimizeCommand(Command):
 
     def _found(self, opened: Opened, tiers: Sequence[Tier]) -> OptimizeOutcome:
         from kvtool.profiler.optimize.outcome import optimized
-        from kvtool.text.terminal.progress import Progress
 
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+        with self.showing.progress() as progress:
             return optimized(opened, tiers, progress, breakpoints=self.breakpoints)
 
     def _print(self, outcome: OptimizeOutcome) -> None:

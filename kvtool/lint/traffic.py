@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvtool.config.run import RunOptions
+from kvtool.config.asked_run import RunOptions
 from kvtool.lint.ignore_marks import MARK, Ignore
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
