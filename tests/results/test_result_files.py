@@ -23,9 +23,9 @@ from kvtool.results.limit_text import limit_text, text_in
 from kvtool.results.model import dump
 from kvtool.results.report import Finding, Snippet
 from kvtool.results.wrap import check_of
+from tests.conftest import Command
 from tests.files import write
 
-Command = Callable[..., tuple[int, str, str]]
 WORKLOAD = """\
 version: 1
 vars:
