@@ -27,10 +27,10 @@ from typing import Any
 
 from timing import machine
 
-from kvtool.config.run import RunOptions
+from kvtool.config.asked_run import RunOptions
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.passes import Accountant
-from kvtool.profiler.profile import Demands
+from kvtool.profiler.profiler import Demands
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -121,7 +121,7 @@ def measure(paths: list[str]) -> dict[str, Any]:
     whole = time.process_time() - began
     passes.stage("")
     return {
-        "requests": profile.total.requests,
+        "requests": profile.totals.requests,
         "tokens": tokens,
         "first": first,
         "plain": plain,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.config.run_options import Caching, Reading
+from kvtool.config.run_options import Reading, Tracing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
@@ -15,10 +15,10 @@ from kvtool.results.report import Report
 from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Limits
-    from kvtool.config.run import RunOptions
     from kvtool.diff.prompts import PromptDiff
-    from kvtool.profiler.profile import Demands
+    from kvtool.profiler.profiler import Demands
     from kvtool.results.choices import By, Rules
     from kvtool.results.show_text import ShowText
     from kvtool.workload.memory import MemorySource
@@ -47,7 +47,7 @@ def profile(
     routing: str | None = None,
     ttl: str | None = None,
     provider: str | None = None,
-    rules: Rules = Caching.rules,
+    rules: Rules = Tracing.rules,
     requests: int | None = None,
     groups: Sequence[str] = (),
     seed: int | None = None,
@@ -114,10 +114,10 @@ def profile(
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
     given = dict(locals())
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Limits
     from kvtool.config.option import made
-    from kvtool.config.run import RunOptions
-    from kvtool.profiler.profile import Demands
+    from kvtool.profiler.profiler import Demands
 
     demands = Demands(advice=advice, per_request=per_request, by=by, views=views)
     for name in ("inputs", "min_hit_rate", "by", "per_request", "advice", "views", "show_text", "network"):
@@ -174,12 +174,12 @@ def check(
         KvtoolError: As for `profile`; also where there is nothing to check.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Judging
     from kvtool.config.loading import read_config
     from kvtool.config.option import made
-    from kvtool.config.run import RunOptions
     from kvtool.gate.check_settings import settings_of
-    from kvtool.gate.run import run_settings
+    from kvtool.gate.checking import run_settings
     from kvtool.text.terminal.progress import Progress
 
     with _told():
@@ -274,7 +274,7 @@ def _report(
     """Account for it, judge it, and describe it."""
     from kvtool.config.option import check_values
     from kvtool.gate.profiled import asked_baseline, judge
-    from kvtool.profiler.document import report_of
+    from kvtool.profiler.document import saved_report
     from kvtool.profiler.opening import open_workload
     from kvtool.profiler.quotes import patches_of
     from kvtool.text.terminal.progress import Progress
@@ -287,9 +287,9 @@ def _report(
     found = opened.run(profiler)
     if found.partial:
         raise KeyboardInterrupt
-    judge(found, opened, limits, *asked_baseline(limits))
+    found = judge(found, opened, limits, *asked_baseline(limits))
     patches = patches_of(profiler, found.findings) if show_text == "full" else None
-    return report_of(found, show_text=show_text, patches=patches)
+    return saved_report(found, show_text=show_text, patches=patches)
 
 
 @contextmanager

@@ -21,6 +21,11 @@ SOURCES = sorted(path for top in ("kvtool", "engine", "kernels") for path in (RO
 VIEWS = ("kvtool/report/", "kvtool/cli/")
 """A view is named for what it shows."""
 TOPS = ("kvtool", "engine", "kernels", "workloads", "tests", "docs", "benchmarks", ".ci")
+TWICE = {
+    "Cause": "of diagnose with the texts that tell it, and of the report, whose names the schemas have",
+    "Step": "of the engine, and of the document of an optimization, likewise",
+}
+"""Public classes that share a name, and why."""
 MADE_UP = re.compile(r"NAME|NNN|\*|CASE|[<>…]")
 
 
@@ -73,7 +78,9 @@ def test_no_public_class_name_stands_twice() -> None:
     for path in SOURCES:
         for name in public_classes(path):
             found[name].append(name_of(path))
-    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+    twice = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert {name: paths for name, paths in twice.items() if name not in TWICE} == {}
+    assert TWICE.keys() <= twice.keys()
 
 
 # Imports

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.classify import DETECTORS
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv107 import KV107
@@ -51,7 +51,7 @@ class MoveTarget:
     before: frozenset[str] | None = None
 
 
-def target_of(cause: Cause, samples: Sequence[Turn]) -> MoveTarget:
+def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     """What of a cause is to be moved, as far as requests of its group show it."""
     if cause.kind.code == KV107.code and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples))
@@ -81,11 +81,11 @@ def _all_before(slot: Slot, samples: Sequence[Turn]) -> frozenset[str] | None:
     return frozenset(found) or None
 
 
-def _may_hold(role: str, cause: Cause) -> bool:
+def _may_hold(role: str, cause: SlotCause) -> bool:
     return role == role_of_part(cause.slot.part) or (not role and not cause.slot.part.endswith(")"))
 
 
-def _sections(cause: Cause, samples: Sequence[Turn]) -> tuple[str, ...]:
+def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
     """The runs of lines that at least two requests have word for word and another has not, the longest first."""
     found: Counter[str] = Counter()
     texts: Counter[str] = Counter()
@@ -120,7 +120,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     if turn.text is not None:
         rest, moved = _take(turn.text, targets, "")
         text = _with_lines(rest, moved) if moved else turn.text
-        return turn if text == turn.text else replace(turn, text=text)
+        return turn if _same(turn.text, text, targets) else replace(turn, text=text)
     messages = [dict(message) for message in turn.messages or ()]
     lines: list[Traced] = []
     for message in messages:
@@ -131,7 +131,19 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
             lines += moved
     if lines:
         _append(next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1]), lines)
+    for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
+        before, after = was.get("content"), now.get("content")
+        if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
+            messages[index] = was
     return turn if messages == (turn.messages or []) else replace(turn, messages=messages)
+
+
+def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
+    """Whether nothing was moved: a section that stands at the end already stays there, with the blank lines before it."""
+    if before == after or not any(target.sections for target in targets):
+        return before == after
+    said = [[line for line in str.__str__(text).split("\n") if line.strip()] for text in (before, after)]
+    return said[0] == said[1]
 
 
 def destination(slot: Slot, *, within: bool = False) -> str:

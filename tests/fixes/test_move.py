@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.codes.kv201 import OTHER
@@ -345,6 +345,8 @@ def test_any_block_keeps_its_lines(lines: list[str], at: int, varying: str, chat
 
 
 @given(st.lists(st.sampled_from(["", "A", "B", "One\nTwo", "Two"]), max_size=8), st.booleans())
+@example(["B", "A", "", ""], False)
+@example(["A", "", "B"], True)
 def test_any_section_keeps_its_lines(pieces: list[str], chat: bool) -> None:
     text = Traced("\n".join(pieces))
     turn = Turn("g", messages=[{"role": "system", "content": text}, {"role": "user", "content": "Q?"}])

@@ -536,7 +536,7 @@ def test_interrupted_before_anything_was_profiled(
     check: Command, monkeypatch: pytest.MonkeyPatch, interruptible: None
 ) -> None:
     write("a.yaml", CALM)
-    monkeypatch.setattr("kvtool.gate.run._run", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("kvtool.gate.checking._run", lambda *_: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):  # the command line makes 130 of it
         check("a.yaml")
 

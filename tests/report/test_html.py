@@ -19,8 +19,8 @@ from kvtool.results.report import Rerun, Snippet
 from kvtool.results.views import TreeNode, Views
 from tests.conftest import Command
 from tests.files import write
+from tests.made_results import CASES, HOSTILE, check, finding, group, report, result
 from tests.report.html_results import SECTIONS, Node, full_report, full_result, numbers, page, views
-from tests.report.made_results import CASES, HOSTILE, check, finding, group, report, result
 
 FIXED_TAGS = frozenset(
     """
