@@ -31,17 +31,16 @@ from typing import Any
 import peer_promptcachelint
 from planted import PlantedSlot, Scenario, scenario
 
-from kvtool.accounting.ledger.totals import Totals
+from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.classify import DETECTORS, classify_in
-from kvtool.diagnose.findings import Finding
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.passes import Accountant, PassResult
-from kvtool.profiler.profile import Demands
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.results.report import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -131,7 +130,7 @@ class Bench:
         return accountant.run(LogSource([str(log)], LogOptions()))
 
     def rate(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> float:
-        return Totals.of(self.account(plan, log, fixes).ledger.totals()).hit_rate
+        return TokenTotals.of(self.account(plan, log, fixes).ledger.totals()).hit_rate
 
     def tokens(self, text: str) -> int:
         return len(self.renderer.tokenizer.encode_ids(text))
@@ -238,7 +237,7 @@ def _refers_above(case: Scenario, fix: Fix) -> bool:
 
 
 def _span(finding: Finding) -> Span | None:
-    return (finding.excerpt, finding.excerpt_start, finding.excerpt_stop) if finding.excerpt else None
+    return None if finding.snippet is None else (finding.snippet.text, finding.snippet.start, finding.snippet.stop)
 
 
 def _note_gain(marks: Marks, before: float, after: float, oracle: float) -> None:

@@ -30,7 +30,7 @@ from timing import machine
 from kvtool.config.run import RunOptions
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.passes import Accountant
-from kvtool.profiler.profile import Demands
+from kvtool.profiler.profiler import Demands
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -121,7 +121,7 @@ def measure(paths: list[str]) -> dict[str, Any]:
     whole = time.process_time() - began
     passes.stage("")
     return {
-        "requests": profile.total.requests,
+        "requests": profile.totals.requests,
         "tokens": tokens,
         "first": first,
         "plain": plain,

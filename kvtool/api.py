@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kvtool.config.judged_options import Limits
     from kvtool.config.run import RunOptions
     from kvtool.diff.prompts import PromptDiff
-    from kvtool.profiler.profile import Demands
+    from kvtool.profiler.profiler import Demands
     from kvtool.results.choices import By, Rules
     from kvtool.results.show_text import ShowText
     from kvtool.workload.memory import MemorySource
@@ -117,7 +117,7 @@ def profile(
     from kvtool.config.judged_options import Limits
     from kvtool.config.option import made
     from kvtool.config.run import RunOptions
-    from kvtool.profiler.profile import Demands
+    from kvtool.profiler.profiler import Demands
 
     demands = Demands(advice=advice, per_request=per_request, by=by, views=views)
     for name in ("inputs", "min_hit_rate", "by", "per_request", "advice", "views", "show_text", "network"):
@@ -274,7 +274,7 @@ def _report(
     """Account for it, judge it, and describe it."""
     from kvtool.config.option import check_values
     from kvtool.gate.profiled import asked_baseline, judge
-    from kvtool.profiler.document import report_of
+    from kvtool.profiler.document import saved_report
     from kvtool.profiler.opening import open_workload
     from kvtool.profiler.quotes import patches_of
     from kvtool.text.terminal.progress import Progress
@@ -287,9 +287,9 @@ def _report(
     found = opened.run(profiler)
     if found.partial:
         raise KeyboardInterrupt
-    judge(found, opened, limits, *asked_baseline(limits))
+    found = judge(found, opened, limits, *asked_baseline(limits))
     patches = patches_of(profiler, found.findings) if show_text == "full" else None
-    return report_of(found, show_text=show_text, patches=patches)
+    return saved_report(found, show_text=show_text, patches=patches)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_MOST_RANGES = 16
+from kvtool.results.report import Boundary, Edit, LeftOver, SizeHits
+
 SIZES = (16, 32, 64, 128, 256, 528, 784, 1600)
 """Block sizes that engines use: powers of two, and those to which hybrid models resolve."""
 MIN_SHARED = 8
@@ -26,23 +27,6 @@ class SizeTotals:
     short_requests: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """`tokens` more of shared text at the front give `gained` of `requests` another block; `saved` fewer tokens are computed."""
-
-    tokens: int
-    gained: int
-    requests: int
-    saved: int
-
-    def sentence(self) -> str:
-        """What to add, and for whom it gains a block."""
-        text = "1 token more of shared text in front gives" if self.tokens == 1 else ""
-        text = text or f"{self.tokens:,} tokens more of shared text in front give"
-        requests = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
-        return f"{text} another block for {self.gained:,} of {requests}: {self.saved:,} fewer tokens to compute"
-
-
 @dataclass(slots=True)
 class GroupBoundary:
     """A group's requests by block size. `remainders` counts them by how far into a block their shared prefix reaches."""
@@ -56,12 +40,12 @@ class GroupBoundary:
     sizes: dict[int, SizeTotals] = field(default_factory=dict)
     remainders: Counter[int] = field(default_factory=Counter)
 
-    def padding(self) -> Padding | None:
+    def padding(self) -> Edit | None:
         """The addition at the front that saves most, the smallest of equals; None where every one costs more than it saves.
 
         k tokens more make each prompt k longer, and a request hits another block where its shared prefix lacks at most k of one.
         """
-        best: Padding | None = None
+        best: Edit | None = None
         gained = 0
         for remainder in sorted(
             (each for each in self.remainders if each), reverse=True
@@ -69,17 +53,38 @@ class GroupBoundary:
             tokens = self.block_size - remainder
             gained += self.remainders[remainder]
             saved = self.block_size * gained - tokens * self.requests
-            if saved > (best.saved if best is not None else 0):
-                best = Padding(tokens, gained, self.requests, saved)
+            if saved > (best.tokens_saved if best is not None else 0):
+                best = Edit(add_tokens=tokens, requests_gained=gained, tokens_saved=saved)
         return best
 
-    def histogram(self) -> list[tuple[int, int, int]]:
-        """(first, last, requests) for at most 16 ranges of remainders that cover 0 to block size - 1."""
-        width = -(-self.block_size // _MOST_RANGES)
-        bins = [0] * -(-self.block_size // width)
-        for remainder, count in self.remainders.items():
-            bins[remainder // width] += count
-        return [(at * width, min((at + 1) * width, self.block_size) - 1, count) for at, count in enumerate(bins)]
+    def boundary(self) -> Boundary:
+        """As reports have it."""
+        return Boundary(
+            group=self.name,
+            block_size=self.block_size,
+            requests=self.requests,
+            prompt_tokens=self.prompt_tokens,
+            nothing_shared_requests=self.nothing,
+            sizes=[
+                SizeHits(
+                    block_size=size,
+                    hit_tokens=totals.hit_tokens,
+                    hit_requests=totals.hit_requests,
+                    shared_too_short_requests=totals.short_requests,
+                )
+                for size, totals in self.sizes.items()
+            ],
+            left_over=[LeftOver(tokens=tokens, requests=count) for tokens, count in sorted(self.remainders.items())],
+            edit=self.padding(),
+        )
+
+
+def padding_sentence(edit: Edit, requests: int) -> str:
+    """What a group of so many requests is to add, and for how many of them it gains a block."""
+    text = "1 token more of shared text in front gives" if edit.add_tokens == 1 else ""
+    text = text or f"{edit.add_tokens:,} tokens more of shared text in front give"
+    of = "1 request" if requests == 1 else f"{requests:,} requests"
+    return f"{text} another block for {edit.requests_gained:,} of {of}: {edit.tokens_saved:,} fewer tokens to compute"
 
 
 class BoundaryBook:

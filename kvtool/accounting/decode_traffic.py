@@ -6,10 +6,9 @@ none, and the figures are those of conversations that would decode together (`Co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from kvtool.engine.hashing import block_hasher, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.request import Request
 from kvtool.engine.step import Runner, Step
+from kvtool.results.report import Decode, PredictedTpot, Tpot
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
@@ -33,39 +33,6 @@ _MOST_TOKENS = 1 << 30
 """Of a context: plans count in int32. A larger block is as good as one of so many tokens, for none that is looked at fills it."""
 
 _Hashes = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeTraffic:
-    """Means over the decode steps that were looked at; bytes and seconds are those of the predicted model and accelerator."""
-
-    together: bool
-    """Whether requests did decode together in the run; else these are conversations that would."""
-    samples: int
-    steps: int
-    """How many there were to choose the samples from."""
-    requests: float
-    tokens: float
-    """Of the context of a request."""
-    flat_bytes: int
-    shared_bytes: int
-    """With prefix-aware decode."""
-    mode: DecodeMode
-    sharing: float
-    """Part of the samples in which that mode reads anything once for several requests."""
-    flat_seconds: float
-    shared_seconds: float
-    """Predicted for the step as a whole, with all that it does beside attention."""
-
-    @property
-    def chosen(self) -> Literal["flat", "prefix-aware", "mixed"]:
-        """How the mode decodes: the same way in all samples, or not."""
-        return "flat" if not self.sharing else "prefix-aware" if self.sharing == 1 else "mixed"
-
-    @property
-    def gain(self) -> float:
-        """How many times less prefix-aware decode reads."""
-        return self.flat_bytes / self.shared_bytes
 
 
 class _Sample(NamedTuple):
@@ -109,25 +76,36 @@ class _Reader:
         saved = latency.attention_seconds(flat, flat) - latency.attention_seconds(flat, tokens)
         return _Sample(len(lengths), flat, tokens, chosen.shared, seconds, seconds - saved)
 
-    def traffic(self, samples: list[_Sample], *, together: bool, steps: int) -> DecodeTraffic | None:
-        """None where no two requests ever decode together."""
+    def traffic(self, samples: list[_Sample], *, together: bool, steps: int) -> Decode | None:
+        """Means over the samples, out of so many `steps`; None where no two requests ever decode together.
+
+        Bytes and seconds are those of the predicted model and accelerator, and the seconds of the step as a whole, with all that it
+        does beside attention. `together`: the requests did decode together in the run.
+        """
         if not any(sample.requests > 1 for sample in samples):
             return None
         requests = fmean(sample.requests for sample in samples)
         flat = fmean(sample.flat_tokens for sample in samples)
         shared = fmean(sample.tokens for sample in samples)
-        return DecodeTraffic(
-            together=together,
+        sharing = fmean(sample.shares for sample in samples)
+        return Decode(
+            batch=requests,
+            tokens_mean=flat / requests,
+            sampled="steps" if together else "windows",
             samples=len(samples),
-            steps=steps,
-            requests=requests,
-            tokens=flat / requests,
-            flat_bytes=round(flat * self._token_bytes),
-            shared_bytes=round(shared * self._token_bytes),
-            mode=self._mode,
-            sharing=fmean(sample.shares for sample in samples),
-            flat_seconds=fmean(sample.flat_seconds for sample in samples),
-            shared_seconds=fmean(sample.seconds for sample in samples),
+            sampled_of=steps,
+            flat_bytes_per_step=round(flat * self._token_bytes),
+            prefix_aware_bytes_per_step=round(shared * self._token_bytes),
+            decode_attention=self._mode,
+            chosen="flat" if not sharing else "prefix-aware" if sharing == 1 else "mixed",
+            prefix_aware_share=sharing,
+            tpot=Tpot(
+                predicted=PredictedTpot(
+                    flat=fmean(sample.flat_seconds for sample in samples),
+                    prefix_aware=fmean(sample.seconds for sample in samples),
+                ),
+                measured=None,
+            ),
         )
 
 
@@ -173,7 +151,7 @@ class SampledSteps:
             self._stride *= 2
             self._read = 0
 
-    def traffic(self) -> DecodeTraffic | None:
+    def traffic(self) -> Decode | None:
         """What the steps so far have read."""
         return self._reader.traffic(self._samples, together=True, steps=self._seen)
 
@@ -257,7 +235,7 @@ class ConversationWindows:
         words = np.frombuffer(hashes, dtype=np.uint64)
         return request.num_prompt_tokens, words.reshape(full, -1)[:, 0].copy() if full else words
 
-    def traffic(self) -> DecodeTraffic | None:
+    def traffic(self) -> Decode | None:
         """What the windows read in their first decode step; None where there are not two conversations."""
         size = self._plan.decode_batch
         windows = self._windows if self._begun < size else [w for w in self._windows if len(w.prompts) == size]

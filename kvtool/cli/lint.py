@@ -195,7 +195,7 @@ class LintCommand(Command):
         self, result: LintResult, outputs: Sequence[OutputFile], options: RunOptions, selecting: Selecting
     ) -> None:
         """What `-o` asks for; its JSON is that of --json."""
-        from kvtool.profiler.document import saved_finding
+        from kvtool.profiler.quotes import quoted
         from kvtool.report.outputs import output_root, write_outputs
         from kvtool.report.terminal.lint import dump
         from kvtool.report.write_options import RenderOptions
@@ -204,7 +204,7 @@ class LintCommand(Command):
 
         show_text = self.writing.show_text or "none"
         check = lint_check(
-            [saved_finding(finding, show_text=show_text) for finding in result.findings],
+            [quoted(finding, show_text) for finding in result.findings],
             inputs=[one.path for one in result.inputs],
             ignored=result.ignored,
             partial=result.partial,

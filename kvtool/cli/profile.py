@@ -17,10 +17,10 @@ from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
     from kvtool.config.run import RunOptions
-    from kvtool.profiler.profile import Profile
     from kvtool.profiler.profiler import Profiler
     from kvtool.report.outputs import OutputFile
     from kvtool.results.report import Report
+    from kvtool.results.views import Timeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,9 @@ class ProfileCommand(Command):
         from kvtool.accounting.metrics import prometheus_text
         from kvtool.gate.profiled import asked_baseline, judge
         from kvtool.profiler.opening import open_workload
-        from kvtool.profiler.profile import Demands
+        from kvtool.profiler.profiler import Demands
         from kvtool.report.outputs import need_views
+        from kvtool.results.verdict_of import verdict_on
         from kvtool.text.files.atomic_file import AtomicFile
         from kvtool.text.terminal.progress import Progress
         from kvtool.text.terminal.streams import printing
@@ -87,20 +88,20 @@ class ProfileCommand(Command):
             if self.measuring.metrics is not None:
                 metrics = stack.enter_context(AtomicFile(self.measuring.metrics))
             profiler = opened.profiler(demands, progress, measure=True, events=events)
-            profile = opened.run(profiler)
+            report = opened.run(profiler)
             if metrics is not None and profiler.metrics is not None:
                 metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
-        judge(profile, opened, self.limits, *baseline)
+        report = judge(report, opened, self.limits, *baseline)
         printed = not self.showing.json and not any(output.to_stdout for output in outputs)
-        report = self._report(profiler, profile) if outputs or self.showing.json else None
-        if report is not None and outputs:
-            self._write(report, outputs)
+        saved = self._saved(profiler, report) if outputs or self.showing.json else None
+        if saved is not None and outputs:
+            self._write(saved, outputs)
         with printing():
-            if report is not None and self.showing.json:
-                sys.stdout.write(report.to_json())
+            if saved is not None and self.showing.json:
+                sys.stdout.write(saved.to_json())
             elif printed:
-                self._print(profile)
-        return profile.verdict.exit_code
+                self._print(report, profiler.timelines)
+        return verdict_on(report).exit_code
 
     def options(self) -> RunOptions:
         """What decides the run, over what the configuration file says."""
@@ -131,14 +132,14 @@ class ProfileCommand(Command):
         known = {path: what for path, what in taken.items() if path is not None}
         return check_outputs(self.writing.outputs, self.inputs, json=self.showing.json, taken=known)
 
-    def _report(self, profiler: Profiler, profile: Profile) -> Report:
-        """The profile for programs, with as much of prompts as may be shown."""
-        from kvtool.profiler.document import report_of
+    def _saved(self, profiler: Profiler, report: Report) -> Report:
+        """The report for files and programs, with as much of prompts as may be shown."""
+        from kvtool.profiler.document import saved_report
         from kvtool.profiler.quotes import patches_of
 
         show_text = self.writing.show_text or "none"
-        patches = patches_of(profiler, profile.findings) if show_text == "full" else None
-        return report_of(profile, show_text=show_text, patches=patches)
+        patches = patches_of(profiler, report.findings) if show_text == "full" else None
+        return saved_report(report, show_text=show_text, patches=patches)
 
     def _write(self, report: Report, outputs: Sequence[OutputFile]) -> None:
         from kvtool.report.outputs import output_root, write_outputs
@@ -155,19 +156,20 @@ class ProfileCommand(Command):
         )
         write_outputs(check_of(report), outputs, options, quiet=self.showing.quiet)
 
-    def _print(self, profile: Profile) -> None:
+    def _print(self, report: Report, timelines: Sequence[Timeline]) -> None:
         from kvtool.report.terminal.profile import print_profile
 
         print_profile(
             self.showing.console(),
-            profile,
+            report,
+            timelines=timelines,
             show_text=self.writing.show_text or "snippet",
             command=self.showing.command_line or ("profile", *self.inputs),
-            optimize=self._optimize_command(profile),
+            optimize=self._optimize_command(report),
             boundaries=self.details.boundaries,
         )
 
-    def _optimize_command(self, profile: Profile) -> list[str]:
+    def _optimize_command(self, report: Report) -> list[str]:
         """The command that edits this workload, with those flags that decide what its prompts hit."""
         serving, reading = self.serving, self.reading
         sized = serving.capacity is not None or serving.gpu_memory is not None
@@ -175,7 +177,7 @@ class ProfileCommand(Command):
             "--tokenizer": self.rendering.tokenizer,
             "--chat-template": self.rendering.chat_template,
             "--block-size": serving.block_size,
-            "--capacity": profile.config["capacity_blocks"] if sized else None,
+            "--capacity": report.config["capacity_blocks"] if sized else None,
             "--concurrency": self.caching.concurrency,
             "--on-bad-line": "skip" if reading.on_bad_line == "skip" else None,
             "--requests": reading.requests,

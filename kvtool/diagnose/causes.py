@@ -18,7 +18,7 @@ from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin, line_around
 from kvtool.workload.turn import Turn
 
-__all__ = ["Cause", "CauseBook", "Slot", "content_part"]
+__all__ = ["CauseBook", "Slot", "SlotCause", "content_part"]
 
 MOST_NAMED = 16
 """Gaps of a request that are named one by one, and slots that are told apart before a token."""
@@ -42,7 +42,7 @@ class Opportunities:
         self.across = 0
 
 
-class Cause:
+class SlotCause:
     """A slot and what it blocks in one group. `excerpt` is its line in a prompt, with the range of the value in it."""
 
     __slots__ = (
@@ -171,7 +171,7 @@ class CauseBook:
         """
         self._decode = decode
         self._block_size = block_size
-        self._causes: dict[str, dict[Slot, Cause]] = {}
+        self._causes: dict[str, dict[Slot, SlotCause]] = {}
         self._chains: dict[str, Chains] = {}
         self._opportunities: dict[str, Opportunities] = {}
 
@@ -183,14 +183,14 @@ class CauseBook:
             return ()
         namer = Namer(turn, prompt, alignment, self._decode)
         rungs: list[Rung] = []
-        slots: list[list[Cause]] = []
+        slots: list[list[SlotCause]] = []
         tails: list[int] = []
         counted: set[Slot] = set()
         donor_session = alignment.donor.turn.session if alignment.donor is not None else None
         for gap in alignment.gaps[:MOST_NAMED]:
             rung, found = namer.name(gap)
             rungs.append(rung)
-            causes: list[Cause] = []
+            causes: list[SlotCause] = []
             for named in found:
                 cause = self._cause(turn.group, named, gap.start)
                 causes.append(cause)
@@ -217,7 +217,7 @@ class CauseBook:
         else:
             seen.across += 1
 
-    def of_group(self, group: str) -> list[Cause]:
+    def of_group(self, group: str) -> list[SlotCause]:
         """The causes of a group, the costliest first."""
         causes = self._causes.get(group, {}).values()
         return sorted(causes, key=lambda cause: (-cause.blocked, -cause.share, cause.first_token))
@@ -236,24 +236,24 @@ class CauseBook:
         """
         return self._chains[group].predicted(slots) if group in self._chains else 0
 
-    def __iter__(self) -> Iterator[Cause]:
+    def __iter__(self) -> Iterator[SlotCause]:
         return (cause for causes in self._causes.values() for cause in causes.values())
 
     def _book(
-        self, group: str, alignment: DonorAlignment, rungs: tuple[Rung, ...], slots: list[list[Cause]]
+        self, group: str, alignment: DonorAlignment, rungs: tuple[Rung, ...], slots: list[list[SlotCause]]
     ) -> list[Chain]:
         """Give the attributed tokens to their owners, to all slots before them, and to the chain of these.
 
         Returns the chain of slots up to each gap.
         """
-        before: list[dict[Slot, Cause]] = []
-        chain: dict[Slot, Cause] = {}
+        before: list[dict[Slot, SlotCause]] = []
+        chain: dict[Slot, SlotCause] = {}
         for causes in slots:
             for cause in causes:
                 if len(chain) < MOST_NAMED or cause.slot in chain:
                     chain[cause.slot] = cause
             before.append(dict(chain))
-        owners: dict[Slot, Cause] = {}
+        owners: dict[Slot, SlotCause] = {}
         ends = [gap.stop + gap.run for gap in alignment.gaps]
         at = 0
         for found in attribute(alignment, rungs):
@@ -278,7 +278,7 @@ class CauseBook:
         group: str,
         alignment: DonorAlignment,
         rungs: Sequence[Rung],
-        slots: list[list[Cause]],
+        slots: list[list[SlotCause]],
         chains: list[Chain],
         lost: list[int],
         length: int,
@@ -302,7 +302,7 @@ class CauseBook:
         """What hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
         return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
 
-    def _cause(self, group: str, named: Named, token: int) -> Cause:
+    def _cause(self, group: str, named: Named, token: int) -> SlotCause:
         """The cause of a slot, made where it is new."""
         causes = self._causes.setdefault(group, {})
         slot = named.slot
@@ -314,7 +314,7 @@ class CauseBook:
             start = max(start, named.low - _EXCERPT // 2)
             stop = min(stop, start + _EXCERPT)
             excerpt = str.__getitem__(named.text, slice(start, stop)).rstrip("\r\n")
-            cause = causes[slot] = Cause(
+            cause = causes[slot] = SlotCause(
                 group,
                 slot,
                 named.kind,
@@ -331,7 +331,7 @@ class CauseBook:
         return cause
 
 
-def _count(cause: Cause, named: Named, turn: Turn, donor_session: str | None) -> None:
+def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:
     """Enter a value, once for each request."""
     session = turn.session if turn.session is not None else turn.salt
     cause.values.add(named.value, named.kind, named.label, session, absent=named.absent, other=named.other)

@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
 
+from kvtool.results.report import Finding
 from kvtool.text.terminal.numbers import duration
 
 
-class Costed(Protocol):
-    """What both kinds of findings have; `rerun` None where no fix was kept."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def tokens_lost(self) -> int: ...
-    @property
-    def points(self) -> float: ...
-    @property
-    def ttft_seconds(self) -> float | None: ...
-    @property
-    def rerun(self) -> object | None: ...
-
-
-F = TypeVar("F", bound=Costed)
-
-
-def by_cost(findings: Iterable[F]) -> list[F]:
+def by_cost(findings: Iterable[Finding]) -> list[Finding]:
     """The costliest first, but those of a group whose fixes build on each other together and in their order."""
     findings = list(findings)
     chains: dict[str, int] = {}
@@ -36,7 +18,7 @@ def by_cost(findings: Iterable[F]) -> list[F]:
     return sorted(findings, key=lambda one: -(one.tokens_lost if one.rerun is None else chains[one.group]))
 
 
-def cost_of(finding: Costed) -> str:
+def cost_of(finding: Finding) -> str:
     """Tokens and, where they are known, points of the group's hit rate and predicted seconds."""
     parts = [f"{finding.tokens_lost:,} tokens lost"]
     if finding.points:

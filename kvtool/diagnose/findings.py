@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-
-from xxhash import xxh64_hexdigest
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.results.choices import Severity
+from kvtool.results.report import Finding, Rerun, Snippet
 from kvtool.text.traced import Origin
 
 Locate = Callable[[Origin, int], tuple[int, int]]
@@ -26,65 +24,7 @@ _MUCH = 0.2
 _CLAIM = "stands before shared text"
 
 
-@dataclass(frozen=True, slots=True)
-class Rerun:
-    """Hit rates of the group and of all, measured by running the engine again on the changed prompts.
-
-    `alone` is the group's with nothing but this fix, `predicted` what the alignment of the prompts promised for it and the fixes
-    before it.
-    """
-
-    group_before: float
-    group_after: float
-    total_before: float
-    total_after: float
-    alone: float | None = None
-    predicted: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One diagnosis. `message` never quotes a prompt; `excerpt` does, and is for the terminal only.
-
-    `points` is the part of the group's prompt tokens that it costs, `share` its fair share of what several causes block together
-    (tokens), `ttft_seconds` what the loss adds to the predicted TTFT of a mean request, `confidence` (0 to 1) how sure its name is,
-    and `tier` the proof that its fix carries.
-    """
-
-    code: str
-    severity: Severity
-    group: str
-    path: str
-    line: int
-    column: int
-    message: str
-    tokens_lost: int
-    fix: str
-    rerun: Rerun | None = None
-    excerpt: str = ""
-    excerpt_start: int = 0
-    excerpt_stop: int = 0
-    in_source: bool = False
-    """Whether path, line and column point into text that people edit (a template, a prompt file), not into a log."""
-    width: int = 1
-    points: float = 0.0
-    share: float | None = None
-    ttft_seconds: float | None = None
-    confidence: float = 1.0
-    tier: str | None = None
-    fix_key: str = ""
-    tried: Rerun | None = None
-    """What the fix gave in a run of its own, where it is none of those that `rerun` proves together (capacity, routing…)."""
-    warnings: tuple[str, ...] = ()
-    """What a person has to look at before the fix is made."""
-
-    @property
-    def fix_name(self) -> str:
-        """The same for all findings that one fix mends, without what `fix_key` may quote; empty where there is no fix."""
-        return xxh64_hexdigest(self.fix_key.encode(errors="surrogatepass")) if self.fix_key else ""
-
-
-def is_candidate(cause: Cause, group: GroupTotals) -> bool:
+def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
     """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered."""
     if cause.blocked < WORTH_TELLING * group.prompt_tokens:
         return False
@@ -94,12 +34,12 @@ def is_candidate(cause: Cause, group: GroupTotals) -> bool:
     return slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
 
 
-def is_declared_stable(cause: Cause) -> bool:
+def is_declared_stable(cause: SlotCause) -> bool:
     """Whether the author said that this text does not vary."""
     return cause.origin is not None and cause.origin.stable is True
 
 
-def place_of(cause: Cause, locate: Locate, path: str) -> tuple[str, int, int]:
+def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int]:
     """File, line and column of a cause; `path`, 0 and 0 for text without a source."""
     if cause.origin is None:
         return path, 0, 0
@@ -112,7 +52,7 @@ def severity_of(points: float) -> Severity:
 
 
 def fixed_finding(
-    cause: Cause,
+    cause: SlotCause,
     rerun: Rerun,
     *,
     place: tuple[str, int, int],
@@ -134,26 +74,27 @@ def fixed_finding(
     if number:
         claim += " next, with the fix above" if number == 1 else " next, with the fixes above"
     together_text = f" ({together} fixes together)" if together > 1 else ""
-    return replace(
-        described(cause, claim, place=place, block_size=block_size),
-        code=KV103.code if declared else cause.kind.code,
-        severity="error" if declared else severity_of(gain),
-        tokens_lost=tokens_lost,
-        fix=fix + together_text,
-        rerun=rerun,
+    return described(cause, claim, place=place, block_size=block_size).model_copy(
+        update={
+            "code": KV103.code if declared else cause.kind.code,
+            "severity": "error" if declared else severity_of(gain),
+            "tokens_lost": tokens_lost,
+            "fix": fix + together_text,
+            "rerun": rerun,
+        }
     )
 
 
 def no_gain_finding(
-    cause: Cause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int, fix: str
+    cause: SlotCause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int, fix: str
 ) -> Finding | None:
     """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
     if cause.blocked < _MUCH * group.prompt_tokens:
         return None
-    return replace(described(cause, _CLAIM, place=place, block_size=block_size), fix=fix)
+    return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(update={"fix": fix})
 
 
-def described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
+def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
     """What and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
@@ -161,7 +102,7 @@ def described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_si
     values = f"{cause.distinct:,} values, {to_blame}"
     where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
     path, line, column = place
-    return Finding(
+    return Finding.of(
         code=cause.kind.code,
         severity="info",
         group=cause.group,
@@ -171,9 +112,7 @@ def described(cause: Cause, claim: str, *, place: tuple[str, int, int], block_si
         message=f"{subject} {claim}: {values}, first at {where}",
         tokens_lost=cause.blocked,
         fix="",
-        excerpt=cause.excerpt,
-        excerpt_start=cause.value_start,
-        excerpt_stop=cause.value_stop,
+        snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),
         in_source=not cause.slot.logged and line > 0,
         width=cause.origin.width
         if cause.slot.variable and cause.origin is not None

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from kvtool.diagnose.findings import Finding
+from kvtool.results.report import Finding
 from kvtool.text.redact import redact_marked
 
 _LONGEST_LINE = 2000
@@ -31,15 +31,15 @@ class MeantLine(NamedTuple):
 def meant_line(finding: Finding, *, read_files: bool = True) -> MeantLine | None:
     """The line of the file; for logs, whose lines are whole records, the line of the prompt; None where neither is known."""
     start, width = max(finding.column - 1, 0), finding.width
+    snippet = finding.snippet
     line = None
     if read_files and finding.in_source and start < _LONGEST_LINE:
         line = _line_of(str(Path(finding.path).absolute()), finding.line)
-    if line is not None and (finding.excerpt or _fits(finding, line, start)):
+    if line is not None and (snippet is not None or _fits(finding, line, start)):
         return MeantLine(line, start, width, whole=len(line) < _LONGEST_LINE)
-    if not finding.excerpt:
+    if snippet is None:
         return None
-    start = finding.excerpt_start
-    return MeantLine(finding.excerpt, start, finding.excerpt_stop - start, whole=False)
+    return MeantLine(snippet.text, snippet.start, snippet.stop - snippet.start, whole=False)
 
 
 def _fits(finding: Finding, line: str, start: int) -> bool:

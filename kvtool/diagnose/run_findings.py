@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvtool.accounting.boundary import BoundaryBook, GroupBoundary
+from kvtool.accounting.boundary import BoundaryBook, GroupBoundary, padding_sentence
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.codes.kv203 import KV203
@@ -15,9 +15,10 @@ from kvtool.diagnose.codes.kv303 import KV303
 from kvtool.diagnose.codes.kv304 import KV304
 from kvtool.diagnose.codes.kv305 import KV305
 from kvtool.diagnose.codes.kv306 import KV306
-from kvtool.diagnose.findings import WORTH_TELLING, Finding, Locate, severity_of
+from kvtool.diagnose.findings import WORTH_TELLING, Locate, severity_of
 from kvtool.diagnose.shared_secrets import Sensitive
 from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
 """Codes whose findings are told from the fates that they win alone."""
@@ -53,7 +54,7 @@ def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> l
             continue
         code, tier, (message, fix) = entry.code, entry.tier, told[fate]
         severity = "info" if entry is KV302 else severity_of(points)  # nobody should trade security for speed
-        found.append(Finding(code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=tier))
+        found.append(Finding.of(code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=tier))
     return found
 
 
@@ -106,17 +107,18 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
         lost = shared * (group.requests - 1)
         fix = "merge the stable parts at the front" + _smaller_block(shape)
         points = min(lost / group.prompt_tokens, 1.0)
-        return [Finding(KV203.code, "info", group.name, path, 0, 0, message, lost, fix, points=points)]
+        return [Finding.of(KV203.code, "info", group.name, path, 0, 0, message, lost, fix, points=points)]
     edit = shape.padding() if shape is not None else None
-    if edit is None or edit.saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
+    if edit is None or shape is None or edit.tokens_saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
         return []
-    lost = sum(group.fates[fate] for fate in KV204.wins)
+    lost = group.in_part_blocks
     over = shared % block_size
     message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {block_size:,}"
     if not over:  # the most usual one ends with a block, those of other requests do not
         message = f"shared prefixes end inside blocks of {block_size:,} tokens"
     points = lost / group.prompt_tokens
-    return [Finding(KV204.code, "info", group.name, path, 0, 0, message, lost, edit.sentence(), points=points)]
+    fix = padding_sentence(edit, shape.requests)
+    return [Finding.of(KV204.code, "info", group.name, path, 0, 0, message, lost, fix, points=points)]
 
 
 def _smaller_block(shape: GroupBoundary | None) -> str:
@@ -142,5 +144,7 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
         message = f"what looks like {place.kind} stands in a prefix that {who} without a salt of their own share"
         severity: Severity = "warning" if place.kind in _SERIOUS else "info"
         fix = "look whether all of them may know it; if not, move it behind the shared text or give each tenant a salt"
-        found.append(Finding(KV306.code, severity, place.group, where, line, column, message, 0, fix, confidence=0.5))
+        found.append(
+            Finding.of(KV306.code, severity, place.group, where, line, column, message, 0, fix, confidence=0.5)
+        )
     return found

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.diagnose.causes import Cause
+from xxhash import xxh64_hexdigest
+
+from kvtool.diagnose.causes import SlotCause
 from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Fix:
     tier: Tier
     group: str | None
     what: str
-    cause: Cause | None = None
+    cause: SlotCause | None = None
     warnings: tuple[str, ...] = ()
     make: Callable[[], Transform] | None = None
     source: Callable[[Source], Source] | None = None
@@ -44,8 +46,18 @@ class Fix:
     plan: Callable[[Plan], Plan] | None = None
 
     @property
+    def name(self) -> str:
+        """What findings call it."""
+        return fix_name(self.key)
+
+    @property
     def can_be_tried(self) -> bool:
         return any((self.make, self.source, self.renderer, self.plan))
+
+
+def fix_name(key: str) -> str:
+    """The same for all findings that one fix mends, without what its key may quote."""
+    return xxh64_hexdigest(key.encode(errors="surrogatepass"))
 
 
 def combined(fixes: Iterable[Fix]) -> Transform:

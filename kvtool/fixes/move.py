@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.classify import DETECTORS
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv107 import KV107
@@ -51,7 +51,7 @@ class MoveTarget:
     before: frozenset[str] | None = None
 
 
-def target_of(cause: Cause, samples: Sequence[Turn]) -> MoveTarget:
+def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     """What of a cause is to be moved, as far as requests of its group show it."""
     if cause.kind.code == KV107.code and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples))
@@ -81,11 +81,11 @@ def _all_before(slot: Slot, samples: Sequence[Turn]) -> frozenset[str] | None:
     return frozenset(found) or None
 
 
-def _may_hold(role: str, cause: Cause) -> bool:
+def _may_hold(role: str, cause: SlotCause) -> bool:
     return role == role_of_part(cause.slot.part) or (not role and not cause.slot.part.endswith(")"))
 
 
-def _sections(cause: Cause, samples: Sequence[Turn]) -> tuple[str, ...]:
+def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
     """The runs of lines that at least two requests have word for word and another has not, the longest first."""
     found: Counter[str] = Counter()
     texts: Counter[str] = Counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.codes.kv102 import KV102
 from kvtool.diagnose.codes.kv103 import KV103
@@ -46,10 +46,10 @@ _NUMBERS = "an item bears another number than before: answers that cite items by
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
 
-Proposer = Callable[[Cause, Sequence[Turn]], list[Fix]]
+Proposer = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 
-def propose(cause: Cause, samples: Sequence[Turn], *, block_size: int) -> list[Fix]:
+def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> list[Fix]:
     """The fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
 
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
@@ -86,7 +86,7 @@ def _checked(fix: Fix, samples: Sequence[Turn]) -> Fix | None:
 
 
 def _fix(
-    cause: Cause,
+    cause: SlotCause,
     name: str,
     tier: Tier,
     what: str,
@@ -98,11 +98,11 @@ def _fix(
     return Fix(_key(cause, name, shared), cause.kind.code, tier, cause.group, what, cause, warnings, make=make)
 
 
-def _advice(cause: Cause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:
+def _advice(cause: SlotCause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:
     return Fix(_key(cause, name, None), code or cause.kind.code, tier, cause.group, what, cause)
 
 
-def _key(cause: Cause, name: str, shared: str | None) -> str:
+def _key(cause: SlotCause, name: str, shared: str | None) -> str:
     if shared is not None:
         return f"{name}:{cause.group}:{shared}"
     slot = cause.slot
@@ -110,7 +110,7 @@ def _key(cause: Cause, name: str, shared: str | None) -> str:
     return f"{name}:{cause.group}:{place}:{slot.variable or ''}:{slot.words or ''}"
 
 
-def _value(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
     target = target_of(cause, samples)
     noun = "section" if target.sections else "block" if target.steady is not None else "line"
@@ -125,7 +125,7 @@ def _value(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
     return [*fixes, *_layouts(cause, samples)]
 
 
-def _layouts(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """All blocks of the text that holds the slot in their best order: one move gains little where slots alternate."""
     role = role_of_part(cause.slot.part)
     order = BlockOrder.learn(samples, role) if role in INSTRUCTIONS else None
@@ -135,14 +135,14 @@ def _layouts(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
     return [_fix(cause, "layout", "P2", what, lambda: order, shared=role or "prompt")]
 
 
-def _time(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     target = target_of(cause, samples)
     what = "coarsen the time in its own format: a date with a time to the day, a time alone to the hour"
     coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
     return [*_value(cause, samples), coarsen]
 
 
-def _identifier(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """Behind the shared text, or left out; what a user asked with is not left out."""
     fixes = _value(cause, samples)
     if role_of_part(cause.slot.part) == "user":
@@ -152,12 +152,12 @@ def _identifier(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
     return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target))]
 
 
-def _tools_reordered(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _tools_reordered(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     fix = _fix(cause, "sort-tools", "P1", "sort the tools by name", lambda: sort_tools, shared="tools")
     return [fix, *_items(cause, samples, "put the tools in the text into one order, the most frequent first")]
 
 
-def _tools_changed(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     what = "keep the tools of a session in the order in which they first appeared, new ones at the end of the list"
     defer = "declare all tools of a session from its first turn on and say with `tool_choice` which of them are allowed"
@@ -167,7 +167,7 @@ def _tools_changed(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
     ]
 
 
-def _json_keys(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     role = role_of_part(cause.slot.part)
     roles = INSTRUCTIONS | {role}
@@ -186,7 +186,7 @@ def _json_keys(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
     ]
 
 
-def _cosmetic(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     kind = cause.kind.key if cause.kind.key in COSMETIC_KINDS else "unicode_form"
     role = role_of_part(cause.slot.part)
@@ -201,12 +201,12 @@ def _cosmetic(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
     ]
 
 
-def _documents(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _documents(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = "put documents and memories into one order for all requests, the most frequent first"
     return _items(cause, samples, what, _RANK_MATTERS) or [_advice(cause, "order", "P2", what)]
 
 
-def _examples(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _examples(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = "put the examples into one order for all requests, the most frequent first"
     fixes = _items(cause, samples, what, _ORDER_MATTERS)
     messages = ExampleMessages.learn(samples)
@@ -215,7 +215,7 @@ def _examples(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
     return fixes or [_advice(cause, "order", "P2", what)]
 
 
-def _items(cause: Cause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
+def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
     role = role_of_part(cause.slot.part)
     order = ItemOrder.learn(samples, {role} if role else _NOT_GENERATED)
     if order is None or role == "assistant":
@@ -225,7 +225,7 @@ def _items(cause: Cause, samples: Sequence[Turn], what: str, *warnings: str) -> 
     return [_fix(cause, "order", "P2", what, lambda: order, *warnings, shared=role or "prompt")]
 
 
-def _window(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     what = "cut the history on a stride: let it grow to one and a half times of what is kept now, then cut it at once"
     return [_fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history")]
@@ -252,7 +252,7 @@ _ADVICE: dict[str, tuple[str, Tier, str]] = {
 }
 
 
-def _only_advice(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+def _only_advice(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     return [_advice(cause, *_ADVICE[cause.kind.code])]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kvtool.config.lint_options import Selecting
@@ -23,13 +23,13 @@ from kvtool.lint.ignores import apply_ignores
 from kvtool.lint.linting import lint
 from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import traffic_ignores
-from kvtool.profiler.document import report_of, saved_finding
-from kvtool.profiler.profile import Demands, Profile
-from kvtool.profiler.quotes import patches_of
+from kvtool.profiler.document import saved_report
+from kvtool.profiler.profiler import Demands
+from kvtool.profiler.quotes import patches_of, quoted
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding, Report
 from kvtool.results.verdict import Check
-from kvtool.results.verdict_of import verdict_of
+from kvtool.results.verdict_of import judged, verdict_of
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.version import __version__
@@ -40,10 +40,9 @@ class _Done:
     """A workload that was run."""
 
     workload: CheckedWorkload
-    profile: Profile
+    report: Report
     facts: Facts
     ignored: int
-    patches: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def _texts(texts: Sequence[TextInput], settings: CheckSettings) -> _Texts:
         return _Texts()
     paths = [one.path for one in texts]
     found = lint(replace(settings.run, inputs=paths), Selecting(), Showing(offline=settings.offline, quiet=True))
-    return _Texts(paths, [saved_finding(one, show_text=settings.show_text) for one in found.findings], found.ignored)
+    return _Texts(paths, [quoted(one, settings.show_text) for one in found.findings], found.ignored)
 
 
 def _baseline(settings: CheckSettings) -> Baseline | None:
@@ -115,7 +114,7 @@ def _run_all(
             if one is None:
                 continue
             done.append(one)
-            if one.profile.partial:
+            if one.report.partial:
                 return done, True
     except KeyboardInterrupt:
         if not done:
@@ -127,14 +126,14 @@ def _run_all(
 def _run(workload: CheckedWorkload, settings: CheckSettings, progress: Progress) -> _Done:
     opened = workload.opened
     profiler = opened.profiler(Demands(advice=settings.advice, views=settings.views), progress)
-    profile = opened.run(profiler)
-    kept, _ = apply_ignores(profile.findings, traffic_ignores(list(workload.paths)))
-    ignored = len(profile.findings) - len(kept)
-    profile.findings = kept
-    patches = patches_of(profiler, kept) if settings.show_text == "full" and not profile.partial else {}
+    report = opened.run(profiler)
+    kept, _ = apply_ignores(report.findings, traffic_ignores(list(workload.paths)))
+    ignored = len(report.findings) - len(kept)
+    patches = patches_of(profiler, kept) if settings.show_text == "full" and not report.partial else {}
+    report = report.model_copy(update={"findings": kept})
     named, limit = workload.groups or (), settings.run.reading.requests
-    facts = facts_of(profile, workload.name, path=workload.paths[0], limit=limit, groups=named)
-    return _Done(workload, profile, facts, ignored, patches=patches)
+    facts = facts_of(report, workload.name, path=workload.paths[0], limit=limit, groups=named)
+    return _Done(workload, saved_report(report, show_text=settings.show_text, patches=patches), facts, ignored)
 
 
 def _judged(
@@ -159,17 +158,15 @@ def _judged(
         found = evaluate(facts, held(_demands(one, settings)))
         if settings.baseline is not None:
             chosen = (one.workload.groups or ()) if settings.run.reading.groups else ()
-            config, paths = one.profile.config, one.workload.paths
+            config, paths = one.report.config, one.workload.paths
             name, sums = entry_of(facts, paths, config, settings.baseline, groups=chosen, with_findings=settings.advice)
             now[name] = sums
             if before is not None:
                 compared = _compared(facts, sums, before.workloads.get(name), settings, settings.baseline)
                 found += compared.checks
                 notices += compared.notices
-        one.profile.gates = found
-        one.profile.partial |= interrupted
         checks += found
-        reports.append(report_of(one.profile, show_text=settings.show_text, patches=one.patches))
+        reports.append(judged(one.report, found, partial=interrupted))
     checks += _text_checks(texts, settings, partial=interrupted)
     if before is not None and settings.runs_all and not interrupted:
         notices += [f"in the baseline and no longer checked: {name}" for name in before.workloads if name not in now]

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from kvtool.results.verdict import Kind
 
 if TYPE_CHECKING:
-    from kvtool.accounting.ledger.totals import Totals
-    from kvtool.accounting.quantiles import Quantiles
-    from kvtool.profiler.profile import Profile
     from kvtool.results.choices import Severity
+    from kvtool.results.report import Group, Measured, Quantiles, Report, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +52,40 @@ class Facts:
 
 
 def facts_of(
-    profile: Profile, workload: str, *, path: str = "", limit: int | None = None, groups: Iterable[str] = ()
+    report: Report, workload: str, *, path: str = "", limit: int | None = None, groups: Iterable[str] = ()
 ) -> Facts:
     """The facts of a finished run; `workload` is what reports call it, `path` its first file.
 
     `groups` are those that the workload names: one of which no request was profiled (all refused, or never reached) is there, too.
     """
-    profiled = {group.name: _scope(group, profile.group_ttft.get(group.name)) for group in profile.groups}
+    profiled = {group.name: _scope(group, group.predicted_ttft) for group in report.groups}
     return Facts(
         workload,
-        _scope(profile.total, profile.predicted_on),
+        _scope(report.totals, report.ttft.predicted.on),
         {**dict.fromkeys(groups, Scope()), **profiled},
-        [SeenFinding(found.code, found.severity, found.group) for found in profile.findings],
-        profile.audit_verdict,
-        profile.partial,
+        [SeenFinding(found.code, found.severity, found.group) for found in report.findings],
+        _audit_verdict(report.ttft.measured),
+        report.partial,
         limit,
         path,
     )
 
 
-def _scope(totals: Totals, times: Quantiles | None) -> Scope:
+def _audit_verdict(measured: Measured | None) -> str | None:
+    """What is wrong with an audit that was asked for (empty: nothing); None where none was asked for, or it may differ.
+
+    Only in fp32, with the cache's native dtype, must reuse change no token.
+    """
+    if measured is None or measured.audit is None:
+        return None
+    if not measured.audit.tokens:
+        return f"nothing was compared: {measured.reason or 'there was nothing to run'}"
+    if not measured.exact:
+        return None
+    return "reuse changed a token" if measured.audit.flips else ""
+
+
+def _scope(totals: Totals | Group, times: Quantiles | None) -> Scope:
     ttft: dict[Kind, float] = {}
     if times is not None:
         ttft = {"ttft_p50": times.p50, "ttft_p90": times.p90, "ttft_p99": times.p99}

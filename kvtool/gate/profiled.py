@@ -14,11 +14,12 @@ from kvtool.gate.demand import held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
 from kvtool.gate.recording import entry_of
+from kvtool.results.verdict_of import judged
 from kvtool.text.quantities import parse_limit
 
 if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
-    from kvtool.profiler.profile import Profile
+    from kvtool.results.report import Report
 
 
 def asked_baseline(limits: Limits) -> tuple[Baseline | None, float]:
@@ -34,17 +35,17 @@ def asked_baseline(limits: Limits) -> tuple[Baseline | None, float]:
     return baseline, DEFAULT_DROP if drop is None else drop
 
 
-def judge(profile: Profile, opened: Opened, limits: Limits, baseline: Baseline | None, max_drop: float) -> None:
-    """Put the checks and notices of a run into its profile, whose `config` is there already."""
+def judge(report: Report, opened: Opened, limits: Limits, baseline: Baseline | None, max_drop: float) -> Report:
+    """The report of a run with the checks and notices of all that is demanded of it."""
     options = opened.options
     asked = [*flag_demands(options.inputs[0], min_hit_rate=limits.min_hit_rate), *workload_demands(opened.source)]
     path, named = options.inputs[0], opened.group_names or ()
-    facts = facts_of(profile, opened.name, path=path, limit=options.reading.requests, groups=named)
-    profile.gates = evaluate(facts, held(asked))
+    facts = facts_of(report, opened.name, path=path, limit=options.reading.requests, groups=named)
+    gates = evaluate(facts, held(asked))
     if baseline is None or limits.baseline is None:
-        return
+        return judged(report, gates)
     path = limits.baseline
-    name, now = entry_of(facts, options.inputs, profile.config, path, groups=options.reading.groups)
+    name, now = entry_of(facts, options.inputs, report.config, path, groups=options.reading.groups)
     found = compare(facts, now, baseline.workloads.get(name), path=path, max_drop=max_drop)
-    profile.gates += found.checks
-    profile.notices += [*([found.problem] if found.problem else []), *found.notices]
+    notices = [*([found.problem] if found.problem else []), *found.notices]
+    return judged(report, [*gates, *found.checks], notices)

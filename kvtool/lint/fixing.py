@@ -8,7 +8,6 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.config.run import RunOptions
-from kvtool.diagnose.findings import Finding
 from kvtool.fixes.fix import Tier
 from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.line_moves import movable, moved
@@ -19,6 +18,7 @@ from kvtool.profiler.advice.tell import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.optimizer import Changed, optimize
 from kvtool.profiler.passes import PassResult
+from kvtool.results.report import Finding
 from kvtool.text.files.text_files import read_source, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -75,7 +75,7 @@ class _Choice:
         found = [finding for finding in teller.findings(advice) if self._wanted(finding.code)]
         kept, _ = apply_ignores(found, traffic_ignores([opened.name], overlay))
         keys = {finding.fix_key for finding in kept}
-        return {name: [step for step in steps if step.fix.key in keys] for name, steps in advice.steps.items()}
+        return {name: [step for step in steps if step.fix.name in keys] for name, steps in advice.steps.items()}
 
 
 def named_by(workloads: Sequence[str]) -> frozenset[str]:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from kvtool.diagnose.codes.kv001 import KV001
 from kvtool.diagnose.codes.kv002 import KV002
-from kvtool.diagnose.findings import Finding
 from kvtool.lint.ignore_marks import HOW, MARK, Ignore, IgnoredLines, between, parse_ignore
+from kvtool.results.report import Finding, Snippet
 
 _JINJA = re.compile(r"\{[{%]")
 
@@ -110,7 +110,7 @@ def ignore_findings(ignores: Iterable[Ignore], unused: Iterable[Ignore]) -> list
 
 def _finding(ignore: Ignore, code: str, message: str, fix: str) -> Finding:
     start = ignore.column - 1
-    return Finding(
+    return Finding.of(
         code,
         "error" if code == KV002.code else "warning",
         "",
@@ -120,9 +120,7 @@ def _finding(ignore: Ignore, code: str, message: str, fix: str) -> Finding:
         message,
         0,
         fix,
-        excerpt=ignore.excerpt,
-        excerpt_start=start,
-        excerpt_stop=start + ignore.width,
+        snippet=Snippet.of(ignore.excerpt, start, start + ignore.width),
         in_source=True,
         width=ignore.width,
     )

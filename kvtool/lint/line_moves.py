@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.findings import Finding
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
+from kvtool.fixes.fix import fix_name
+from kvtool.results.report import Finding
 
 TIER = "P2"
 _KEY = "move-line"
@@ -25,7 +25,7 @@ def movable(text: str, findings: Sequence[Finding], *, jinja: bool) -> list[Find
     """The findings of one template, those whose whole line can go to its end with a fix key and its tier."""
     lines = _movable_lines(text, {one.line for one in findings if varies(one.code) == "value"}, jinja)
     return [
-        replace(one, fix_key=f"{_KEY}:{one.path}:{one.line}", tier=TIER)
+        one.model_copy(update={"fix_key": fix_name(f"{_KEY}:{one.path}:{one.line}"), "tier": TIER})
         if one.line in lines and varies(one.code) == "value"
         else one
         for one in findings

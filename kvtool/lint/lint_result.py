@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.findings import Finding
 from kvtool.lint.sources import InputKind
 from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 
 if TYPE_CHECKING:
     from kvtool.lint.probe import ProbeResult

@@ -11,7 +11,6 @@ from kvtool.config.option import check_values
 from kvtool.config.run import RunOptions
 from kvtool.config.shown_options import Showing
 from kvtool.diagnose.codes import codes, entry_of, similar_code
-from kvtool.diagnose.findings import Finding
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.lint.ignore_marks import Ignore
@@ -26,6 +25,7 @@ from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
+from kvtool.results.report import Finding
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
 from kvtool.workload.yaml.schema import EngineOptions
@@ -182,16 +182,15 @@ def _run_traffic(
     """Workloads, logs and prompts: what costs hits when they are run."""
     for paths in inputs.runs:
         traffic = run_traffic(replace(options, inputs=paths), progress, load=load)
-        profile = traffic.profile
         result.fixable |= traffic.fixable
         workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
         plain = [one.path for one in inputs.prompts]
         for path in paths:
             kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
             result.inputs.append(LintedInput(path, kind, ""))
-        result.findings += profile.findings
+        result.findings += traffic.report.findings
         ignores += traffic_ignores(paths)
-        if profile.partial:
+        if traffic.report.partial:
             result.partial = True
             return
 

@@ -15,7 +15,7 @@ from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.findings import Finding, severity_of
+from kvtool.diagnose.findings import severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
 from kvtool.diff.prompts import ONE_SIDED, Difference, Reuse, difference_in, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
@@ -24,6 +24,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances, fix_of
 from kvtool.lint.probe_runner import Circumstances, ProbeOutput, ProbeRunner, RunError
+from kvtool.results.report import Finding
 from kvtool.text.align import EqualRun, align
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -146,7 +147,7 @@ def probe_findings(result: ProbeResult) -> list[Finding]:
         points = leak.same_tokens / result.tokens if result.tokens else 0.0
         first = f"first at token {leak.difference.token:,}, block {leak.difference.block:,}"
         findings.append(
-            Finding(
+            Finding.of(
                 code=leak.kind.code,
                 severity=severity_of(points),
                 group=GROUP,

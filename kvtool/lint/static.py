@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvtool.diagnose.codes import find_entry
-from kvtool.diagnose.findings import Finding
 from kvtool.lint.skeleton import Behind, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
+from kvtool.results.report import Finding, Snippet
 
 WARNING_TOKENS = 256
 ERROR_TOKENS = 1024
@@ -49,7 +49,7 @@ def _finding(path: str, hole: Hole, behind: Behind, block_size: int, text: str) 
     remedies = [remedy for remedy in find_entry(hole.kind.code).remedies if remedy.tier is not None]
     remedy = min(remedies, key=lambda one: one.tier or "")  # the safest; of equals the first
     excerpt, start = _excerpt(text, hole.spot)
-    return Finding(
+    return Finding.of(
         code=hole.kind.code,
         severity=_severity(hole, behind),
         group="",
@@ -59,9 +59,7 @@ def _finding(path: str, hole: Hole, behind: Behind, block_size: int, text: str) 
         message=f"{hole.what} ({hole.kind.name}{'' if hole.certain else ', by its name'}) {_claim(hole)} {amount}",
         tokens_lost=behind.tokens,
         fix=remedy.what,
-        excerpt=excerpt,
-        excerpt_start=start,
-        excerpt_stop=start + hole.spot.width,
+        snippet=Snippet.of(excerpt, start, start + hole.spot.width),
         in_source=True,
         width=hole.spot.width,
         tier=remedy.tier,

@@ -11,7 +11,8 @@ from kvtool.lint.ignores import read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.optimize.optimizer import worth_it
-from kvtool.profiler.profile import Demands, Profile
+from kvtool.profiler.profiler import Demands
+from kvtool.results.report import Report
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -24,9 +25,9 @@ _IGNORE_SUFFIXES = (*PLAIN_SUFFIXES, ".j2", ".jinja", ".jinja2")
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """A profile, and the keys of the fixes in it that edits of the workload's files can make."""
+    """The report of a run, and the names of the fixes in it that edits of the workload's files can make."""
 
-    profile: Profile
+    report: Report
     fixable: frozenset[str]
 
 
@@ -35,14 +36,14 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     options.check()
     opened = open_workload(options, load)
     profiler = opened.profiler(Demands(), progress)
-    profile = profiler.run()
+    report = profiler.run()
     if profiler.advice is None or not isinstance(opened.source, YamlSource):
-        return Traffic(profile, frozenset())
+        return Traffic(report, frozenset())
     steps = [
         step for chain in profiler.advice.steps.values() for number, step in enumerate(chain) if worth_it(chain, number)
     ]
-    found = ((step.fix.key, profiler.edits_of(step.fix)) for step in steps)
-    return Traffic(profile, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))
+    found = ((step.fix.name, profiler.edits_of(step.fix)) for step in steps)
+    return Traffic(report, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))
 
 
 def traffic_ignores(paths: list[str], overlay: Overlay | None = None) -> list[Ignore]:

@@ -8,29 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kvtool.results.report import Flip, Logits
 
 if TYPE_CHECKING:
     import torch
 
     from kvtool.engine.model.model_runner import OnLogits
     from kvtool.engine.request import Request
-
-
-@dataclass(frozen=True, slots=True)
-class Flip:
-    """A greedy token that comes out differently."""
-
-    request: str
-    position: int
-    """Of the token in its sequence: the number of tokens before it."""
-    expected: int
-    """The reference's token."""
-    actual: int
-    margin: float
-    """By how much the reference preferred its token to its second choice: where it is small, little is needed."""
-    difference: float
-    """The largest difference of the two rows of logits."""
 
 
 @dataclass(slots=True)
@@ -56,26 +42,16 @@ class AuditResult:
             return inf
         return sqrt(self.squared_difference / self.squared_spread)
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data; what is infinite or unknown is None."""
-        return {
-            "requests": self.requests,
-            "tokens": self.tokens,
-            "max_difference": _finite(self.max_difference),
-            "relative_error": _finite(self.relative_error),
-            "least_margin": _finite(self.least_margin),
-            "flips": [
-                {
-                    "request": flip.request,
-                    "position": flip.position,
-                    "expected": flip.expected,
-                    "actual": flip.actual,
-                    "margin": _finite(flip.margin),
-                    "difference": _finite(flip.difference),
-                }
-                for flip in self.flips
-            ],
-        }
+    def logits(self) -> Logits:
+        """As reports have it; what is infinite or unknown is None."""
+        return Logits(
+            requests=self.requests,
+            tokens=self.tokens,
+            max_difference=_finite(self.max_difference),
+            relative_error=_finite(self.relative_error),
+            least_margin=_finite(self.least_margin),
+            flips=self.flips,
+        )
 
 
 def _finite(value: float) -> float | None:
@@ -133,7 +109,15 @@ class Audit:
         result.squared_spread += float(expected.var(correction=0))
         token, wanted = int(actual.argmax()), int(expected.argmax())
         if token != wanted:
-            result.flips.append(Flip(name, reference.position, wanted, token, margin, difference))
+            flip = Flip(
+                request=name,
+                position=reference.position,
+                expected=wanted,
+                actual=token,
+                margin=_finite(margin),
+                difference=_finite(difference),
+            )
+            result.flips.append(flip)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
-from kvtool.measure.measured_times import DecodeTimes
+from kvtool.results.report import MeasuredTpot
 from kvtool.workload.drive import NO_ANSWER, first_turns, side_by_side
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.turn import Source
@@ -51,12 +51,18 @@ class MeasuredDecode:
     def sharing_seconds(self) -> float | None:
         return median(self.sharing) if len(self.sharing) >= _LEAST_STEPS else None
 
-    def times(self) -> DecodeTimes | None:
+    def tpot(self) -> MeasuredTpot | None:
         """None where the steps of one of the ways that were begun are too few."""
         flat, sharing = self.flat_seconds, self.sharing_seconds
         if flat is None or (self.sharing and sharing is None):
             return None
-        return DecodeTimes(self.requests, self.tokens, len(self.flat), flat, sharing)
+        return MeasuredTpot(
+            requests=self.requests,
+            tokens_mean=self.tokens,
+            steps=len(self.flat),
+            flat=flat,
+            prefix_aware=sharing,
+        )
 
 
 class DecodeMeasurement:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from kvtool.accounting.quantiles import Quantiles
+from kvtool.accounting.quantiles import quantiles
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
@@ -27,7 +27,7 @@ from kvtool.measure.audit import Audit, AuditResult, to_all
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
 from kvtool.measure.device_memory import DeviceMemory
 from kvtool.measure.measure_options import MeasureOptions
-from kvtool.measure.measured_times import MeasuredTimes
+from kvtool.results.report import Measured, MeasuredTpot
 from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, one_at_a_time
@@ -71,25 +71,28 @@ class MeasuredRun:
     """Requests left out because the memory of the device has no room for them."""
     decode: MeasuredDecode | None = None
 
-    def times(self) -> MeasuredTimes:
-        """What of it reports show."""
-        return MeasuredTimes(
-            on=Quantiles.of(self.on),
-            off=Quantiles.of(self.off),
+    def ttft(self) -> Measured:
+        """Times to the first token, as reports have them."""
+        return Measured(
+            on=quantiles(self.on),
+            off=quantiles(self.off),
             requests=len(self.on),
             prompt_tokens=self.prompt_tokens,
             hit_tokens=self.hit_tokens,
             complete=self.complete,
             reason=self.reason,
             exact=self.exact,
-            reuse=self.reuse,
-            price=self.price,
+            audit=None if self.reuse is None else self.reuse.logits(),
+            kv_cache_dtype_error=None if self.price is None else self.price.logits(),
             device=self.device,
             kernels=self.kernels,
             shortfall=self.shortfall,
-            too_large=self.too_large,
-            decode=None if self.decode is None else self.decode.times(),
+            too_large_requests=self.too_large,
         )
+
+    def tpot(self) -> MeasuredTpot | None:
+        """Times of decode steps; None where none were measured."""
+        return None if self.decode is None else self.decode.tpot()
 
 
 class _BudgetSpent(Exception):  # noqa: N818 - a signal, not an error

@@ -10,9 +10,9 @@ from kvtool.config.layers import merged
 from kvtool.config.run import RunOptions, said_options
 from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError
-from kvtool.profiler.profile import Demands, Profile
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
 from kvtool.profiler.setup import Setup
+from kvtool.results.report import Report
 from kvtool.text.files.text_files import Overlay
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
@@ -66,13 +66,12 @@ class Opened:
             events=events,
         )
 
-    def run(self, profiler: Profiler) -> Profile:
-        """The profile, with all that it depends on."""
-        profile = profiler.run()
-        device = profile.measured.device if profile.measured is not None else None
-        profile.config = self.setup.describe(self.name, self.renderer, device=device)
-        profile.notes = self.setup.notes()
-        return profile
+    def run(self, profiler: Profiler) -> Report:
+        """The report, with all that it depends on."""
+        report = profiler.run()
+        measured = report.ttft.measured
+        config = self.setup.describe(self.name, self.renderer, device=None if measured is None else measured.device)
+        return report.model_copy(update={"config": config, "notes": self.setup.notes()})
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """The workload file read again, with the text of some files (by their real paths) replaced."""

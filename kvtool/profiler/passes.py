@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.rule_cache import RuleRun
-from kvtool.accounting.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
+from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.plan import Plan
@@ -26,6 +26,7 @@ from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
 from kvtool.results.choices import By
+from kvtool.results.report import Decode, RequestRow
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.arrival_order import in_order_of_arrival
@@ -35,16 +36,6 @@ from kvtool.workload.turn import Conversation, Source, Turn
 
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRow:
-    """One line of `--per-request`."""
-
-    id: str
-    group: str
-    prompt_tokens: int
-    hit_tokens: int
 
 
 @dataclass(slots=True)
@@ -71,7 +62,7 @@ class PassResult:
     peak_used_blocks: int = 0
     partial: bool = False
     hits: Hits = field(default_factory=dict)
-    decode: DecodeTraffic | None = None
+    decode: Decode | None = None
     samples: SampleBook = field(default_factory=SampleBook)
     """Turns of each group, where causes were looked for."""
     views: ViewBook | None = None
@@ -182,7 +173,7 @@ class Accountant:
             result.decode = self._decode_traffic()
         return result
 
-    def _decode_traffic(self) -> DecodeTraffic | None:
+    def _decode_traffic(self) -> Decode | None:
         """Of requests that did decode together, or else of conversations that would."""
         traffic = self._steps.traffic() if self._steps is not None else None
         return self._windows.traffic() if traffic is None and self._windows is not None else traffic
@@ -326,6 +317,11 @@ class Accountant:
             if self.keep_hits:
                 self.result.hits.setdefault(key, []).append(hit)
             if self.per_request:
-                row = RequestRow(job.request.id, job.turn.group, job.request.num_prompt_tokens, hit)
+                row = RequestRow(
+                    id=job.request.id,
+                    group=job.turn.group,
+                    prompt_tokens=job.request.num_prompt_tokens,
+                    hit_tokens=hit,
+                )
                 self.result.rows.append(row)
         self.progress.advance(1)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.decode_traffic import DecodeTraffic
 from kvtool.accounting.event_writer import EventWriter
-from kvtool.accounting.ledger.totals import GroupTotals, Totals
+from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
-from kvtool.accounting.quantiles import Quantiles
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.cost import by_cost
-from kvtool.diagnose.findings import Finding, Locate
+from kvtool.diagnose.findings import Locate
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
@@ -33,10 +31,13 @@ from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.document import Measurements, made_report
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.passes import Accountant, Hits, PassResult
-from kvtool.profiler.profile import Demands, DtypeGain, Profile
 from kvtool.profiler.unlock import group_causes
+from kvtool.results.choices import By
+from kvtool.results.report import Decode, Finding, KvCacheDtype, Report, Totals
+from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
@@ -51,6 +52,17 @@ if TYPE_CHECKING:
 
 _TRIED_EDITS = 4
 """Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What is asked of a profile beside the numbers."""
+
+    advice: bool = True
+    per_request: bool = False
+    by: By | None = None
+    views: bool = False
+    """Whether what reports draw is collected, too."""
 
 
 class Profiler:
@@ -82,6 +94,8 @@ class Profiler:
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
         """What was tried in the last run and kept."""
+        self.timelines: list[Timeline] = []
+        """Hit rates in the course of the last run, whether the report has views or not."""
         self._edits: dict[str, list[FileEdit] | str] = {}
         self.source = source
         self.renderer = renderer
@@ -153,7 +167,7 @@ class Profiler:
         share, limit = self.source.share_read(), self.plan.limit
         return share if limit is None else max(share or 0.0, self.progress.done / limit)
 
-    def run(self) -> Profile:
+    def run(self) -> Report:
         """Account, advise, measure; KvtoolError where there is nothing to profile."""
         plan = self.plan
         if self.measure is not None:
@@ -192,60 +206,52 @@ class Profiler:
             advice, findings = one_of_each(advice, findings)
             explained = {finding.group for finding in advice}
             findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
-        gain = self._dtype_gain(result) if not result.partial else None
-        measured = None
+        gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
+        measured = Measurements()
         if self.measure is not None and not result.partial:
             try:
-                measured = self._measure(self.measure, result.decode)
-                result.partial = measured.interrupted
+                run = self._measure(self.measure, result.decode)
+                measured = Measurements(run.ttft(), run.tpot())
+                result.partial = run.interrupted
             except KeyboardInterrupt:  # while the model was made
                 result.partial = True
-        profile = Profile(
-            config={},
+        self.timelines = result.views.timelines()
+        report = made_report(
+            result,
+            plan,
             groups=groups,
-            fates=result.ledger.fates(),
-            evictions=result.evictions,
-            preemptions=result.preemptions,
-            filled_blocks=result.filled_blocks,
-            peak_used_blocks=result.peak_used_blocks,
-            bytes_per_block=plan.bytes_per_block,
-            block_size=plan.engine.block_size,
-            predicted_on=Quantiles.of(result.ttft_on),
-            group_ttft={name: times for name, of in result.ttft.items() if (times := Quantiles.of(of)) is not None},
-            predicted_off=Quantiles.of(off),
-            measured=None if measured is None else measured.times(),
+            ttft_off=off,
+            measured=measured,
             findings=by_cost(findings),
-            rows=result.rows if self.demands.per_request else None,
-            refused=result.refused,
-            first_refusal=result.first_refusal,
-            dtype_gain=gain,
+            causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
+            kv_cache_dtype=gain,
             skipped_lines=skipped,
-            partial=result.partial,
-            decode=result.decode,
-            boundaries=list(result.boundaries),
-            causes=list(group_causes(result, groups, self.advice, locate=self.locate, path=self.path)),
-            absent=result.ledger.absent(),
-            by=self.demands.by,
-            sums=result.ledger.sums(),
-            timelines=result.views.timelines(),
-            views=result.views.views(result.ledger),
             editable=self._editable(),
+            per_request=self.demands.per_request,
+            by=self.demands.by,
         )
-        self.metrics = self._metrics(result, profile)
-        return profile
+        self.metrics = self._metrics(result, report.totals)
+        return report
 
-    def _dtype_gain(self, result: PassResult) -> DtypeGain | None:
+    def _dtype_gain(self, result: PassResult, hit_rate: float) -> KvCacheDtype | None:
         """How the workload fares with the model's own dtype in the memory that the chosen one has."""
         native, blocks = self.native_engine, self.plan.engine.num_blocks
         if native is None or native.num_blocks is None or blocks is None:
             return None
         other = self._account("native KV dtype", replace(self.plan, engine=native))
         result.partial = other.partial
-        rate = None if other.partial else Totals.of(other.ledger.totals()).hit_rate
-        return DtypeGain(self.plan.kv_cache_dtype, find_kv_dtype(AUTO).name, blocks - 1, native.num_blocks - 1, rate)
+        rate = None if other.partial else TokenTotals.of(other.ledger.totals()).hit_rate
+        return KvCacheDtype(
+            dtype=self.plan.kv_cache_dtype,
+            native_dtype=find_kv_dtype(AUTO).name,
+            blocks=blocks - 1,
+            native_blocks=native.num_blocks - 1,
+            hit_rate=hit_rate,
+            native_hit_rate=rate,
+        )
 
-    def _metrics(self, result: PassResult, profile: Profile) -> Metrics:
-        total, blocks = profile.total, self.plan.engine.num_blocks
+    def _metrics(self, result: PassResult, total: Totals) -> Metrics:
+        blocks = self.plan.engine.num_blocks
         engine_ran = self.plan.rules == "vllm"
         return Metrics(
             model_name=self.plan.latency.geometry.name,
@@ -330,7 +336,7 @@ class Profiler:
         if how.model is not None:
             check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
-    def _measure(self, how: MeasureOptions, decode: DecodeTraffic | None) -> MeasuredRun:
+    def _measure(self, how: MeasureOptions, decode: Decode | None) -> MeasuredRun:
         with uninterrupted():
             from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
 
@@ -342,6 +348,6 @@ class Profiler:
             how,
             limit=self.plan.limit,
             progress=self.progress,
-            decode_together=round(decode.requests) if decode is not None else 0,
+            decode_together=round(decode.batch) if decode is not None else 0,
         )
         return measurement.run(self.source)

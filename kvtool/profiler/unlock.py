@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
 from kvtool.profiler.advice.advisor import Advice, AdviceStep
 from kvtool.profiler.passes import PassResult
+from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
 MOST_CAUSES = 200
 WORTH_A_ROW = 0.001
@@ -18,79 +19,21 @@ WORTH_A_ROW = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Unlock:
-    """A fix that is kept: the group's hit rates before it, with it and all fixes before it, and with nothing else.
-
-    `number` counts from 1 in the order in which each adds most; `predicted` is what the alignment of the prompts promised for the
-    fixes up to here, the others were measured by running again.
-    """
-
-    number: int
-    tier: str
-    before: float
-    after: float
-    alone: float
-    predicted: float
-
-
-@dataclass(frozen=True, slots=True)
-class CauseRow:
-    """A cause as figures; nothing here quotes a prompt.
-
-    `blame_tokens` are those behind it as the first of the worst differences before them, `share_tokens` its fair share of what
-    several causes block together. `line` and `column` are 0 where there is no source; where it is `logged`, they are those of the
-    record.
-    """
-
-    group: str
-    code: str
-    kind: str
-    name: str
-    """The kind in words."""
-    part: str
-    path: str
-    line: int
-    column: int
-    line_in_text: int
-    """Counts from 0, of a logged text that keeps its place."""
-    variable: str | None
-    logged: bool
-    blame_tokens: int
-    share_tokens: int
-    requests: int
-    distinct_values: int
-    volatility_within: float
-    volatility_across: float
-    confidence: float
-    unlock: Unlock | None
-
-
-@dataclass(frozen=True, slots=True)
 class GroupCauses:
     """The causes of a group: those with a kept fix in their order, then the others, the costliest first.
 
-    Blame and share of the rows and of the `others` that have none each sum to `tokens`.
+    Blame and share of the rows and of what is left out each sum to what is lost behind all causes together.
     """
 
-    group: str
-    prompt_tokens: int
-    tokens: int
-    rows: tuple[CauseRow, ...]
-    others: int
-
-    @property
-    def others_blame(self) -> int:
-        return self.tokens - sum(row.blame_tokens for row in self.rows)
-
-    @property
-    def others_share(self) -> int:
-        return self.tokens - sum(row.share_tokens for row in self.rows)
+    rows: list[Cause]
+    left_out: CausesLeftOut
 
 
 def group_causes(
     result: PassResult, groups: Iterable[GroupTotals], advice: Advice | None, *, locate: Locate, path: str
-) -> Iterator[GroupCauses]:
-    """The causes of each group that has any. `path` stands for text without a source."""
+) -> dict[str, GroupCauses]:
+    """By name, the causes of each group that has any. `path` stands for text without a source."""
+    found: dict[str, GroupCauses] = {}
     for group in groups:
         steps = advice.steps.get(group.name, []) if advice is not None else []
         causes = result.causes.of_group(group.name)
@@ -109,17 +52,31 @@ def group_causes(
             blame, share = (cause.blocked, shares[cause.slot]) if cause.slot in known else (0, 0)
             rows.append(_row(cause, place_of(cause, locate, path), blame, share, unlock))
         if rows:
-            others = len(known) - sum(cause.slot in known for cause in shown)
-            yield GroupCauses(group.name, group.prompt_tokens, sum(shares.values()), tuple(rows), others)
+            tokens = sum(shares.values())
+            left_out = CausesLeftOut(
+                causes=len(known) - sum(cause.slot in known for cause in shown),
+                blame_tokens=tokens - sum(row.blame_tokens for row in rows),
+                share_tokens=tokens - sum(row.share_tokens for row in rows),
+            )
+            found[group.name] = GroupCauses(rows, left_out)
+    return found
 
 
 def _unlock(number: int, step: AdviceStep) -> Unlock:
-    return Unlock(number, step.fix.tier, step.before, step.after, step.alone, step.predicted)
+    return Unlock(
+        order=number,
+        tier=step.fix.tier,
+        before=step.before,
+        after=step.after,
+        alone=step.alone,
+        predicted=step.predicted,
+    )
 
 
-def _row(cause: Cause, place: tuple[str, int, int], blame: int, share: int, unlock: Unlock | None) -> CauseRow:
+def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, unlock: Unlock | None) -> Cause:
+    """The cause as figures; nothing in it quotes a prompt. Where it was logged, its line is that of the record."""
     path, line, column = place
-    return CauseRow(
+    return Cause(
         group=cause.group,
         code=KV103.code if is_declared_stable(cause) else cause.kind.code,
         kind=cause.kind.key,
@@ -130,7 +87,7 @@ def _row(cause: Cause, place: tuple[str, int, int], blame: int, share: int, unlo
         column=column,
         line_in_text=cause.slot.line_in_text,
         variable=cause.slot.variable,
-        logged=cause.slot.logged or line == 0,
+        in_source=not cause.slot.logged and line > 0,
         blame_tokens=blame,
         share_tokens=share,
         requests=cause.requests,

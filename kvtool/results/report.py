@@ -6,7 +6,7 @@ Token counts are whole numbers, ratios run from 0 to 1, times are seconds. Nothi
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import Field
 
@@ -19,6 +19,20 @@ SCHEMA: Literal["kvtool.report/1"] = "kvtool.report/1"
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 Fates = dict[str, Count]
 """Tokens by fate, in words of `kvtool.accounting.ledger.fates`; they sum to the prompt tokens."""
+
+
+class HitSums(Protocol):
+    """Sums over the requests of a group, of a turn, of a line: of anything."""
+
+    @property
+    def prompt_tokens(self) -> int: ...
+    @property
+    def hit_tokens(self) -> int: ...
+
+
+def lost_tokens(sums: HitSums) -> int:
+    """Tokens that were computed, as they did not hit."""
+    return sums.prompt_tokens - sums.hit_tokens
 
 
 def as_severe(severity: Severity, least: Severity) -> bool:
@@ -216,6 +230,11 @@ class Snippet(Model):
     start: Count
     stop: Count
 
+    @classmethod
+    def of(cls, text: str, start: int, stop: int) -> Snippet | None:
+        """None where there is no text."""
+        return cls(text=text, start=start, stop=stop) if text else None
+
 
 class Finding(Model):
     """One diagnosis. `line` is 0 where there is no place in a file; `group` is empty where it was seen in a file, not measured."""
@@ -245,6 +264,50 @@ class Finding(Model):
     snippet: Snippet | None = None
     patch: str | None = None
     """The edit of the file that makes the fix, as a unified diff; only where text was asked for."""
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        severity: Severity,
+        group: str,
+        path: str,
+        line: int,
+        column: int,
+        message: str,
+        tokens_lost: int,
+        fix: str,
+        *,
+        width: int = 1,
+        in_source: bool = False,
+        points: float = 0.0,
+        confidence: float = 1.0,
+        tier: str | None = None,
+        snippet: Snippet | None = None,
+    ) -> Finding:
+        """One that was just found: no fix of it was tried. `snippet` is the line as it was sent, until it is shown or saved."""
+        return cls(
+            code=code,
+            severity=severity,
+            group=group,
+            path=path,
+            line=line,
+            column=column,
+            width=width,
+            in_source=in_source,
+            message=message,
+            tokens_lost=tokens_lost,
+            points=points,
+            share_tokens=None,
+            ttft_seconds=None,
+            confidence=confidence,
+            fix=fix,
+            tier=tier,
+            rerun=None,
+            tried=None,
+            warnings=[],
+            snippet=snippet,
+        )
 
     @property
     def identity(self) -> tuple[str, str, str, int, int, str]:

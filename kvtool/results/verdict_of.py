@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kvtool.results.gate_words import brief, subject
+from kvtool.results.report import Report
 from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_COMPARABLE, Check, Verdict
 from kvtool.text.terminal.numbers import plural
 
@@ -41,6 +42,20 @@ def verdict_of(checks: Sequence[Check], notices: Iterable[str] = (), *, partial:
     return Verdict.model_validate(
         {"outcome": outcome, "exit_code": 0, "sentence": sentence, "checks": list(checks), "notices": notices}
     )
+
+
+def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:
+    """The report with these checks and notices; `partial`: the work was interrupted, if not the run itself."""
+    partial = partial or report.partial
+    verdict = verdict_of(gates, notices, partial=partial)
+    return report.model_copy(
+        update={"gates": verdict.checks, "notices": verdict.notices, "verdict": verdict.outcome, "partial": partial}
+    )
+
+
+def verdict_on(report: Report) -> Verdict:
+    """What the gates of a report come to: exit code, last line and every format read this."""
+    return verdict_of(report.gates, report.notices, partial=report.partial)
 
 
 def _which(checks: Sequence[Check], several: bool) -> str:

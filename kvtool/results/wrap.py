@@ -8,7 +8,7 @@ from kvtool.results.check import CheckResult
 from kvtool.results.choices import Severity
 from kvtool.results.report import Finding, Report, as_severe
 from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, Outcome, Verdict
-from kvtool.results.verdict_of import PARTIAL, verdict_of
+from kvtool.results.verdict_of import PARTIAL, verdict_on
 from kvtool.text.terminal.numbers import plural
 from kvtool.version import __version__
 
@@ -18,7 +18,7 @@ def check_of(report: Report) -> CheckResult:
     return CheckResult(
         version=str(report.config.get("version") or __version__),
         command="profile",
-        verdict=verdict_of(report.gates, report.notices, partial=report.partial),
+        verdict=verdict_on(report),
         reports=[report],
         findings=report.findings,
         ignored=0,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.boundary import SIZES, BoundaryBook, GroupBoundary
 from kvtool.accounting.prefix_tree import RadixTree
-from kvtool.profiler.boundary_json import boundaries_json
-from kvtool.report.terminal.boundary import edit_sentence, print_boundaries
+from kvtool.report.terminal.boundary import edit_sentence, histogram, print_boundaries
+from kvtool.results.report import Boundary
 from kvtool.text.terminal.console import make_console
 
 
@@ -48,8 +48,8 @@ def test_the_smallest_edit_that_gains_a_block() -> None:
     group = filled(*[(500, 36)] * 380, *[(500, 0)] * 20)
     edit = group.padding()
     assert edit is not None
-    assert (edit.tokens, edit.gained, edit.requests, edit.saved) == (12, 380, 400, 16 * 380 - 12 * 400)
-    assert edit_sentence(group) == (
+    assert (edit.add_tokens, edit.requests_gained, edit.tokens_saved) == (12, 380, 16 * 380 - 12 * 400)
+    assert edit_sentence(group.boundary()) == (
         "12 tokens more of shared text in front give another block for 380 of 400 requests: 1,280 fewer tokens to compute"
     )
 
@@ -57,7 +57,7 @@ def test_the_smallest_edit_that_gains_a_block() -> None:
 def test_no_edit_where_it_costs_more_than_it_gains() -> None:
     group = filled((100, 32), (100, 48))
     assert group.padding() is None
-    assert edit_sentence(group).startswith("no addition")
+    assert edit_sentence(group.boundary()).startswith("no addition")
 
 
 @given(
@@ -78,8 +78,8 @@ def test_the_edit_against_trying_every_one(requests: list[tuple[int, int]], bloc
         assert edit is None
     else:
         assert edit is not None
-        assert edit.saved == best == tried[edit.tokens]
-        assert edit.tokens == min(added for added, saved in tried.items() if saved == best)
+        assert edit.tokens_saved == best == tried[edit.add_tokens]
+        assert edit.add_tokens == min(added for added, saved in tried.items() if saved == best)
 
 
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=150), min_size=1, max_size=8))
@@ -113,7 +113,7 @@ def test_a_trace_tells_only_multiples_of_its_own_blocks() -> None:
 
 def test_the_histogram_covers_the_block() -> None:
     group = filled((900, 0), (900, 527), (900, 33), block_size=528)
-    bins = group.histogram()
+    bins = histogram(group.boundary())
     assert bins[0] == (0, 32, 1)
     assert bins[1] == (33, 65, 1)
     assert bins[-1] == (495, 527, 1)
@@ -128,7 +128,7 @@ def test_the_report_fits(width: int, encoding: str) -> None:
     console = make_console(file=stream, width=width, color="never")
     hostile = GroupBoundary("[/red]\x1b[31m" + "long name " * 9, 16)
     hostile.requests, hostile.prompt_tokens, hostile.remainders[3] = 1, 10, 1
-    print_boundaries(console, [filled(*[(50_000, 36_004)] * 12_345), hostile])
+    print_boundaries(console, [filled(*[(50_000, 36_004)] * 12_345).boundary(), hostile.boundary()])
     stream.flush()
     text = raw.getvalue().decode(encoding)
     assert "\x1b" not in text
@@ -139,13 +139,14 @@ def test_the_report_fits(width: int, encoding: str) -> None:
 
 
 def test_json_has_counts_only() -> None:
-    document = boundaries_json([filled(*[(500, 36)] * 4)])
-    assert json.loads(json.dumps(document)) == document
-    assert document[0]["edit"] == {"add_tokens": 12, "requests_gained": 4, "tokens_saved": 16}
-    assert document[0]["sizes"][0] == {
+    found = filled(*[(500, 36)] * 4).boundary()
+    document = found.model_dump()
+    assert Boundary.model_validate_json(json.dumps(document)) == found
+    assert document["edit"] == {"add_tokens": 12, "requests_gained": 4, "tokens_saved": 16}
+    assert document["sizes"][0] == {
         "block_size": 16,
         "hit_tokens": 128,
         "hit_requests": 4,
         "shared_too_short_requests": 0,
     }
-    assert document[0]["left_over"] == [{"tokens": 4, "requests": 4}]
+    assert document["left_over"] == [{"tokens": 4, "requests": 4}]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.accounting.decode_traffic import ConversationWindows, DecodeTraffic, SampledSteps
+from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.plan import Plan
 from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.clock import VirtualClock
@@ -23,6 +23,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import Step
+from kvtool.results.report import Decode
 from kvtool.workload.drive import Arrivals
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Output, Turn
@@ -44,11 +45,16 @@ def prompt(*parts: tuple[int, int], name: str = "r", **change: Any) -> Request:
     return Request(name, len(ids), prompt_ids=ids, output_ids=[0], **change)
 
 
-def traffic_of(requests: Sequence[Request], plan: Plan, turns: Sequence[Turn] | None = None) -> DecodeTraffic | None:
+def traffic_of(requests: Sequence[Request], plan: Plan, turns: Sequence[Turn] | None = None) -> Decode | None:
     windows = ConversationWindows(plan)
     for index, request in enumerate(requests):
         windows.add(turns[index] if turns is not None else Turn("g", id=request.id), request)
     return windows.traffic()
+
+
+def gain(found: Decode) -> float:
+    """How many times less prefix-aware decode reads."""
+    return found.flat_bytes_per_step / found.prefix_aware_bytes_per_step
 
 
 def shared_prefix(count: int, shared: int, own: int) -> list[Request]:
@@ -64,24 +70,24 @@ def test_a_prefix_of_all_is_read_once(shared: int, own: int) -> None:
     assert found is not None
     length = shared + own + 1  # the token that is being decoded
     common = shared // BLOCK * BLOCK
-    assert (found.requests, found.tokens, found.together) == (8, length, False)
-    assert found.flat_bytes == 8 * length * TOKEN_BYTES
-    assert found.shared_bytes == (common + 8 * (length - common)) * TOKEN_BYTES
+    assert (found.batch, found.tokens_mean, found.sampled) == (8, length, "windows")
+    assert found.flat_bytes_per_step == 8 * length * TOKEN_BYTES
+    assert found.prefix_aware_bytes_per_step == (common + 8 * (length - common)) * TOKEN_BYTES
 
 
 def test_more_queries_than_a_tile_holds_read_it_again() -> None:
     """Groups of four query heads and tiles of 128 rows: 32 requests at a time."""
     found = traffic_of(shared_prefix(64, 1600, 40), plan())
     assert found is not None
-    assert found.shared_bytes == (2 * 1600 + 64 * 41) * TOKEN_BYTES
+    assert found.prefix_aware_bytes_per_step == (2 * 1600 + 64 * 41) * TOKEN_BYTES
 
 
 def test_nothing_in_common_saves_nothing() -> None:
     found = traffic_of([prompt((index, 500)) for index in range(8)], plan())
     assert found is not None
-    assert found.flat_bytes == found.shared_bytes == 8 * 501 * TOKEN_BYTES
-    assert (found.gain, found.chosen) == (1.0, "flat")
-    assert found.flat_seconds == found.shared_seconds
+    assert found.flat_bytes_per_step == found.prefix_aware_bytes_per_step == 8 * 501 * TOKEN_BYTES
+    assert (gain(found), found.chosen) == (1.0, "flat")
+    assert found.tpot.predicted.flat == found.tpot.predicted.prefix_aware
 
 
 def test_the_bytes_are_those_of_the_cache_type() -> None:
@@ -89,10 +95,13 @@ def test_the_bytes_are_those_of_the_cache_type() -> None:
     whole, half = (traffic_of(requests, plan(kv_cache_dtype=name)) for name in ("auto", "fp8_e4m3"))
     assert whole is not None
     assert half is not None
-    assert (2 * half.flat_bytes, 2 * half.shared_bytes) == (whole.flat_bytes, whole.shared_bytes)
+    assert (2 * half.flat_bytes_per_step, 2 * half.prefix_aware_bytes_per_step) == (
+        whole.flat_bytes_per_step,
+        whole.prefix_aware_bytes_per_step,
+    )
     int8 = traffic_of(requests, plan(kv_cache_dtype="int8"))
     assert int8 is not None
-    assert int8.flat_bytes == half.flat_bytes * 132 // 128  # a scale of four bytes for each vector
+    assert int8.flat_bytes_per_step == half.flat_bytes_per_step * 132 // 128  # a scale of four bytes for each vector
 
 
 def test_tenants_and_a_cache_that_is_switched_off_share_nothing() -> None:
@@ -101,22 +110,22 @@ def test_tenants_and_a_cache_that_is_switched_off_share_nothing() -> None:
         request.cache_salt = f"tenant {number % 2}"
     found = traffic_of(requests, plan())
     assert found is not None
-    assert found.shared_bytes == (2 * 1600 + 4 * 41) * TOKEN_BYTES
+    assert found.prefix_aware_bytes_per_step == (2 * 1600 + 4 * 41) * TOKEN_BYTES
     found = traffic_of(shared_prefix(4, 1600, 40), plan(engine={"enable_prefix_caching": False}))
     assert found is not None
-    assert found.gain == 1.0
+    assert gain(found) == 1.0
 
 
 def test_a_last_block_that_is_computed_again_is_a_copy() -> None:
     """Of the same prompt of 64 full blocks, a later request reuses 63: its last token is always computed."""
     found = traffic_of([prompt((1, 64 * BLOCK)) for _ in range(3)], plan())
     assert found is not None
-    assert found.shared_bytes == (63 * BLOCK + 3 * (BLOCK + 1)) * TOKEN_BYTES
+    assert found.prefix_aware_bytes_per_step == (63 * BLOCK + 3 * (BLOCK + 1)) * TOKEN_BYTES
     longer = traffic_of(
         [prompt((1, 64 * BLOCK)), prompt((1, 64 * BLOCK), (2, 5)), prompt((1, 64 * BLOCK), (3, 5))], plan()
     )
     assert longer is not None
-    assert longer.shared_bytes == (64 * BLOCK + 1 + 6 + 6) * TOKEN_BYTES
+    assert longer.prefix_aware_bytes_per_step == (64 * BLOCK + 1 + 6 + 6) * TOKEN_BYTES
 
 
 def test_a_trace_of_hashes() -> None:
@@ -132,14 +141,14 @@ def test_a_trace_of_hashes() -> None:
     asked = plan()
     found = traffic_of(requests, replace(asked, engine=replace(asked.engine, block_size=512)))
     assert found is not None
-    assert found.shared_bytes == (4 * 512 + 3 * (512 + 101)) * TOKEN_BYTES
+    assert found.prefix_aware_bytes_per_step == (4 * 512 + 3 * (512 + 101)) * TOKEN_BYTES
 
 
 def test_as_many_as_the_cache_holds() -> None:
     """100 blocks in common and 3 each: 110 blocks hold three requests."""
     found = traffic_of(shared_prefix(8, 1600, 40), plan(engine={"num_blocks": 111}))
     assert found is not None
-    assert found.requests == 3
+    assert found.batch == 3
     assert traffic_of(shared_prefix(8, 1600, 40), plan(engine={"num_blocks": 105})) is None
 
 
@@ -158,12 +167,12 @@ def test_turns_of_a_conversation_never_decode_together() -> None:
     assert traffic_of(requests, plan(), turns(*"aaaaaa")) is None
     found = traffic_of(requests, plan(), turns(*"ababab"))
     assert found is not None
-    assert found.requests == 2
+    assert found.batch == 2
     lengths = {tokens * 2 for tokens in (161, 321, 481, 641, 801, 961)}
-    assert found.tokens * 2 * 2 in {first + second for first in lengths for second in lengths}
+    assert found.tokens_mean * 2 * 2 in {first + second for first in lengths for second in lengths}
     alone = traffic_of(requests, plan(), turns(*[None] * 6))
     assert alone is not None
-    assert alone.requests == 6
+    assert alone.batch == 6
 
 
 def test_any_turn_of_a_conversation_may_be_the_one() -> None:
@@ -173,7 +182,7 @@ def test_any_turn_of_a_conversation_may_be_the_one() -> None:
         requests = [prompt((index % 2, 100 * (index // 2 + 1))) for index in range(8)]
         found = traffic_of(requests, plan(seed=seed), turns(*"abababab"))
         assert found is not None
-        lengths.append(found.tokens)
+        lengths.append(found.tokens_mean)
     assert np.mean(lengths) == pytest.approx(251, abs=20)
 
 
@@ -184,8 +193,8 @@ def test_windows_are_those_of_consecutive_conversations_and_few_are_kept() -> No
         windows.add(Turn("g"), prompt((index // 4, 1600), (index, 40)))
     found = windows.traffic()
     assert found is not None
-    assert (found.samples, found.steps, found.requests) == (8, 250, 4)
-    assert found.shared_bytes == (1600 + 4 * 41) * TOKEN_BYTES
+    assert (found.samples, found.sampled_of, found.batch) == (8, 250, 4)
+    assert found.prefix_aware_bytes_per_step == (1600 + 4 * 41) * TOKEN_BYTES
     assert sum(len(window.prompts) for window in windows._windows) <= 32
     again = ConversationWindows(asked)
     for index in range(1003):
@@ -206,7 +215,7 @@ def test_contexts_that_no_plan_can_count_are_left_out() -> None:
     assert traffic_of(huge, asked) is None
     found = traffic_of([*huge, *shared_prefix(2, 1600, 40)], asked)
     assert found is not None
-    assert (found.requests, found.tokens, found.gain) == (2, 1641, 1.0)
+    assert (found.batch, found.tokens_mean, gain(found)) == (2, 1641, 1.0)
 
 
 def test_fewer_than_two_conversations_have_nothing_to_say() -> None:
@@ -222,19 +231,22 @@ def test_modes_differ_in_what_is_chosen_and_not_in_what_there_is() -> None:
     assert aware is not None
     assert auto is not None
     assert (flat.chosen, aware.chosen, auto.chosen) == ("flat", "prefix-aware", "prefix-aware")
-    assert (flat.flat_bytes, flat.shared_bytes) == (aware.flat_bytes, aware.shared_bytes)
-    assert aware.shared_bytes == auto.shared_bytes < auto.flat_bytes
-    assert auto.shared_seconds < auto.flat_seconds
+    assert (flat.flat_bytes_per_step, flat.prefix_aware_bytes_per_step) == (
+        aware.flat_bytes_per_step,
+        aware.prefix_aware_bytes_per_step,
+    )
+    assert aware.prefix_aware_bytes_per_step == auto.prefix_aware_bytes_per_step < auto.flat_bytes_per_step
+    assert auto.tpot.predicted.prefix_aware < auto.tpot.predicted.flat
 
 
 def test_the_prediction_is_that_of_the_step_less_the_reads_that_are_saved() -> None:
     found = traffic_of(shared_prefix(32, 4096, 40), plan())
     assert found is not None
     latency = plan().latency
-    assert found.flat_seconds == pytest.approx(latency.step_seconds([(4136, 1)] * 32))
+    assert found.tpot.predicted.flat == pytest.approx(latency.step_seconds([(4136, 1)] * 32))
     bandwidth = latency.accelerator.bandwidth * latency.bandwidth_efficiency
-    saved = (found.flat_bytes - found.shared_bytes) / bandwidth
-    assert found.flat_seconds - found.shared_seconds == pytest.approx(saved, rel=0.05)
+    saved = (found.flat_bytes_per_step - found.prefix_aware_bytes_per_step) / bandwidth
+    assert found.tpot.predicted.flat - found.tpot.predicted.prefix_aware == pytest.approx(saved, rel=0.05)
 
 
 @settings(max_examples=30, deadline=None)
@@ -249,10 +261,10 @@ def test_bounds_of_any_batch(paths: list[list[int]], rest: int) -> None:
     found = traffic_of(requests, plan())
     assert found is not None
     length = [5 * BLOCK * len(path) + rest + 1 for path in paths]
-    assert found.flat_bytes == sum(length) * TOKEN_BYTES
+    assert found.flat_bytes_per_step == sum(length) * TOKEN_BYTES
     nodes = {tuple(path[: depth + 1]) for path in paths for depth in range(len(path))}
-    assert found.shared_bytes <= found.flat_bytes
-    assert found.shared_bytes >= (5 * BLOCK * len(nodes) + len(paths) * (rest + 1)) * TOKEN_BYTES
+    assert found.prefix_aware_bytes_per_step <= found.flat_bytes_per_step
+    assert found.prefix_aware_bytes_per_step >= (5 * BLOCK * len(nodes) + len(paths) * (rest + 1)) * TOKEN_BYTES
 
 
 # Steps of a run
@@ -330,10 +342,10 @@ def test_every_decode_step_of_a_short_run(async_scheduling: bool) -> None:
         read, flat = read + made.tokens_read, flat + made.flat_tokens
     found = sampled.traffic()
     assert found is not None
-    assert (found.together, found.samples) == (True, len(recorder.steps))
-    assert found.requests == pytest.approx(np.mean([len(step) for step in recorder.steps]))
-    assert found.flat_bytes == round(flat / len(recorder.steps) * TOKEN_BYTES)
-    assert found.shared_bytes == round(read / len(recorder.steps) * TOKEN_BYTES)
+    assert (found.sampled, found.samples) == ("steps", len(recorder.steps))
+    assert found.batch == pytest.approx(np.mean([len(step) for step in recorder.steps]))
+    assert found.flat_bytes_per_step == round(flat / len(recorder.steps) * TOKEN_BYTES)
+    assert found.prefix_aware_bytes_per_step == round(read / len(recorder.steps) * TOKEN_BYTES)
     assert read < flat
 
 
@@ -343,9 +355,9 @@ def test_a_long_run_is_looked_at_evenly() -> None:
     simulate(sampled, asked, batch(8, 400), 2)
     found = sampled.traffic()
     assert found is not None
-    assert 16 <= found.samples < 32 < found.steps
-    assert found.requests == pytest.approx(2, abs=0.3)
-    assert found.tokens == pytest.approx(360 + 200, abs=60)
+    assert 16 <= found.samples < 32 < found.sampled_of
+    assert found.batch == pytest.approx(2, abs=0.3)
+    assert found.tokens_mean == pytest.approx(360 + 200, abs=60)
 
 
 def test_who_decodes_alone_shares_nothing() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.block_lru import BlockLru
-from kvtool.accounting.ledger.totals import Totals
+from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.views.reuse import MOST_POINTS, ReuseBook
 from kvtool.accounting.views.stack_distances import StackDistances
 from kvtool.profiler.passes import PassResult
@@ -66,7 +66,7 @@ def assert_right(reuse: Reuse | None, turns: Sequence[Turn], rules: Rules, resul
     for point in reuse.curve:
         assert point.hit_rate == list_hits(requests, point.blocks) / total
     last = reuse.curve[-1]
-    assert last.hit_rate == list_hits(requests, None) / total == Totals.of(result.ledger.totals()).reachable_rate
+    assert last.hit_rate == list_hits(requests, None) / total == TokenTotals.of(result.ledger.totals()).reachable_rate
     assert last.blocks == 1 or list_hits(requests, last.blocks - 1) < list_hits(requests, None)
     assert len(reuse.curve) <= MOST_POINTS
     assert all(a.blocks < b.blocks and a.hit_rate <= b.hit_rate for a, b in pairwise(reuse.curve))
@@ -79,7 +79,7 @@ def assert_right(reuse: Reuse | None, turns: Sequence[Turn], rules: Rules, resul
 def test_against_a_list_of_each_capacity(byte_renderer: Renderer, turns: list[Turn]) -> None:
     result, views = watched(byte_renderer, turns)
     assert_right(views.reuse, turns, "vllm", result)
-    total = Totals.of(result.ledger.totals())
+    total = TokenTotals.of(result.ledger.totals())
     assert views.reuse is None or views.reuse.curve[-1].hit_rate == total.hit_rate  # one at a time, without a limit
 
 

@@ -16,10 +16,9 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.cli.profile import ProfileCommand
-from kvtool.profiler.document import document
-from kvtool.profiler.profile import Profile
 from kvtool.report.terminal.next_command import shell_lines, with_flag
 from kvtool.report.terminal.profile import print_profile
+from kvtool.results.report import Report
 from kvtool.text.terminal.console import cell_width, make_console
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "workloads").glob("*.yaml"))
@@ -172,14 +171,14 @@ def test_debug_shows_the_traceback_and_the_message(folder: Path, capsys: pytest.
 
 
 @pytest.fixture(scope="module")
-def finished() -> Callable[[Path], Profile]:
+def finished() -> Callable[[Path], Report]:
     """Profiles of the examples, each made once."""
-    known: dict[Path, Profile] = {}
+    known: dict[Path, Report] = {}
 
-    def profile_of(path: Path) -> Profile:
+    def profile_of(path: Path) -> Report:
         if path not in known:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(ProfileCommand, "_print", lambda _, profile: known.__setitem__(path, profile))
+                patch.setattr(ProfileCommand, "_print", lambda _, report, *_rest: known.__setitem__(path, report))
                 assert run(["profile", str(path), "--dry-run", "--quiet"]) == 0
         return known[path]
 
@@ -189,12 +188,12 @@ def finished() -> Callable[[Path], Profile]:
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_fit_their_width_and_keep_their_numbers(
-    path: Path, encoding: str, finished: Callable[[Path], Profile], monkeypatch: pytest.MonkeyPatch
+    path: Path, encoding: str, finished: Callable[[Path], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile = finished(path)
     monkeypatch.setattr("kvtool.report.terminal.profile.ascii_only", lambda _: encoding == "ascii")
     command = ["profile", f"workloads/{path.name}", "--dry-run"]
-    monkeypatch.setitem(profile.config, "input", command[1])
+    profile = profile.model_copy(update={"config": {**profile.config, "input": command[1]}})
     for width in (60, 80, 120):
         stream = StringIO()
         print_profile(make_console(file=stream, width=width, color="never"), profile, command=command)
@@ -203,10 +202,10 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         assert encoding != "ascii" or text.isascii()
         words = set(re.split(r"[\s();]+", text))
         numbers = [
-            f"{count:,}" for count in (profile.total.prompt_tokens, profile.total.requests, *profile.fates.values())
+            f"{count:,}" for count in (profile.totals.prompt_tokens, profile.totals.requests, *profile.fates.values())
         ]
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
-        assert f"KV cache: {profile.filled_blocks:,} block" in text
+        assert f"KV cache: {profile.kv_cache.filled_blocks:,} block" in text
         shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)[: len(profile.fates)]
         assert sum(round(float(share) * 10) for share in shares) == 1000
 
@@ -457,14 +456,16 @@ def test_standard_input(folder: Path, bytes_json: str) -> None:
 def test_a_budget_gives_measured_times_and_says_how_much_they_cover(
     folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[Profile] = []
-    monkeypatch.setattr(ProfileCommand, "_print", lambda _, profile: done.append(profile))
+    done: list[Report] = []
+    monkeypatch.setattr(ProfileCommand, "_print", lambda _, report, *_rest: done.append(report))
     arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]
     assert run([*arguments, "--measure-budget", "60"]) == 0
-    measured = document(done[0])["ttft"]["measured"]
-    assert (measured["complete"], measured["requests"]) == (True, 3)
-    for side in ("on", "off"):
-        assert 0 < measured[side]["p50"] <= measured[side]["p90"] <= measured[side]["p99"]
+    measured = done[0].ttft.measured
+    assert measured is not None
+    assert (measured.complete, measured.requests) == (True, 3)
+    for side in (measured.on, measured.off):
+        assert side is not None
+        assert 0 < side.p50 <= side.p90 <= side.p99
     stream = StringIO()
     print_profile(make_console(file=stream, width=80, color="never"), done[0])
     out = " ".join(stream.getvalue().split())

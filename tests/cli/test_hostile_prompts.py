@@ -24,8 +24,8 @@ from kvtool.diagnose.detectors import DETECTORS
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.profile import Demands, Profile
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.results.report import Report
 from kvtool.text.sensitive import find_sensitive
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
@@ -64,7 +64,7 @@ def prompts(shape: str) -> list[str]:
     return [f"id 17 {shape}", f"id 94 {shape}", f"{shape[:half]} X9 {shape[half:]} end", f"id 94 {shape[1:]}tail"]
 
 
-def profile(renderer: Renderer, folder: Path, records: list[dict[str, Any]]) -> Profile:
+def profile(renderer: Renderer, folder: Path, records: list[dict[str, Any]]) -> Report:
     path = folder / "log.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     plan = Plan(EngineConfig(block_size=16), LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100")))
@@ -75,8 +75,8 @@ def profile(renderer: Renderer, folder: Path, records: list[dict[str, Any]]) -> 
 @pytest.mark.parametrize("name", SHAPES)
 def test_profile(name: str, byte_renderer: Renderer, tmp_path: Path) -> None:
     found = profile(byte_renderer, tmp_path, [{"prompt": prompt} for prompt in prompts(SHAPES[name])])
-    assert found.total.requests == 4
-    assert sum(found.fates.values()) == found.total.prompt_tokens
+    assert found.totals.requests == 4
+    assert sum(found.fates.values()) == found.totals.prompt_tokens
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -315,9 +315,7 @@ def test_ctrl_c_writes_nothing(init: Command, monkeypatch: pytest.MonkeyPatch) -
     original = Profiler.run
 
     def interrupted(self: Profiler) -> object:
-        profile = original(self)
-        profile.partial = True
-        return profile
+        return original(self).model_copy(update={"partial": True})
 
     monkeypatch.setattr(Profiler, "run", interrupted)
     write("prompts/x.md", SUPPORT)

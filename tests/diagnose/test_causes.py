@@ -19,18 +19,18 @@ from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen, attrib
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import Cause, CauseBook
+from kvtool.diagnose.causes import CauseBook, SlotCause
 from kvtool.diagnose.chains import MOST_CHAINS, Chains
-from kvtool.diagnose.findings import Finding, is_candidate
+from kvtool.diagnose.findings import is_candidate
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Accountant, PassResult
-from kvtool.profiler.profile import Demands
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
 from kvtool.profiler.unlock import group_causes
 from kvtool.report.terminal.unlock import told
+from kvtool.results.report import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
@@ -41,6 +41,7 @@ from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source, Turn
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
+from tests import made_results
 
 PLAN = Plan(EngineConfig(block_size=4), LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100")))
 RULES = "Always be kind and brief; never promise what you cannot do."
@@ -58,7 +59,7 @@ def findings(source: Source, renderer: Renderer) -> list[Finding]:
     ]  # where blocks end is not the point
 
 
-def causes_of(source: Source, renderer: Renderer, *, group: str = "bot") -> list[Cause]:
+def causes_of(source: Source, renderer: Renderer, *, group: str = "bot") -> list[SlotCause]:
     return account(source, renderer).causes.of_group(group)
 
 
@@ -594,11 +595,12 @@ def test_a_cause_has_a_row_from_a_thousandth_of_its_group_on(
     total = sum(blocked) + others
     result = PassResult(Ledger(4, newline=lambda: np.zeros(0, dtype=bool)), book, BoundaryBook(4))
     groups = [GroupTotals(name="g", prompt_tokens=total)]
-    found = list(group_causes(result, groups, None, locate=lambda _origin, _at: (1, 1), path="w"))
+    found = group_causes(result, groups, None, locate=lambda _origin, _at: (1, 1), path="w")
     expected = sorted((tokens for tokens in blocked if 1000 * tokens >= total), reverse=True)
-    assert [row.blame_tokens for group in found for row in group.rows] == expected
-    for group in found:
-        assert group.others == len(blocked) - len(expected)
-        assert group.others_blame == sum(blocked) - sum(expected)
+    assert [row.blame_tokens for causes in found.values() for row in causes.rows] == expected
+    for causes in found.values():
+        assert causes.left_out.causes == len(blocked) - len(expected)
+        assert causes.left_out.blame_tokens == sum(blocked) - sum(expected)
     terminal = [tokens for tokens in expected if 100 * tokens >= total][:8]
-    assert [row.blame_tokens for group in found for row in told(group)] == terminal
+    group = made_results.group("g", tokens=total, hit=0, reachable=0)
+    assert [row.blame_tokens for causes in found.values() for row in told(group, causes.rows)] == terminal

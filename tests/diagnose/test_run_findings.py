@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.providers import find_provider
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.findings import Finding
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
 from kvtool.engine.config import EngineConfig
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.run_fixes import run_fixes
 from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.results.report import Finding
 from kvtool.text.sensitive import find_sensitive
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.traced import Origin, Traced

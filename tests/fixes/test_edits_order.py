@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.canonical import normalize, sort_keys, sort_tools
@@ -63,7 +63,7 @@ def edits_or_reason(
     source = load_yaml_workload(str(folder / "w.yaml"))
     fix = Fix(key, "KV111", "P1", "g", "change it", make=lambda: lambda turn: change(turn, source))
     if key.startswith("coarsen:"):
-        fix = replace(fix, cause=Cause("g", slot_of_now(source), OTHER, None, 0, "", 0, 0, 0))
+        fix = replace(fix, cause=SlotCause("g", slot_of_now(source), OTHER, None, 0, "", 0, 0, 0))
     edits = edits_for(fix, source)
     if isinstance(edits, str):
         return edits

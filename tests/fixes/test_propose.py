@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
@@ -51,9 +51,9 @@ def logged(text: str, index: int = 0, role: str = "system") -> dict[str, Any]:
     return {"role": role, "content": Traced.of(text, origin)}
 
 
-def cause(kind: DifferenceKind, slot: Slot | None = None, origin: Origin | None = None) -> Cause:
+def cause(kind: DifferenceKind, slot: Slot | None = None, origin: Origin | None = None) -> SlotCause:
     slot = slot or structural_slot("messages[0] (system)", kind)
-    return Cause("g", slot, kind, origin, 0, "", 0, 0, 0)
+    return SlotCause("g", slot, kind, origin, 0, "", 0, 0, 0)
 
 
 def chat(system: str, question: str = "Hm?", **more: Any) -> Turn:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kvtool.diagnose.findings import Finding
 from kvtool.lint.line_moves import movable, moved
+from kvtool.results.report import Finding
 from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind.\n"
@@ -189,7 +189,7 @@ def test_an_ignored_line_of_a_template_stays(lint: Lint) -> None:
 
 
 def finding(line: int, code: str = "KV101") -> Finding:
-    return Finding(code, "warning", "", "t.j2", line, 1, "", 1, "")
+    return Finding.of(code, "warning", "", "t.j2", line, 1, "", 1, "")
 
 
 @pytest.mark.parametrize(

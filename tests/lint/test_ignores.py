@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
+from kvtool.results.report import Finding
 
 
 def finding(path: str, line: int, code: str = "KV101", group: str = "one") -> Finding:
-    return Finding(code, "warning", group, path, line, 1 if line else 0, "told", 1, "mend")
+    return Finding.of(code, "warning", group, path, line, 1 if line else 0, "told", 1, "mend")
 
 
 def covered(ignores: list[Ignore]) -> list[tuple[int, int, int]]:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.lint.python_templates import python_prompts
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
@@ -17,6 +16,7 @@ from kvtool.lint.sources import sort_inputs
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, text_template
 from kvtool.lint.volatile import RANDOM
+from kvtool.results.report import Finding
 
 LONG = "x" * 300
 HUGE = "y" * 1100

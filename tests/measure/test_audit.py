@@ -140,7 +140,7 @@ def test_logits_that_are_not_numbers_are_seen(model: Decoder) -> None:
     assert result.max_difference == math.inf
     assert result.relative_error == math.inf
     assert result.flips
-    assert json.loads(json.dumps(result.to_json(), allow_nan=False))["max_difference"] is None
+    assert json.loads(json.dumps(result.logits().model_dump(), allow_nan=False))["max_difference"] is None
 
 
 # Root mean square of the logits' error in parts of their spread: with 3 and 2 bits of mantissa, and with 7 bits in even steps.
@@ -176,7 +176,7 @@ def test_margins_and_flips_by_hand() -> None:
     [flip] = result.flips
     assert (flip.request, flip.position, flip.expected, flip.actual) == ("one", 3, 1, 2)
     assert (flip.margin, flip.difference) == (0.5, 1.0)
-    assert result.to_json()["flips"] == [
+    assert result.logits().model_dump()["flips"] == [
         {"request": "one", "position": 3, "expected": 1, "actual": 2, "margin": 0.5, "difference": 1.0}
     ]
 
@@ -209,7 +209,7 @@ def test_hooks_keep_a_copy() -> None:
 
 
 def test_nothing_compared_is_said_so() -> None:
-    assert AuditResult().to_json() == {
+    assert AuditResult().logits().model_dump() == {
         "requests": 0,
         "tokens": 0,
         "max_difference": 0.0,

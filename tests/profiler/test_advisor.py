@@ -13,7 +13,7 @@ import pytest
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
@@ -23,8 +23,7 @@ from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.turn_texts import map_texts
 from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor, keeps_promise
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.profile import Demands
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
 from kvtool.profiler.samples import SampleBook
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.traced import Traced
@@ -46,7 +45,7 @@ class World:
     def __init__(self, rates: Callable[[str, frozenset[str]], float], groups: Sequence[str] = ("g",)) -> None:
         self.rates = rates
         self.groups = groups
-        self.causes: dict[str, list[tuple[Cause, int, frozenset[str]]]] = {name: [] for name in groups}
+        self.causes: dict[str, list[tuple[SlotCause, int, frozenset[str]]]] = {name: [] for name in groups}
         self.fixes: dict[Slot, list[Fix]] = {}
         self.runs: list[frozenset[str]] = []
         self.interrupt_at: int | None = None
@@ -64,7 +63,7 @@ class World:
     ) -> None:
         """A cause with fixes, in the order in which they are proposed."""
         slot = Slot("prompt.md", 1, 1, variable=name)
-        cause = Cause(group, slot, CLOCK, None, 0, "", 0, 0, 0)
+        cause = SlotCause(group, slot, CLOCK, None, 0, "", 0, 0, 0)
         cause.requests = 2
         self.causes[group].append((cause, blocked, frozenset(fixes)))
         self.fixes[slot] = [
@@ -91,8 +90,8 @@ class World:
         ledger = SimpleNamespace(totals=lambda: totals)
         return SimpleNamespace(ledger=ledger, causes=book, samples=samples, partial=partial)
 
-    def _open(self, group: str, keys: frozenset[str]) -> list[Cause]:
-        found: list[Cause] = []
+    def _open(self, group: str, keys: frozenset[str]) -> list[SlotCause]:
+        found: list[SlotCause] = []
         for cause, blocked, closing in self.causes[group]:
             if not closing & keys or keys & {f"{key} fails" for key in closing}:
                 cause.blocked = blocked
@@ -105,7 +104,7 @@ class World:
         return self.result(keys, partial=self.interrupt_at == len(self.runs))
 
     def advise(self, tiers: frozenset[Tier] = ALL_TIERS, *, capacity: int | None = None) -> Advice:
-        def propose(cause: Cause, samples: Sequence[Turn]) -> list[Fix]:
+        def propose(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             return self.fixes[cause.slot]
 
         return Advisor(self.result(frozenset()), self.again, propose, tiers=tiers, capacity=capacity).advise()
@@ -214,7 +213,7 @@ def test_a_fix_that_breaks_the_promise_of_its_tier_is_not_tried() -> None:
         (lambda text: text.split("\n")[1], False),
         (lambda text: text, False),
     ]
-    cause = Cause("g", Slot("prompt.md", 1, 1, variable="now"), CLOCK, None, 0, "", 0, 0, 0)
+    cause = SlotCause("g", Slot("prompt.md", 1, 1, variable="now"), CLOCK, None, 0, "", 0, 0, 0)
     for move, allowed in moves:
         fix = Fix("k", "KV101", "P2", "g", "move", cause, make=lambda move=move: lambda turn: map_texts(turn, move))  # type: ignore[misc]
         assert keeps_promise(fix, turns) is allowed
@@ -317,9 +316,9 @@ def test_planted_causes_are_found_and_their_fixes_win(
     for finding in told:
         assert finding.rerun is not None
         assert finding.rerun.group_after > finding.rerun.group_before
-        shares = [row.share_tokens for group in found.causes for row in group.rows if row.group == finding.group]
-        assert finding.share is not None
-        assert min(abs(finding.share - share) for share in shares) <= 1  # the table tells the same
+        shares = [row.share_tokens for row in found.causes if row.group == finding.group]
+        assert finding.share_tokens is not None
+        assert min(abs(finding.share_tokens - share) for share in shares) <= 1  # the table tells the same
     advice = profiler.advice
     assert advice is not None
     for steps in advice.steps.values():

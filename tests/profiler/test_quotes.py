@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvtool.diagnose.findings import Finding
 from kvtool.profiler.quotes import snippet_of
+from kvtool.results.report import Finding, Snippet
 from tests.conftest import Command
 from tests.files import write
 
@@ -81,37 +80,36 @@ def test_outputs_quote_as_much_as_the_result_has(workload: Command) -> None:
 
 def finding(excerpt: str, start: int, stop: int) -> Finding:
     """One of a log, whose line is quoted from the prompt."""
-    place = Finding("KV105", "info", "g", "gone.jsonl", 3, 1, "m", 10, "f")
-    return replace(place, excerpt=excerpt, excerpt_start=start, excerpt_stop=stop)
+    snippet = Snippet.of(excerpt, start, stop)
+    return Finding.of("KV105", "info", "g", "gone.jsonl", 3, 1, "m", 10, "f", snippet=snippet)
 
 
 def test_of_a_line_that_was_cut_no_half_of_a_word_is_quoted() -> None:
     text = "x" * 70 + " the value " + "y" * 100
-    assert snippet_of(finding(text, 75, 80), "snippet") == {"text": "… the value …", "start": 6, "stop": 11}
+    assert snippet_of(finding(text, 75, 80), "snippet") == Snippet(text="… the value …", start=6, stop=11)
     whole = snippet_of(finding(text, 75, 80), "full")
     assert whole is not None
-    assert whole["text"] == text
+    assert whole.text == text
 
 
 def test_a_value_within_a_word_that_was_cut_goes_with_it() -> None:
     key = "ab/cd+" * 27
-    assert snippet_of(finding(key, 80, 90), "snippet") == {"text": "…", "start": 0, "stop": 0}
+    assert snippet_of(finding(key, 80, 90), "snippet") == Snippet(text="…", start=0, stop=0)
 
 
 def test_short_lines_and_text_without_spaces_stay() -> None:
-    assert snippet_of(finding("a b c", 2, 3), "snippet") == {"text": "a b c", "start": 2, "stop": 3}
+    assert snippet_of(finding("a b c", 2, 3), "snippet") == Snippet(text="a b c", start=2, stop=3)
     letters = "字" * 160
-    assert snippet_of(finding(letters, 80, 82), "snippet") == {"text": f"…{letters}…", "start": 81, "stop": 83}
+    assert snippet_of(finding(letters, 80, 82), "snippet") == Snippet(text=f"…{letters}…", start=81, stop=83)
 
 
 def test_of_a_long_line_a_part_is_quoted() -> None:
     text = "word " * 100 + "VALUE" + " word" * 100
     snippet = snippet_of(finding(text, 500, 505), "full")
     assert snippet is not None
-    quoted, start, stop = str(snippet["text"]), int(snippet["start"]), int(snippet["stop"])
-    assert (len(quoted), quoted[start:stop]) == (405, "VALUE")
+    assert (len(snippet.text), snippet.text[snippet.start : snippet.stop]) == (405, "VALUE")
 
 
 def test_without_a_line_there_is_no_snippet() -> None:
-    assert snippet_of(replace(finding("a", 0, 1), line=0), "full") is None
+    assert snippet_of(finding("a", 0, 1).model_copy(update={"line": 0}), "full") is None
     assert snippet_of(finding("", 0, 0), "full") is None

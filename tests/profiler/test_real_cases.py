@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.findings import Finding
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.profile import Demands, Profile
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.results.report import Finding, Report
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
@@ -55,13 +54,13 @@ def prose(characters: int, seed: int = 1) -> str:
 
 def profile(
     source: Source, renderer: Renderer, *, path: str = "w", block_size: int = BLOCK, use_arrivals: bool = False
-) -> Profile:
+) -> Report:
     latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
     plan = Plan(EngineConfig(block_size=block_size), latency, use_arrivals=use_arrivals)
     return Profiler(source, renderer, plan, Demands(), progress=Progress(None), locate=locate, path=path).run()
 
 
-def first_finding(found: Profile) -> Finding:
+def first_finding(found: Report) -> Finding:
     assert found.findings, "nothing was found"
     return found.findings[0]
 
@@ -104,7 +103,7 @@ def test_research_prompt_with_the_date_first(tmp_path: Path, byte_renderer: Rend
         encoding="utf-8",
     )
     found = profile(load_yaml_workload(str(tmp_path / "w.yaml")), byte_renderer)
-    assert found.total.hit_rate < 0.06
+    assert found.totals.hit_rate < 0.06
     finding = first_finding(found)
     assert_won_back(finding, "KV101", least=0.85)
     assert (finding.path, finding.line, finding.column) == (str(tmp_path / "system.md"), 1, 106)
@@ -185,7 +184,7 @@ def test_tools_of_an_unordered_map(tmp_path: Path, tools_renderer: Renderer) -> 
         for number in range(16)
     ]
     found = profile(log(tmp_path, rows), tools_renderer)
-    assert found.total.hit_rate < 0.06
+    assert found.totals.hit_rate < 0.06
     finding = first_finding(found)
     assert_won_back(finding, "KV111", least=0.85)
     assert finding.tier == "P1"
@@ -240,7 +239,7 @@ def test_a_chat_template_that_writes_the_date(tmp_path: Path, byte_tokenizer: To
 
     renderer = Renderer(lambda: byte_tokenizer, load)
     found = profile(load_yaml_workload(str(tmp_path / "w.yaml")), renderer, use_arrivals=True)
-    assert found.total.hit_rate < 0.1
+    assert found.totals.hit_rate < 0.1
     assert_won_back(first_finding(found), "KV131", least=0.85)
 
 
@@ -303,7 +302,7 @@ def test_a_hundred_tokens_in_front_shift_every_block(tmp_path: Path, byte_render
     tails = [prose(200, seed=300 + number)[: 12 * BLOCK - 100] for number in range(12)]
     rows = [{"prompt": head + document + "\n" + tail} for head, tail in zip(heads, tails, strict=True)]
     found = profile(log(tmp_path, rows), byte_renderer)
-    assert found.total.hit_tokens <= 12 * BLOCK
+    assert found.totals.hit_tokens <= 12 * BLOCK
     finding = first_finding(found)
     assert finding.code in ("KV201", "KV202"), finding
     assert finding.rerun is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from io import StringIO
 from pathlib import Path
@@ -11,10 +10,13 @@ import pytest
 
 from kvtool.config.option import made
 from kvtool.config.run import RunOptions
-from kvtool.profiler.document import document, report_of
+from kvtool.profiler.document import saved_report
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.profile import Demands, Profile
+from kvtool.profiler.profiler import Demands
 from kvtool.report.terminal.profile import print_profile
+from kvtool.results.report import Report
+from kvtool.results.show_text import ShowText
+from kvtool.results.views import Timeline
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -57,47 +59,61 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return write("w.yaml", WORKLOAD)
 
 
-def profiled(path: str, tokenizer: str, *, views: bool = True, **how: object) -> Profile:
+def profiled(
+    path: str, tokenizer: str, *, demands: Demands | None = None, **how: object
+) -> tuple[Report, list[Timeline]]:
     options = made(RunOptions, inputs=[path], tokenizer=tokenizer, **how)
     opened = open_workload(options, Tokenizers(offline=True))
-    profile = opened.profiler(Demands(views=views), Progress(None)).run()
-    profile.config = opened.setup.describe(opened.name, opened.renderer)
-    return profile
+    profiler = opened.profiler(demands or Demands(views=True), Progress(None))
+    return opened.run(profiler), profiler.timelines
 
 
 @pytest.mark.parametrize("how", [{}, {"concurrency": 4}, {"capacity": "100", "block_size": 8}])
 def test_the_document_is_the_same_but_for_the_views(workload: str, bytes_json: str, how: dict[str, object]) -> None:
-    without, with_views = (document(profiled(workload, bytes_json, views=views, **how)) for views in (False, True))
-    assert without.pop("views") is None
-    assert with_views.pop("views") is not None
-    assert json.dumps(without, sort_keys=True) == json.dumps(with_views, sort_keys=True)
+    without, with_views = (
+        profiled(workload, bytes_json, demands=Demands(views=views), **how)[0] for views in (False, True)
+    )
+    assert without.views is None
+    assert with_views.views is not None
+    assert without.to_json() == with_views.model_copy(update={"views": None}).to_json()
+
+
+@pytest.mark.parametrize("show_text", ["none", "full"])
+def test_a_fresh_report_is_what_is_read_again(workload: str, bytes_json: str, show_text: ShowText) -> None:
+    """One type, field by field: what a run puts into its report without a check is what a file holds."""
+    report, _ = profiled(workload, bytes_json, demands=Demands(views=True, by="line", per_request=True))
+    assert any(finding.rerun is not None for finding in report.findings)
+    assert any(cause.unlock is not None for cause in report.causes)
+    saved = saved_report(report, show_text=show_text)
+    assert any(finding.snippet is not None for finding in saved.findings) == (show_text == "full")
+    assert Report.model_validate_json(saved.to_json()) == saved
 
 
 def test_the_views_agree_with_the_totals(workload: str, bytes_json: str) -> None:
-    profile = profiled(workload, bytes_json)
-    views = profile.views
+    report, timelines = profiled(workload, bytes_json)
+    views = report.views
     assert views is not None
-    total, (everything, *groups) = profile.total, views.timelines
-    assert views.timelines == profile.timelines
-    assert [line.group for line in groups] == [group.name for group in profile.groups]
+    total, (everything, *groups) = report.totals, views.timelines
+    assert views.timelines == timelines
+    assert [line.group for line in groups] == [group.name for group in report.groups]
     assert sum(each.hit_tokens for each in everything.bins) == total.hit_tokens
-    for line, group in zip(groups, profile.groups, strict=True):
+    for line, group in zip(groups, report.groups, strict=True):
         assert sum(each.requests for each in line.bins) == group.requests
         assert sum(each.prompt_tokens for each in line.bins) == group.prompt_tokens
     assert views.prefix_tree is not None
     assert views.prefix_tree.prompt_tokens == total.prompt_tokens
     assert views.reuse is not None
-    assert views.reuse.curve[-1].hit_rate == total.reachable_rate == total.hit_rate
+    assert views.reuse.curve[-1].hit_rate == total.reachable_hit_rate == total.hit_rate
     assert [worst.group for worst in views.worst].count("one") == 4
     assert len(views.worst) == 12
-    report = report_of(profile)
-    assert report.views == views
-    assert SECRET not in report_of(profile).to_json()
+    saved = saved_report(report)
+    assert saved.views == views
+    assert SECRET not in saved.to_json()
 
 
 def test_where_shared_text_was_written(workload: str, bytes_json: str) -> None:
     """The rules are shared by two groups, from the first line of their file; what varies was written in the workload."""
-    views = profiled(workload, bytes_json).views
+    views = profiled(workload, bytes_json)[0].views
     assert views is not None
     assert views.prefix_tree is not None
     nodes = views.prefix_tree.nodes
@@ -115,7 +131,7 @@ def test_where_shared_text_was_written(workload: str, bytes_json: str) -> None:
 
 
 def test_twice_the_same(workload: str, bytes_json: str) -> None:
-    first, second = (profiled(workload, bytes_json, concurrency=3).views for _ in range(2))
+    first, second = (profiled(workload, bytes_json, concurrency=3)[0].views for _ in range(2))
     assert first is not None
     assert first == second
 
@@ -130,20 +146,20 @@ def test_an_interrupted_run_shows_what_is_done(workload: str, bytes_json: str, m
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Progress, "advance", advance_and_interrupt)
-    profile = profiled(workload, bytes_json, concurrency=4)
-    views = profile.views
-    assert profile.partial
+    report, _ = profiled(workload, bytes_json, concurrency=4)
+    views = report.views
+    assert report.partial
     assert views is not None
-    assert sum(each.requests for each in views.timelines[0].bins) == profile.total.requests == 9
+    assert sum(each.requests for each in views.timelines[0].bins) == report.totals.requests == 9
     assert len(views.worst) == 9
     fates: Counter[str] = Counter()
     for worst in views.worst:
         for run in worst.runs:
             fates[run.fate] += run.stop - run.start
-    assert +fates == +Counter(profile.fates)
+    assert +fates == +Counter(report.fates)
 
 
-def printed(profile: Profile, width: int, *, encoding: str = "utf-8") -> list[str]:
+def printed(report: Report, timelines: list[Timeline], width: int, *, encoding: str = "utf-8") -> list[str]:
     class Out(StringIO):
         @property
         def encoding(self) -> str:  # type: ignore[override]
@@ -151,23 +167,23 @@ def printed(profile: Profile, width: int, *, encoding: str = "utf-8") -> list[st
 
     out = Out()
     console = make_console(width=width, file=out)
-    print_profile(console, profile)
+    print_profile(console, report, timelines=timelines)
     return out.getvalue().splitlines()
 
 
 def test_the_groups_gain_a_row_of_bars_where_there_is_room(workload: str, bytes_json: str) -> None:
-    profile = profiled(workload, bytes_json, views=False)
-    assert profile.views is None
-    lines = printed(profile, 120)
+    report, timelines = profiled(workload, bytes_json, demands=Demands())
+    assert report.views is None
+    lines = printed(report, timelines, 120)
     at = next(number for number, line in enumerate(lines) if line.lstrip().startswith("Group"))
     column = lines[at].index("over time")
     bars = {line.split()[0]: line[column : column + 12] for line in lines[at + 1 : at + 4]}
     assert bars["one"] == "▄" + 11 * "▇"  # the first of its two requests found nothing
     assert bars["two"].rstrip() == "▁" * 6  # little stands before what varies
-    plain = printed(profile, 120, encoding="ascii")
+    plain = printed(report, timelines, 120, encoding="ascii")
     assert plain[at][column:].startswith("over time")
     assert set(plain[at + 1][column : column + 12]) <= set(".:-=+*%# ")
     for width in (60, 80):
-        narrow = printed(profile, width)
+        narrow = printed(report, timelines, width)
         assert "over time" not in "\n".join(narrow)
         assert max(cell_width(line) for line in narrow) <= width

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,9 @@ from kvtool.cli.app import run
 from kvtool.config.run import RunOptions
 from kvtool.profiler import opening
 from kvtool.profiler.opening import Opened, open_workload
-from kvtool.profiler.profile import Profile
 from kvtool.profiler.profiler import Profiler
+from kvtool.results.report import Report
+from kvtool.results.views import Timeline
 from kvtool.text.terminal.console import cell_width
 from kvtool.text.tokens.tokenizer import Tokenizers
 from tests.golden import GoldenFiles
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, bytes_json: str) -> Path:
 def profiled_once() -> Iterator[None]:
     """The six reports of an example are made of one run of it."""
     opened: dict[str, Opened] = {}
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, tuple[Report, list[Timeline]]] = {}
     run_profiler = Profiler.run
 
     def open_once(options: RunOptions, load: Tokenizers) -> Opened:
@@ -50,10 +50,11 @@ def profiled_once() -> Iterator[None]:
             opened[path] = open_workload(options, load)
         return opened[path]
 
-    def run_once(self: Profiler) -> Profile:
+    def run_once(self: Profiler) -> Report:
         if self.path not in profiles:
-            profiles[self.path] = run_profiler(self)
-        return replace(profiles[self.path])
+            profiles[self.path] = run_profiler(self), self.timelines
+        report, self.timelines = profiles[self.path]
+        return report
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(opening, "open_workload", open_once)

@@ -12,16 +12,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from kvtool.accounting.quantiles import Quantiles
 from kvtool.cli.app import run
-from kvtool.measure.audit import AuditResult, Flip
-from kvtool.measure.measured_times import DecodeTimes, MeasuredTimes
-from kvtool.profiler.document import report_of
+from kvtool.measure.audit import AuditResult
 from kvtool.report.registry import FORMATS
 from kvtool.report.svg import svg_of
 from kvtool.report.terminal.profile import print_profile
-from kvtool.report.terminal.restore import restore
 from kvtool.results.files import load_result
+from kvtool.results.report import Flip, Measured, MeasuredTpot, Quantiles, Report
 from kvtool.text.terminal.console import cell_width, make_console, put, sanitize
 from tests.files import write
 
@@ -211,29 +208,38 @@ def test_a_result_is_not_its_own_output(result: str, capsys: pytest.CaptureFixtu
 
 def test_measured_times_come_back(result: str) -> None:
     """Of runs on a device nothing is repeated here: the figures are made up, and the views must agree on them."""
-    profile = restore(load_result("r.json").reports[0])
-    audit = AuditResult(3, 9, 0.5, [Flip("a\x1b", 4, 1, 2, 0.25, float("inf"))], 0.125, 4.0, 16.0)
-    profile.measured = MeasuredTimes(
-        on=Quantiles(0.01, 0.02, 0.03),
-        off=Quantiles(0.1, 0.2, 0.3),
+    (report,) = load_result("r.json").reports
+    flip = Flip(request="a\x1b", position=4, expected=1, actual=2, margin=0.25, difference=None)
+    audit = AuditResult(3, 9, 0.5, [flip], 0.125, 4.0, 16.0)
+    measured = Measured(
+        on=Quantiles(p50=0.01, p90=0.02, p99=0.03),
+        off=Quantiles(p50=0.1, p90=0.2, p99=0.3),
         requests=5,
         prompt_tokens=900,
         hit_tokens=300,
         complete=False,
         reason="the budget is spent",
         exact=True,
-        reuse=audit,
-        price=AuditResult(1, 2, float("inf"), [], float("inf"), 1.0, 0.0),
+        audit=audit.logits(),
+        kv_cache_dtype_error=AuditResult(1, 2, float("inf"), [], float("inf"), 1.0, 0.0).logits(),
         device="cpu",
         kernels="torch",
         shortfall="no Triton",
-        too_large=2,
-        decode=DecodeTimes(4, 100.5, 32, 0.02, None),
+        too_large_requests=2,
     )
-    profile.config |= {"device": "cpu", "decode_attention": "auto"}
-    again = restore(report_of(profile))
+    assert report.decode is not None
+    tpot = MeasuredTpot(requests=4, tokens_mean=100.5, steps=32, flat=0.02, prefix_aware=None)
+    decode = report.decode.model_copy(update={"tpot": report.decode.tpot.model_copy(update={"measured": tpot})})
+    fresh = report.model_copy(
+        update={
+            "ttft": report.ttft.model_copy(update={"measured": measured}),
+            "decode": decode,
+            "config": report.config | {"device": "cpu", "decode_attention": "auto"},
+        }
+    )
+    again = Report.model_validate_json(fresh.to_json())
     printed = []
-    for each in (profile, again):
+    for each in (fresh, again):
         file = StringIO()
         print_profile(make_console(file=file, color="never", width=90), each)
         printed.append(file.getvalue())

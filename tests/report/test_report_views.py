@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from kvtool.accounting.boundary import BoundaryBook
-from kvtool.accounting.ledger.sums import OTHERS, SumRow
+from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.cli.app import run
-from kvtool.profiler.unlock import CauseRow, GroupCauses, Unlock
 from kvtool.report.terminal.boundary import boundary_hint
 from kvtool.report.terminal.ledger_sums import costliest
 from kvtool.report.terminal.next_command import shorten_place
 from kvtool.report.terminal.unlock import print_causes
+from kvtool.results.report import Cause, SumRow, Unlock
 from kvtool.text.terminal.console import cell_width, make_console
+from tests import made_results
 
 BEHIND = ("blocked", "cosmetic", "seam")
 SECRET = "Xyzzyplugh"
@@ -125,13 +126,26 @@ def test_the_table_of_sums_fits_and_says_what_it_sums_to(
         assert sum(row[column] for row in figures) == int(total.replace(",", ""))
 
 
+def summed(key: str, requests: int, *, hit: int, unique: int) -> SumRow:
+    return SumRow(
+        key=key,
+        requests=requests,
+        prompt_tokens=hit + unique,
+        hit_tokens=hit,
+        hit_rate=hit / (hit + unique),
+        lost_tokens=unique,
+        fates={"hit": hit, "unique": unique},
+    )
+
+
 def test_rows_beyond_the_costliest_are_one() -> None:
-    rows = [SumRow(f"s{n}", 1, 100 - n, Counter(hit=10, unique=90 - n)) for n in range(5)]
-    rows.insert(1, SumRow(OTHERS, 7, 70, Counter(unique=70)))
+    rows = [summed(f"s{n}", 1, hit=10, unique=90 - n) for n in range(5)]
+    rows.insert(1, summed(OTHERS, 7, hit=0, unique=70))
     found = costliest(rows, 3)
     assert [row.key for row in found] == ["s0", "s1", "s2", OTHERS]
     assert (found[-1].requests, found[-1].prompt_tokens) == (9, 70 + 97 + 96)
-    assert found[-1].fates == Counter(hit=20, unique=70 + 87 + 86)
+    assert (found[-1].hit_tokens, found[-1].lost_tokens) == (20, 70 + 87 + 86)
+    assert found[-1].fates == {"hit": 20, "unique": 70 + 87 + 86}
     assert [row.key for row in costliest(rows[:1], 3)] == ["s0"]
 
 
@@ -182,35 +196,34 @@ def test_the_report_tells_causes_and_the_command_that_edits(
         assert re.search(r"--allow P2(,P3)?$", command)
 
 
-def cause(**changes: Any) -> CauseRow:
+def cause(**changes: Any) -> Cause:
     values: dict[str, Any] = {
         "group": "g", "code": "KV101", "kind": "timestamp", "name": "timestamp", "part": "messages[0] (system)",
-        "path": "log.jsonl", "line": 3, "column": 9, "line_in_text": 4, "variable": None, "logged": True, "blame_tokens": 600,
+        "path": "log.jsonl", "line": 3, "column": 9, "line_in_text": 4, "variable": None, "in_source": False, "blame_tokens": 600,
         "share_tokens": 500, "requests": 9, "distinct_values": 9, "volatility_within": 0.0, "volatility_across": 1.0,
         "confidence": 1.0, "unlock": None,
     }  # fmt: skip
-    return CauseRow(**(values | changes))
+    return Cause(**(values | changes))
 
 
 @pytest.mark.parametrize("width", [30, 50, 60, 80, 120])
 def test_the_table_of_causes_fits_and_its_columns_sum(width: int) -> None:
+    name = "客户" * 20
+    first = Unlock(order=1, tier="P2", before=0.01, after=0.2, alone=0.2, predicted=0.25)
+    second = Unlock(order=2, tier="P2", before=0.2, after=0.9, alone=0.01, predicted=0.9)
     rows = (
-        cause(
-            unlock=Unlock(1, "P2", 0.01, 0.2, 0.2, 0.25),
-            path="a/long/path/of/a/prompt/file.md",
-            logged=False,
-            line=1234,
-        ),
-        cause(blame_tokens=0, share_tokens=300, unlock=Unlock(2, "P2", 0.2, 0.9, 0.01, 0.9), line_in_text=0),
-        cause(blame_tokens=300, share_tokens=150, name="客户" * 10),
-        cause(blame_tokens=90, share_tokens=10),
+        cause(group=name, unlock=first, path="a/long/path/of/a/prompt/file.md", in_source=True, line=1234),
+        cause(group=name, blame_tokens=0, share_tokens=300, unlock=second, line_in_text=0),
+        cause(group=name, blame_tokens=300, share_tokens=150, name="客户" * 10),
+        cause(group=name, blame_tokens=90, share_tokens=10),
     )
-    group = GroupCauses("客户" * 20, 10_000, 1000, rows, 5)
-    assert (group.others_blame, group.others_share) == (10, 40)
+    left_out = {"causes": 5, "blame_tokens": 10, "share_tokens": 40}
+    tenant = made_results.group(name, tokens=10_000, hit=0, causes_left_out=left_out)
     stream = StringIO()
-    print_causes(make_console(file=stream, width=width, color="never"), [group])
+    print_causes(make_console(file=stream, width=width, color="never"), [tenant], rows)
     out = stream.getvalue()
     assert max(map(cell_width, out.splitlines())) <= width
+    assert "In the way of 1,000 lost tokens" in " ".join(out.split())
     assert ":1234" in out
     assert {"600", "500", "300", "150", "90.0%", "20.0%"} <= set(out.split())
     assert re.search(r"\(others\)\s+(?:blame +)?100\s+(?:share +)?50\b", out)  # with the one below a hundredth
@@ -218,7 +231,7 @@ def test_the_table_of_causes_fits_and_its_columns_sum(width: int) -> None:
 
 def test_one_cause_is_told_by_its_finding() -> None:
     stream = StringIO()
-    print_causes(make_console(file=stream, width=80, color="never"), [GroupCauses("g", 1000, 600, (cause(),), 0)])
+    print_causes(make_console(file=stream, width=80, color="never"), [made_results.group("g")], [cause()])
     assert stream.getvalue() == ""
 
 
@@ -238,13 +251,16 @@ def test_prompts_with_text_lack_no_fate(folder: Path, bytes_json: str, capsys: p
 def test_the_hint_on_block_sizes_is_given_where_it_matters() -> None:
     book = BoundaryBook(16)
     book.add("g", 1000, 0)
-    assert boundary_hint(book) is None
+    assert boundary_hint([each.boundary() for each in book]) is None
     book.add("g", 1000, 520)  # 512 tokens hit; of 2,000 that is a quarter
-    assert boundary_hint(book) == "blocks of 528 tokens would hit 0.0%, not 25.6%: see --boundaries"
+    assert (
+        boundary_hint([each.boundary() for each in book])
+        == "blocks of 528 tokens would hit 0.0%, not 25.6%: see --boundaries"
+    )
     shared = BoundaryBook(16)
     shared.add("g", 100_000, 0)
     shared.add("g", 100_000, 99_000)  # 98,736 with blocks of 528, 98,992 with 16
-    assert boundary_hint(shared) is None
+    assert boundary_hint([each.boundary() for each in shared]) is None
     assert boundary_hint([]) is None
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ import pytest
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.report.registry import FORMATS
-from kvtool.report.terminal.restore import restore
+from kvtool.report.terminal.contradictions import check_report
+from kvtool.report.terminal.profile import print_profile
 from kvtool.report.write_options import RenderOptions
 from kvtool.results import files
 from kvtool.results.files import load_result
@@ -23,6 +26,7 @@ from kvtool.results.limit_text import limit_text, text_in
 from kvtool.results.model import dump
 from kvtool.results.report import Finding, Snippet
 from kvtool.results.wrap import check_of
+from kvtool.text.terminal.console import make_console
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
@@ -90,13 +94,14 @@ def test_a_profile_comes_back_as_it_was(saved: dict[str, Any], save: Save) -> No
     assert result.findings == result.reports[0].findings
 
 
-def test_fates_come_back_in_the_order_of_the_ladder(saved: dict[str, Any], save: Save) -> None:
+def test_of_fates_with_as_many_tokens_the_first_on_the_ladder_is_told_first(saved: dict[str, Any], save: Save) -> None:
     (report,) = load_result(save(saved)).reports
-    profile = restore(report)
-    assert len(profile.fates) > 2
-    assert list(report.fates) != list(profile.fates)  # a document has its keys by name
-    for fates in (profile.fates, *(group.fates for group in profile.groups)):
-        assert list(fates) == [fate for fate in FATES if fate in fates]
+    assert list(report.fates) == sorted(report.fates) != [fate for fate in FATES if fate in report.fates]
+    equal = report.model_copy(update={"fates": dict.fromkeys(sorted(FATES), 7)})
+    file = StringIO()
+    print_profile(make_console(file=file, color="never", width=100), equal)
+    told = re.findall(r"^    ([a-z' ,-]+?)  .* 7 +[\d.]+%", file.getvalue(), re.MULTILINE)
+    assert told == list(FATES.values())
 
 
 def test_a_check_comes_back_as_it_was(saved: dict[str, Any], save: Save) -> None:
@@ -260,7 +265,7 @@ def test_figures_that_contradict_each_other_are_not_shown(
     owner[path[-1]] = value
     report = load_result(save(document)).reports[0]
     with pytest.raises(KvtoolError, match="the result contradicts itself") as caught:
-        restore(report)
+        check_report(report)
     assert said in caught.value.message
 
 

@@ -16,7 +16,7 @@ from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.lines import Lines, LineTable, distinct, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
-from kvtool.accounting.ledger.sums import Booked, SumRow, Sums
+from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
@@ -89,7 +89,7 @@ class Ledger:
         self._donors = Donors()
         self._lines = LineTable()
         """Every line of `MIN_RUN` tokens or more, of prompts and answers."""
-        self._sums = None if by is None else Sums(by)
+        self._sums = None if by is None else SumBook(by)
         self._had: set[str] = set()
         """`tokens` and `text`, where any prompt had them."""
 
@@ -296,7 +296,7 @@ class Ledger:
             sums.update(group.fates)
         return {name: sums[name] for name in FATES if sums[name] or name == "hit"}
 
-    def sums(self) -> list[SumRow]:
+    def sums(self) -> list[SumTotals]:
         """The fates by what the constructor was asked for, in order of lost tokens; complete after `close`."""
         return [] if self._sums is None else self._sums.rows()
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
 from kvtool.results.choices import By
+from kvtool.results.report import lost_tokens
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
@@ -20,7 +21,7 @@ OTHERS = "(others)"
 
 
 @dataclass(slots=True)
-class SumRow:
+class SumTotals:
     """Sums over the prompt tokens of one key, and over the requests that have any. The fates sum to the tokens."""
 
     key: str
@@ -31,11 +32,6 @@ class SumRow:
     @property
     def hit_tokens(self) -> int:
         return self.fates["hit"]
-
-    @property
-    def lost_tokens(self) -> int:
-        """Tokens that were computed."""
-        return self.prompt_tokens - self.hit_tokens
 
     @property
     def hit_rate(self) -> float:
@@ -50,13 +46,13 @@ class Booked(NamedTuple):
     fate: str
 
 
-class Sums:
+class SumBook:
     """Rows of sums. Memory grows with what nobody had computed before: two words for each line of it."""
 
     def __init__(self, by: By) -> None:
         self.by = by
         self._numbers: dict[str, int] = {}
-        self._rows: list[SumRow] = []
+        self._rows: list[SumTotals] = []
         self._first = array("q")
         """Where the stretches of each owner begin in `_stops` and `_keys`, and how many there are."""
         self._count = array("i")
@@ -100,9 +96,9 @@ class Sums:
             start = stop
             index += 1
 
-    def rows(self) -> list[SumRow]:
+    def rows(self) -> list[SumTotals]:
         """The rows in order of lost tokens."""
-        return sorted(self._rows, key=lambda row: (-row.lost_tokens, row.key))
+        return sorted(self._rows, key=lambda row: (-lost_tokens(row), row.key))
 
     def check(self, prompt_tokens: int) -> None:
         """Assert that the fates of each row sum to its tokens, and those of all rows to the workload's."""
@@ -142,5 +138,5 @@ class Sums:
             number = self._numbers.get(key)
             if number is None:
                 number = self._numbers[key] = len(self._rows)
-                self._rows.append(SumRow(key))
+                self._rows.append(SumTotals(key))
         return number

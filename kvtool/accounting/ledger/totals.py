@@ -17,7 +17,7 @@ class TurnTotals:
 
 
 @dataclass(slots=True)
-class Totals:
+class TokenTotals:
     """Sums over requests; `request_rates` adds up their own hit rates."""
 
     requests: int = 0
@@ -27,7 +27,7 @@ class Totals:
     request_rates: float = 0.0
 
     @classmethod
-    def of(cls, parts: Iterable[Totals]) -> Totals:
+    def of(cls, parts: Iterable[TokenTotals]) -> TokenTotals:
         """The sum of several."""
         total = cls()
         for part in parts:
@@ -52,13 +52,18 @@ class Totals:
 
 
 @dataclass(slots=True)
-class GroupTotals(Totals):
+class GroupTotals(TokenTotals):
     """Sums over the requests of a group, and what else the ledger knows of it."""
 
     name: str = ""
     fates: Counter[str] = field(default_factory=Counter)
     shared_prefixes: Counter[int] = field(default_factory=Counter)
     turns: dict[int, TurnTotals] = field(default_factory=dict)
+
+    @property
+    def in_part_blocks(self) -> int:
+        """Tokens that shared text lost to blocks that are not full."""
+        return self.fates["partial_block"] + self.fates["last_token"]
 
     def common_prefix(self) -> int:
         """The most usual length, in tokens, of what a request shares with earlier ones (the longest of equals)."""

@@ -18,7 +18,7 @@ from kvtool.config.loading import load_config
 from kvtool.config.run import RunOptions
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.profile import Demands
+from kvtool.profiler.profiler import Demands
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
@@ -112,7 +112,7 @@ def measured_inputs(
             if profile.partial:
                 measured.partial = True
                 break
-            measured.rates[name] = profile.total.hit_rate
+            measured.rates[name] = profile.totals.hit_rate
             for group in profile.groups:
                 measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
     return measured

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 from kvtool.text.message import Message
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Ids
@@ -62,7 +62,7 @@ def finding(
 ) -> Finding:
     is_file = Path(template.name).is_file()
     line, column = place
-    return Finding(
+    return Finding.of(
         code,
         severity,
         group,

@@ -8,12 +8,12 @@ from datetime import datetime
 from kvtool.diagnose.codes.kv123 import KV123
 from kvtool.diagnose.codes.kv131 import KV131
 from kvtool.diagnose.codes.kv133 import KV133
-from kvtool.diagnose.findings import Finding
 from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
 from kvtool.fixes.chat.chat_reasoning import dropped_reasoning
 from kvtool.fixes.fix import Fix
 from kvtool.results.choices import Severity
+from kvtool.results.report import Finding
 from kvtool.text.align import common_prefix
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
@@ -69,7 +69,7 @@ def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
             path, (line, column) = origin.path, origin.position(offset)
         fix = "leave BOS out of the text"
         severity: Severity = "warning"
-        return Checked(Finding(KV123.code, severity, first.group, path, line, column, message, len(found), fix))
+        return Checked(Finding.of(KV123.code, severity, first.group, path, line, column, message, len(found), fix))
     template = renderer.chat_template
     text = rendered(template, first)
     place = place_of(text, len(start or "")) if text is not None else (0, 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import Cause, Slot
+from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import is_candidate
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.proofs import check_proof
@@ -14,7 +14,7 @@ from kvtool.profiler.advice.trials import Again, Chain, Trials, computed, steady
 from kvtool.profiler.passes import PassResult
 from kvtool.workload.turn import Turn
 
-Propose = Callable[[Cause, Sequence[Turn]], list[Fix]]
+Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 ALL_TIERS: frozenset[Tier] = frozenset(("P0", "P1", "P2", "P3"))
 _MOST_ROUNDS = 6
@@ -36,7 +36,7 @@ class AdviceStep:
     """
 
     fix: Fix
-    cause: Cause
+    cause: SlotCause
     before: float
     after: float
     alone: float
@@ -47,7 +47,7 @@ class AdviceStep:
 class Stuck:
     """A cause that no fix removed: `tried` won nothing (None: there was none to try), and `advice` is for people only."""
 
-    cause: Cause
+    cause: SlotCause
     tried: Fix | None = None
     advice: str = ""
 
@@ -153,7 +153,7 @@ class Advisor:
                 return (*chain, self._left[key].pop(0))
         return None
 
-    def _proven(self, cause: Cause) -> list[Fix]:
+    def _proven(self, cause: SlotCause) -> list[Fix]:
         """The fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
         samples = self._result.samples.of_group(cause.group)
         return [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from kvtool.accounting.ledger.totals import GroupTotals, Totals
-from kvtool.diagnose.findings import Finding, Rerun
+from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.fixes.chat.chat_probe import Checked
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.trials import Again, TrialInterruptedError
 from kvtool.profiler.passes import PassResult
+from kvtool.results.report import Finding, Rerun
 from kvtool.text.terminal.numbers import percent
 
 
@@ -43,11 +42,20 @@ class RunTrials:
         fix, rate = fixes[best], rates[best]
         if rate <= before.hit_rate:
             told = finding.fix if best_only else fix.what
-            return replace(finding, fix=f"{told} (measured by running again: it wins nothing in this run)")
+            return finding.model_copy(
+                update={"fix": f"{told} (measured by running again: it wins nothing in this run)"}
+            )
         won = f"{percent(before.hit_rate)} -> {percent(rate)}"
         told = f"{fix.what}: {finding.group} {won} (measured by running again)"
-        tried = Rerun(before.hit_rate, rate, _total(self._before), _total(self._after[fix.key]), alone=rate)
-        return replace(finding, fix=told, tier=fix.tier, fix_key=fix.key, warnings=fix.warnings, tried=tried)
+        tried = Rerun(
+            group_before=before.hit_rate,
+            group_after=rate,
+            total_before=_total(self._before),
+            total_after=_total(self._after[fix.key]),
+            group_alone=rate,
+            group_predicted=None,
+        )
+        return finding.model_copy(update={"fix": told, **carried(fix), "tried": tried})
 
     def _rate(self, fix: Fix, group: str) -> float:
         """The group's hit rate with this fix."""
@@ -60,8 +68,13 @@ class RunTrials:
         return 0.0 if after is None else after.hit_rate
 
 
+def carried(fix: Fix) -> dict[str, object]:
+    """What a finding says of the fix that mends it."""
+    return {"tier": fix.tier, "fix_key": fix.name, "warnings": list(fix.warnings)}
+
+
 def _total(groups: dict[str, GroupTotals]) -> float:
-    return Totals.of(groups.values()).hit_rate
+    return TokenTotals.of(groups.values()).hit_rate
 
 
 def _by_name(result: PassResult) -> dict[str, GroupTotals]:

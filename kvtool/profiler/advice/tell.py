@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import Cause
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.findings import (
     WORTH_TELLING,
-    Finding,
     Locate,
-    Rerun,
     fixed_finding,
     no_gain_finding,
     place_of,
 )
 from kvtool.profiler.advice.advisor import Advice, AdviceStep, Stuck
+from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.passes import PassResult
+from kvtool.results.report import Finding, Rerun
 
 _GOES_ALONG = "it goes with the text that the fix above moves"
 
@@ -61,7 +60,14 @@ class Teller:
 
     def _of_steps(self, group: GroupTotals, steps: list[AdviceStep], proof: PassResult) -> list[Finding | None]:
         after = next(each for each in proof.ledger.totals() if each.name == group.name)
-        rates = group.hit_rate, after.hit_rate, total_rate(self._result), total_rate(proof)
+        together = Rerun(
+            group_before=group.hit_rate,
+            group_after=after.hit_rate,
+            total_before=total_rate(self._result),
+            total_after=total_rate(proof),
+            group_alone=None,
+            group_predicted=None,
+        )
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
         known = {cause.slot: cause for cause in self._result.causes.of_group(group.name)}
         found: list[Finding | None] = []
@@ -69,7 +75,7 @@ class Teller:
             lost = min(each.cause.blocked for each in steps[: number + 1])  # they stand in the way of the same tokens
             finding = fixed_finding(
                 step.cause,
-                Rerun(*rates, alone=step.alone, predicted=step.predicted),
+                together.model_copy(update={"group_alone": step.alone, "group_predicted": step.predicted}),
                 place=place_of(step.cause, self._locate, self._path),
                 block_size=self._plan.engine.block_size,
                 tokens_lost=lost,
@@ -78,13 +84,13 @@ class Teller:
                 together=len(steps),
             )
             if finding is not None:
-                finding = replace(finding, tier=step.fix.tier, fix_key=step.fix.key, warnings=step.fix.warnings)
+                finding = finding.model_copy(update=carried(step.fix))
                 found.append(self._priced(finding, known.get(step.cause.slot, step.cause), group))
-        return [*found, *self._closed_too(group, steps, proof, Rerun(*rates))]
+        return [*found, *self._closed_too(group, steps, proof, together)]
 
     def _closed_too(
         self, group: GroupTotals, steps: list[AdviceStep], proof: PassResult, rerun: Rerun
-    ) -> Iterator[Finding | None]:
+    ) -> Iterator[Finding]:
         """Values that vary and went where the text around them went: no fix of their own was needed."""
         handled = {step.cause.slot for step in steps}
         left = {cause.slot: cause.share for cause in proof.causes.of_group(group.name)}
@@ -101,17 +107,19 @@ class Teller:
                 tokens_lost=round(cause.share),
                 fix=_GOES_ALONG,
             )
-            yield None if finding is None else replace(self._priced(finding, cause, group), tier=steps[0].fix.tier)
+            if finding is not None:
+                yield self._priced(finding, cause, group).model_copy(update={"tier": steps[0].fix.tier})
 
-    def _priced(self, finding: Finding, cause: Cause, group: GroupTotals) -> Finding:
+    def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals) -> Finding:
         """With its cost: part of the group's tokens, fair share, and seconds of the predicted TTFT of a mean request."""
         tokens = max(group.prompt_tokens, 1)
-        return replace(
-            finding,
-            points=finding.tokens_lost / tokens,
-            share=cause.share,
-            confidence=cause.confidence,
-            ttft_seconds=ttft_cost(self._plan, group, finding.tokens_lost),
+        return finding.model_copy(
+            update={
+                "points": finding.tokens_lost / tokens,
+                "share_tokens": cause.share,
+                "confidence": cause.confidence,
+                "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
+            }
         )
 
 
@@ -139,7 +147,8 @@ def one_of_each(advice: list[Finding], found: list[Finding]) -> tuple[list[Findi
 def _at_least(finding: Finding, other: Finding | None) -> Finding:
     if other is None or other.tokens_lost <= finding.tokens_lost:
         return finding
-    return replace(finding, tokens_lost=other.tokens_lost, points=other.points, ttft_seconds=other.ttft_seconds)
+    cost = {"tokens_lost": other.tokens_lost, "points": other.points, "ttft_seconds": other.ttft_seconds}
+    return finding.model_copy(update=cost)
 
 
 def ttft_cost(plan: Plan, group: GroupTotals, tokens_lost: int) -> float:

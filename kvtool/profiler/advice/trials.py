@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kvtool.accounting.ledger.totals import Totals
+from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.passes import PassResult
+from kvtool.results.report import lost_tokens
 
 Again = Callable[[Sequence[Fix], bool], PassResult]
 """Runs the workload again with these fixes; the flag asks for causes."""
@@ -29,7 +30,7 @@ class Trials:
     def __init__(self, result: PassResult, again: Again) -> None:
         self._again = again
         self._rates: dict[tuple[str, frozenset[str]], float] = {}
-        self._first = {group.name: (group.hit_rate, _computed(group)) for group in result.ledger.totals()}
+        self._first = {group.name: (group.hit_rate, lost_tokens(group)) for group in result.ledger.totals()}
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
     def run(self, chains: Mapping[str, Chain], *, explain: bool = False) -> PassResult:
@@ -55,7 +56,7 @@ class Trials:
         for group in result.ledger.totals():
             if group.name in chains:
                 rate, most = self._first.get(group.name, (0.0, 0))
-                counted = group.hit_rate if _computed(group) <= most else min(group.hit_rate, rate)
+                counted = group.hit_rate if lost_tokens(group) <= most else min(group.hit_rate, rate)
                 self._rates.setdefault((group.name, _key(chains[group.name])), counted)
 
 
@@ -66,16 +67,12 @@ def steady_first(fixes: Iterable[Fix]) -> list[Fix]:
 
 def total_rate(result: PassResult) -> float:
     """The hit rate of all groups together."""
-    return Totals.of(result.ledger.totals()).hit_rate
+    return TokenTotals.of(result.ledger.totals()).hit_rate
 
 
 def computed(result: PassResult) -> int:
     """Prompt tokens of all groups that did not hit."""
-    return _computed(Totals.of(result.ledger.totals()))
-
-
-def _computed(group: Totals) -> int:
-    return group.prompt_tokens - group.hit_tokens
+    return lost_tokens(TokenTotals.of(result.ledger.totals()))
 
 
 def _key(chain: Chain) -> frozenset[str]:

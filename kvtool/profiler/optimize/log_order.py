@@ -15,8 +15,7 @@ from kvtool.fixes.request_order import ReorderedSource, request_order_fix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
-from kvtool.profiler.profile import Demands
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.profiler import Demands, Profiler
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from os.path import realpath
 from pathlib import Path
 
-from kvtool.accounting.ledger.totals import Totals
-from kvtool.diagnose.causes import Cause
+from kvtool.accounting.ledger.totals import TokenTotals
+from kvtool.diagnose.causes import SlotCause
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Tier
@@ -17,7 +17,7 @@ from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, AdviceStep
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
-from kvtool.profiler.profile import Demands
+from kvtool.profiler.profiler import Demands
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
@@ -224,7 +224,7 @@ def worth_it(steps: Sequence[AdviceStep], number: int) -> bool:
     return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
 
 
-def same_cause(cause: Cause, causes: Sequence[Cause]) -> Cause | None:
+def same_cause(cause: SlotCause, causes: Sequence[SlotCause]) -> SlotCause | None:
     """The cause itself or, where an edit has moved its line, the one of the same variable, part and kind."""
     for other in causes:
         if other.slot == cause.slot:
@@ -239,7 +239,7 @@ def same_cause(cause: Cause, causes: Sequence[Cause]) -> Cause | None:
 
 def _wins(result: PassResult, before: PassResult) -> bool:
     """Whether more is hit: not only a larger part, as a prompt that loses text has, but more tokens, too."""
-    now, then = (Totals.of(each.ledger.totals()) for each in (result, before))
+    now, then = (TokenTotals.of(each.ledger.totals()) for each in (result, before))
     return now.hit_rate > then.hit_rate and now.hit_tokens > then.hit_tokens
 
 

@@ -12,7 +12,7 @@ from kvtool.report.html.markup import arrows, element, share
 from kvtool.report.html.page_parts import Drawing, Key, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
 from kvtool.results.gate_words import durations, percents
-from kvtool.results.report import Finding, Group, Report
+from kvtool.results.report import Finding, Group, Report, lost_tokens
 from kvtool.results.verdict import Check, Kind
 from kvtool.text.terminal.numbers import duration, percent
 
@@ -177,7 +177,7 @@ def _row(group: Group, checks: Sequence[Check], worst: Finding | None, timed: bo
         f"{group.prompt_tokens / requests:,.0f}",
         percent(group.hit_rate),
         percent(group.reachable_hit_rate),
-        f"{(group.prompt_tokens - group.hit_tokens) / requests:,.0f}",
+        f"{lost_tokens(group) / requests:,.0f}",
         percent(group.fates.get("blocked", 0) / tokens),
         percent(group.fates.get("evicted", 0) / tokens),
         percent(cold / tokens),

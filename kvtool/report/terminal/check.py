@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.next_command import allowing, shell_lines, shorten_middle, with_flag
-from kvtool.report.terminal.restore import finding_of
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
 from kvtool.results.check import CheckResult
 from kvtool.results.gate_words import change
@@ -75,8 +74,7 @@ def print_check(
     findings = _behind(result, missed)
     if findings:
         put(console)
-        shown = [finding_of(found) for found in findings]
-        print_findings(console, shown, plain=plain, show_text=show_text, read_files=read_files)
+        print_findings(console, findings, plain=plain, show_text=show_text, read_files=read_files)
     put(console)
     print_notices(console, result.verdict)
     print_sentence(console, result.verdict)

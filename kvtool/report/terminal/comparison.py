@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.fates import FATES
-from kvtool.diagnose.findings import Finding
 from kvtool.report.outputs import in_root
 from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
 from kvtool.report.terminal.next_command import shorten_middle
 from kvtool.results.comparison import CauseMove, Comparison, ConfigMove, GroupMove, Outcome, RateMove, WorkloadMove
+from kvtool.results.report import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural, shares
@@ -314,7 +314,7 @@ def _cost(move: CauseMove) -> str:
 
 def _as_finding(move: CauseMove) -> Finding:
     """As much of a finding as it takes to show its line."""
-    return Finding(
+    return Finding.of(
         code=move.code,
         severity="info",
         group=move.group,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.cost import cost_of
-from kvtool.diagnose.findings import Finding
 from kvtool.diagnose.meant_line import meant_line, redacted_line
 from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shorten_middle
+from kvtool.results.report import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent
@@ -56,7 +56,7 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowTex
         head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_FIGURE.sub(_GLUE, cost_of(finding))})"
     for line in _folded(head, console.width):
         put(console, line, _STYLES[finding.severity] if line.startswith(place) else None)
-    if finding.line and (finding.in_source or finding.excerpt):
+    if finding.line and (finding.in_source or finding.snippet is not None):
         put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
     text = f"  help: {sanitize(finding.fix, ascii_only=plain)}"
     if finding.rerun is not None:
@@ -65,8 +65,8 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowTex
             f"; {group} {_change(rerun.group_before, rerun.group_after)}, "
             f"all {_change(rerun.total_before, rerun.total_after)} (measured by running again)"
         )
-        if rerun.alone is not None and abs(rerun.alone - rerun.group_after) >= _TOLD_ALONE:
-            text += f"; this fix alone: {percent(rerun.alone)}"
+        if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
+            text += f"; this fix alone: {percent(rerun.group_alone)}"
     for line in _folded(text, console.width):
         put(console, line)
     for warning in finding.warnings:

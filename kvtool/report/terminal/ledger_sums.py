@@ -1,14 +1,14 @@
-"""Where the tokens of each session, tenant or line went, in the terminal and for machines."""
+"""Where the tokens of each session, tenant or line went."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.ledger.sums import OTHERS, SumRow
-from kvtool.profiler.profile import Profile
+from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.report.terminal.next_command import shorten_place
 from kvtool.results.choices import By
+from kvtool.results.report import SumRow, Sums
 from kvtool.text.terminal.console import ascii_only, cell_width, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table, room_for_first
@@ -23,14 +23,12 @@ _EASY_KEY = 24
 _NOUNS: dict[By, str] = {"session": "session", "tenant": "tenant", "line": "line"}
 
 
-def print_sums(console: Console, profile: Profile) -> None:
+def print_sums(console: Console, sums: Sums) -> None:
     """The costliest rows, the rest as one, and what the columns sum to."""
-    if profile.by is None:
-        return
     plain = ascii_only(console)
-    rows = costliest(profile.sums)
+    rows = costliest(sums.rows)
     columns = [
-        Column(_NOUNS[profile.by].title(), "<"),
+        Column(_NOUNS[sums.by].title(), "<"),
         Column("reqs"),
         Column("tokens"),
         Column("hit"),
@@ -38,7 +36,7 @@ def print_sums(console: Console, profile: Profile) -> None:
         Column("most of it", "<"),
         Column("then", "<"),
     ]
-    cells = [_cells(row, by=profile.by, plain=plain) for row in rows]
+    cells = [_cells(row, by=sums.by, plain=plain) for row in rows]
     while len(columns) > 5 and room_for_first(columns, cells, console.width) < min(
         _EASY_KEY, max(cell_width(row[0]) for row in cells)
     ):
@@ -47,11 +45,11 @@ def print_sums(console: Console, profile: Profile) -> None:
     shown = [(shorten_place(row[0], room, ascii_only=plain), *row[1:]) for row in cells]
     put_table(console, columns, shown)
     tokens, lost = sum(row.prompt_tokens for row in rows), sum(row.lost_tokens for row in rows)
-    more = len(profile.sums) - len(rows) + 1
+    more = len(sums.rows) - len(rows) + 1
     text = f"tokens sum to {tokens:,} and lost to {lost:,}, as for all requests"
     if more > 1:
-        text += f"; {OTHERS} are {plural(more, _NOUNS[profile.by])}"
-    if profile.by == "line":
+        text += f"; {OTHERS} are {plural(more, _NOUNS[sums.by])}"
+    if sums.by == "line":
         text += "; a request counts in each line that it has tokens of"
     say(console, text, style="dim")
 
@@ -65,7 +63,16 @@ def costliest(rows: list[SumRow], most: int = _MOST_ROWS) -> list[SumRow]:
     fates: Counter[str] = Counter()
     for row in rest:
         fates.update(row.fates)
-    others = SumRow(OTHERS, sum(row.requests for row in rest), sum(row.prompt_tokens for row in rest), fates)
+    tokens, hit = sum(row.prompt_tokens for row in rest), sum(row.hit_tokens for row in rest)
+    others = SumRow(
+        key=OTHERS,
+        requests=sum(row.requests for row in rest),
+        prompt_tokens=tokens,
+        hit_tokens=hit,
+        hit_rate=hit / tokens if tokens else 0.0,
+        lost_tokens=sum(row.lost_tokens for row in rest),
+        fates=fates,
+    )
     return [*named[:most], others]
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from kvtool.diagnose.findings import Finding
 from kvtool.lint.lint_result import Fixed, LintResult
 from kvtool.lint.probe import GROUP as PROBE
 from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
+from kvtool.results.report import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent
@@ -23,10 +23,11 @@ SCHEMA = "kvtool.lint/1"
 _MOST = 200
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 _JSON_FIELDS = (
-    *("code", "severity", "group", "path", "line", "column", "width", "message", "tokens_lost", "points", "share"),
+    *("code", "severity", "group", "path", "line", "column", "width", "message", "tokens_lost", "points"),
     *("ttft_seconds", "confidence", "fix", "tier", "warnings", "in_source"),
 )
 """No field that quotes a prompt."""
+_RENAMED = ("group_alone", "group_predicted")
 
 
 def print_lint(
@@ -154,7 +155,10 @@ def _finding_document(finding: Finding, result: LintResult) -> dict[str, Any]:
     return values | {
         "group": finding.group or None,
         "evidence": "measured" if finding.group else "static",
-        "fix_key": finding.fix_name,
+        "fix_key": finding.fix_key,
+        "share": finding.share_tokens,
         "fixable": result.can_fix(finding),
-        "rerun": None if rerun is None else {one.name: getattr(rerun, one.name) for one in fields(rerun)},
+        "rerun": None
+        if rerun is None
+        else {name.removeprefix("group_") if name in _RENAMED else name: rate for name, rate in rerun},
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.engine.config import EngineConfig
 from kvtool.lint.lint_result import LintedInput, LintResult
-from kvtool.report.terminal.restore import finding_of, restore
+from kvtool.report.terminal.contradictions import check_report
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
@@ -36,7 +36,7 @@ def print_result(
 
         found = LintResult(
             inputs=[LintedInput(path, "text") for path in result.inputs],
-            findings=[finding_of(finding) for finding in result.findings],
+            findings=result.findings,
             ignored=result.ignored,
             partial=result.verdict.outcome == "partial",
         )
@@ -45,9 +45,10 @@ def print_result(
         from kvtool.report.terminal.profile import print_profile
 
         [report] = result.reports
+        check_report(report)
         print_profile(
             console,
-            restore(report),
+            report,
             show_text=show_text,
             command=command or profile_command(report),
             boundaries=boundaries,

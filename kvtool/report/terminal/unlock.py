@@ -1,14 +1,14 @@
-"""The causes of each group in the terminal and for machines: blame, fair share, and what fixing them unlocks."""
+"""The causes of each group in the terminal: blame, fair share, and what fixing them unlocks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvtool.diagnose.findings import WORTH_TELLING
-from kvtool.profiler.unlock import CauseRow, GroupCauses
 from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.next_command import shorten_middle, shorten_place
+from kvtool.results.report import Cause, Group
 from kvtool.text.terminal.console import ascii_only, cell_width, put, sanitize, say
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.table import Column, put_table, room_for_first
@@ -24,44 +24,61 @@ _NAMED_FROM = 72
 _NAME = 18
 
 
-def told(group: GroupCauses) -> list[CauseRow]:
-    """The causes of a group that the terminal shows."""
+class _Table(NamedTuple):
+    """The causes of a group, and those of them that the terminal shows."""
+
+    group: Group
+    causes: list[Cause]
+    rows: list[Cause]
+
+    @property
+    def tokens(self) -> int:
+        """What is lost behind all of them."""
+        return sum(row.share_tokens for row in self.causes) + self.group.causes_left_out.share_tokens
+
+
+def told(group: Group, causes: Iterable[Cause]) -> list[Cause]:
+    """Those causes of a group that the terminal shows."""
     least = WORTH_TELLING * group.prompt_tokens
-    return [row for row in group.rows if row.unlock is not None or row.blame_tokens >= least][:_MOST_ROWS]
+    return [row for row in causes if row.unlock is not None or row.blame_tokens >= least][:_MOST_ROWS]
 
 
-def print_causes(console: Console, groups: Sequence[GroupCauses]) -> None:
+def print_causes(console: Console, groups: Iterable[Group], causes: Iterable[Cause]) -> None:
     """A table for each group in which several causes stand together, then what the columns are."""
     plain = ascii_only(console)
-    several = [group for group in groups if len(told(group)) > 1]
-    several.sort(key=lambda group: -group.tokens)
-    for group in several[:_MOST_GROUPS]:
+    by_group: dict[str, list[Cause]] = {}
+    for cause in causes:
+        by_group.setdefault(cause.group, []).append(cause)
+    each_group = ((group, by_group.get(group.name, [])) for group in groups)
+    tables = [_Table(group, causes, told(group, causes)) for group, causes in each_group]
+    several = sorted((table for table in tables if len(table.rows) > 1), key=lambda table: -table.tokens)
+    for table in several[:_MOST_GROUPS]:
         put(console)
-        _group(console, group, plain)
+        _group(console, table, plain)
     if len(several) > _MOST_GROUPS:
         put(console, f"  and {len(several) - _MOST_GROUPS:,} more groups: --json has them all", "dim")
     if not several:
         return
     text = "blame: tokens in whose way it stands first; share: each token split among all in its way; both sum to what is lost"
-    if any(row.unlock is not None for group in several for row in group.rows):
+    if any(row.unlock is not None for table in several for row in table.causes):
         text += "; hit rates, measured: alone with nothing but this fix, so far with it and those above it"
     say(console, text, style="dim")
 
 
-def _group(console: Console, group: GroupCauses, plain: bool) -> None:
-    rows = told(group)
+def _group(console: Console, table: _Table, plain: bool) -> None:
+    rows = table.rows
     fixed = [row.unlock for row in rows if row.unlock is not None]
-    name = shorten_middle(sanitize(group.group, ascii_only=plain), max(console.width // 3, 12), ascii_only=plain)
+    name = shorten_middle(sanitize(table.group.name, ascii_only=plain), max(console.width // 3, 12), ascii_only=plain)
     rate = f" (hit {percent(fixed[0].before)})" if fixed else ""
-    say(console, f"In the way of {group.tokens:,} lost tokens of {name}{rate}", style="bold")
+    say(console, f"In the way of {table.tokens:,} lost tokens of {name}{rate}", style="bold")
     columns = [Column("Place", "<"), Column("code", "<"), Column("blame"), Column("share")]
     columns += [Column("alone"), Column("so far")] if fixed else []
     named = console.width >= _NAMED_FROM
     columns += [Column("what", "<", prose=True)] if named else []
     cells = [_cells(row, plain, unlocks=bool(fixed), named=named) for row in rows]
-    blame = group.tokens - sum(row.blame_tokens for row in rows)
-    share = group.tokens - sum(row.share_tokens for row in rows)
-    if group.others + len(group.rows) > len(rows):
+    blame = table.tokens - sum(row.blame_tokens for row in rows)
+    share = table.tokens - sum(row.share_tokens for row in rows)
+    if table.group.causes_left_out.causes + len(table.causes) > len(rows):
         cells.append(("(others)", "", f"{blame:,}", f"{share:,}", *[""] * (len(columns) - 4)))
     before = len(columns) - named
     room = room_for_first(columns[:before], [row[:before] for row in cells], console.width) - named * _NAME
@@ -70,7 +87,7 @@ def _group(console: Console, group: GroupCauses, plain: bool) -> None:
     put_table(console, columns, shown)
 
 
-def _cells(row: CauseRow, plain: bool, *, unlocks: bool, named: bool) -> tuple[str, ...]:
+def _cells(row: Cause, plain: bool, *, unlocks: bool, named: bool) -> tuple[str, ...]:
     rates: tuple[str, ...] = ()
     if unlocks:
         rates = ("", "") if row.unlock is None else (percent(row.unlock.alone), percent(row.unlock.after))
@@ -85,9 +102,9 @@ def _cells(row: CauseRow, plain: bool, *, unlocks: bool, named: bool) -> tuple[s
     )
 
 
-def _place(row: CauseRow, plain: bool) -> str:
+def _place(row: Cause, plain: bool) -> str:
     """A line of a file that people edit, or the part of a logged request and, where it keeps its place, the line in that."""
-    if not row.logged:
+    if row.in_source:
         return f"{shown_path(row.path, plain)}:{row.line}"
     part = sanitize(row.part or row.path, ascii_only=plain)
     return f"{part}, line {row.line_in_text + 1:,}" if row.line_in_text else part
