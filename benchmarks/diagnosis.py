@@ -27,7 +27,7 @@ from typing import Any
 
 from timing import machine
 
-from kvtool.config.run import RunOptions
+from kvtool.config.asked_run import RunOptions
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.passes import Accountant
 from kvtool.profiler.profiler import Demands

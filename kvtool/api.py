@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.config.run_options import Caching, Reading
+from kvtool.config.run_options import Reading, Tracing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
@@ -15,8 +15,8 @@ from kvtool.results.report import Report
 from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Limits
-    from kvtool.config.run import RunOptions
     from kvtool.diff.prompts import PromptDiff
     from kvtool.profiler.profiler import Demands
     from kvtool.results.choices import By, Rules
@@ -47,7 +47,7 @@ def profile(
     routing: str | None = None,
     ttl: str | None = None,
     provider: str | None = None,
-    rules: Rules = Caching.rules,
+    rules: Rules = Tracing.rules,
     requests: int | None = None,
     groups: Sequence[str] = (),
     seed: int | None = None,
@@ -114,9 +114,9 @@ def profile(
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
     given = dict(locals())
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Limits
     from kvtool.config.option import made
-    from kvtool.config.run import RunOptions
     from kvtool.profiler.profiler import Demands
 
     demands = Demands(advice=advice, per_request=per_request, by=by, views=views)
@@ -174,10 +174,10 @@ def check(
         KvtoolError: As for `profile`; also where there is nothing to check.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Judging
     from kvtool.config.loading import read_config
     from kvtool.config.option import made
-    from kvtool.config.run import RunOptions
     from kvtool.gate.check_settings import settings_of
     from kvtool.gate.checking import run_settings
     from kvtool.text.terminal.progress import Progress

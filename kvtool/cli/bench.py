@@ -90,21 +90,16 @@ class BenchCommand(Command):
                 "--output needs a file: standard output has the report", hint="--json prints every figure"
             )
         return BenchOptions(
-            budget=self.budget,
-            model=self.model,
-            dtype=self.dtype,
-            kv_cache_dtype=kv_cache_dtype,
-            device=self.device,
+            budget=self.budget, model=self.model, dtype=self.dtype, kv_cache_dtype=kv_cache_dtype, device=self.device
         )
 
     def _measure(self, options: BenchOptions) -> BenchResult:
         from kvtool.text.terminal.interrupts import uninterrupted
-        from kvtool.text.terminal.progress import Progress
 
         with uninterrupted():
             from kvtool.measure.bench.session import Bench  # torch: two seconds that help and mistakes do not need
 
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet, unit="steps") as progress:
+        with self.showing.progress(unit="steps") as progress:
             return Bench(options, _Stages(progress)).run()
 
     def _print(self, result: BenchResult) -> None:

@@ -36,23 +36,9 @@ class CheckCommand(Command):
     judging: Judging
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering
-    serving: Annotated[
-        Serving,
-        only(
-            "block_size",
-            "capacity",
-            "gpu_memory",
-            "gpu_memory_utilization",
-            "max_model_len",
-            "max_num_batched_tokens",
-            "max_num_seqs",
-            "enable_prefix_caching",
-            "kv_cache_dtype",
-            "tensor_parallel",
-        ),
-    ]
-    caching: Annotated[Caching, only("concurrency", "use_timestamps", "replicas", "routing", "ttl", "provider")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    serving: Serving
+    caching: Caching
+    reading: Reading
     configured: Configured
     writing: Annotated[Writing, only("outputs", "show_text")]
     showing: Showing
@@ -60,11 +46,10 @@ class CheckCommand(Command):
     def run(self) -> int:
         """Check, print and write; the exit code of the verdict."""
         check_piped("check", self.inputs)
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
         from kvtool.gate.check_settings import settings_of
         from kvtool.gate.checking import run_settings
         from kvtool.report.outputs import check_outputs, need_views
-        from kvtool.text.terminal.progress import Progress
         from kvtool.text.terminal.streams import printing
 
         file = self.configured.read()
@@ -82,8 +67,8 @@ class CheckCommand(Command):
             taken[file.path] = "the configuration"
         outputs = check_outputs(self.writing.outputs, settings.inputs, json=self.showing.json, taken=taken)
         views = self.showing.json or need_views(outputs)
-        settings = replace(settings, views=views, show_text=self.writing.show_text or "snippet")
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+        settings = replace(settings, views=views, show_text=self.writing.in_terminal)
+        with self.showing.progress() as progress:
             result = run_settings(settings, progress)
         with printing():
             self._show(result, outputs, settings)
@@ -98,7 +83,7 @@ class CheckCommand(Command):
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
         show_text = settings.show_text
-        in_files = self.writing.show_text or "none"
+        in_files = self.writing.in_files
         command = tuple(self.showing.command_line or ("check", *settings.inputs))
         shared = limit_text(result, in_files)
         options = RenderOptions(

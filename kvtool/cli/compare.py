@@ -63,5 +63,5 @@ class CompareCommand(Command):
             if self.showing.json:
                 sys.stdout.write(FORMATTERS["json"](comparison, options))
             elif not any(output.to_stdout for output in outputs):
-                print_comparison(self.showing.console(), comparison, show_text=self.writing.show_text or "snippet")
+                print_comparison(self.showing.console(), comparison, show_text=self.writing.in_terminal)
         return int(self.exit_code and comparison.outcome == "fell")

@@ -28,21 +28,7 @@ class ConfigCommand(Command):
     workload: Annotated[str | None, Argument("A workload file, which may say some of it.", "[INPUT]")] = None
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering
-    serving: Annotated[
-        Serving,
-        only(
-            "block_size",
-            "capacity",
-            "gpu_memory",
-            "gpu_memory_utilization",
-            "max_model_len",
-            "max_num_batched_tokens",
-            "max_num_seqs",
-            "enable_prefix_caching",
-            "kv_cache_dtype",
-            "tensor_parallel",
-        ),
-    ]
+    serving: Serving
     caching: Annotated[Caching, only("concurrency", "replicas", "routing", "ttl", "provider")]
     reading: Annotated[Reading, only("requests", "seed")]
     writing: Annotated[Writing, only("show_text")]

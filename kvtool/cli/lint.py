@@ -17,8 +17,8 @@ from kvtool.errors import KvtoolError
 from kvtool.text.terminal.streams import STDIN, check_piped
 
 if TYPE_CHECKING:
+    from kvtool.config.asked_run import RunOptions
     from kvtool.config.loading import ConfigFile
-    from kvtool.config.run import RunOptions
     from kvtool.lint.fixing import Fixes
     from kvtool.lint.lint_result import LintResult
     from kvtool.report.outputs import OutputFile
@@ -46,7 +46,7 @@ class LintCommand(Command):
     probing: Probing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    reading: Reading
     writing: Annotated[Writing, only("show_text", "outputs")]
     configured: Configured
     showing: Showing
@@ -89,7 +89,7 @@ class LintCommand(Command):
 
     def _options(self, file: ConfigFile | None) -> RunOptions:
         """What decides the runs; without any input or probe, the inputs are the workloads of the configuration."""
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
 
         inputs: Sequence[str] = self.inputs
         if not inputs and self.probing.probe is None:
@@ -121,12 +121,11 @@ class LintCommand(Command):
         """What --fix would do: in workloads by running them again, then in templates that none of them reads."""
         from kvtool.lint.fixing import fix_templates, fix_workloads
         from kvtool.lint.linting import selection
-        from kvtool.text.terminal.progress import Progress
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         wanted, load = selection(selecting), Tokenizers(offline=self.showing.offline)
         tiers = parse_tiers(None, unsafe=self.unsafe_fixes)
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+        with self.showing.progress() as progress:
             fixes = fix_workloads(options, load, tiers, wanted, progress)
         fix_templates(options, load, tiers, wanted, fixes)
         return fixes
@@ -189,7 +188,7 @@ class LintCommand(Command):
         from kvtool.results.wrap import lint_check
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
-        show_text = self.writing.show_text or "none"
+        show_text = self.writing.in_files
         check = lint_check(
             [quoted(finding, show_text) for finding in result.findings],
             inputs=[one.path for one in result.inputs],
@@ -218,4 +217,4 @@ class LintCommand(Command):
 
             print_probe(console, result.probe, show_text=self.writing.show_text != "none")
             put(console)
-        print_lint(console, result, show_text=self.writing.show_text or "snippet", quiet=self.showing.quiet)
+        print_lint(console, result, show_text=self.writing.in_terminal, quiet=self.showing.quiet)

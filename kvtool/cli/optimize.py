@@ -47,14 +47,14 @@ class OptimizeCommand(Command):
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
     caching: Annotated[Caching, only("concurrency")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "requests", "groups", "seed")]
+    reading: Reading
     configured: Configured
     showing: Showing
 
     def run(self) -> int:
         """Find, edit, prove, print, and write where told; 0, or 130 where it was interrupted and nothing was written."""
         check_piped("optimize", self.inputs)
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order
@@ -121,9 +121,8 @@ class OptimizeCommand(Command):
         from kvtool.profiler.optimize.log_order import request_order
         from kvtool.profiler.optimize.optimizer import needing_consent, optimize
         from kvtool.report.terminal.optimize import OptimizeReport
-        from kvtool.text.terminal.progress import Progress
 
-        with Progress(self.showing.progress_console(), quiet=self.showing.quiet) as progress:
+        with self.showing.progress() as progress:
             optimized = optimize(opened, tiers, progress)
             forbidden = needing_consent(opened, tiers, progress, optimized)
             order = request_order(opened, progress, optimized.before)

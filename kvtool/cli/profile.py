@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config.judged_options import Limits
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Caching, Measuring, Predicting, Reading, Rendering, Serving
+from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.results.choices import By
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
-    from kvtool.config.run import RunOptions
+    from kvtool.config.asked_run import RunOptions
     from kvtool.profiler.profiler import Profiler
     from kvtool.report.outputs import OutputFile
     from kvtool.results.report import Report
@@ -34,12 +34,13 @@ class ProfileCommand(Command):
     predicting: Predicting
     rendering: Rendering
     serving: Serving
+    mirroring: Mirroring
     caching: Caching
+    tracing: Tracing
     reading: Reading
     measuring: Measuring
     advice: Annotated[
-        bool,
-        Option("Try fixes of the costliest causes of each group by running again.", flag="--advice/--no-advice"),
+        bool, Option("Try fixes of the costliest causes of each group by running again.", flag="--advice/--no-advice")
     ] = True
     limits: Limits
     by: Annotated[By | None, Option("Also sum where tokens went by session, tenant or line of source.")] = None
@@ -62,7 +63,6 @@ class ProfileCommand(Command):
         from kvtool.report.outputs import need_views
         from kvtool.results.verdict_of import verdict_on
         from kvtool.text.files.atomic_file import AtomicFile
-        from kvtool.text.terminal.progress import Progress
         from kvtool.text.terminal.streams import printing
         from kvtool.text.tokens.tokenizer import Tokenizers
 
@@ -73,13 +73,10 @@ class ProfileCommand(Command):
         baseline = asked_baseline(self.limits)
         opened = open_workload(options, Tokenizers(offline=self.showing.offline))
         demands = Demands(
-            advice=self.advice,
-            per_request=self.per_request,
-            by=self.by,
-            views=self.showing.json or need_views(outputs),
+            advice=self.advice, per_request=self.per_request, by=self.by, views=self.showing.json or need_views(outputs)
         )
         with ExitStack() as stack:
-            progress = stack.enter_context(Progress(self.showing.progress_console(), quiet=self.showing.quiet))
+            progress = stack.enter_context(self.showing.progress())
             # Opened before any work is done: a path that cannot be written is told at once, and nothing is half written.
             events = metrics = None
             if self.measuring.events is not None:
@@ -105,14 +102,16 @@ class ProfileCommand(Command):
 
     def options(self) -> RunOptions:
         """What decides the run, over what the configuration file says."""
-        from kvtool.config.run import RunOptions
+        from kvtool.config.asked_run import RunOptions
 
         return RunOptions(
             inputs=self.inputs,
             predicting=self.predicting,
             rendering=self.rendering,
             serving=self.serving,
+            mirroring=self.mirroring,
             caching=self.caching,
+            tracing=self.tracing,
             reading=self.reading,
             measuring=self.measuring,
         ).over(self.configured.read())
@@ -137,7 +136,7 @@ class ProfileCommand(Command):
         from kvtool.profiler.document import saved_report
         from kvtool.profiler.quotes import patches_of
 
-        show_text = self.writing.show_text or "none"
+        show_text = self.writing.in_files
         patches = patches_of(profiler, report.findings) if show_text == "full" else None
         return saved_report(report, show_text=show_text, patches=patches)
 
@@ -149,7 +148,7 @@ class ProfileCommand(Command):
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
         options = RenderOptions(
-            show_text=self.writing.show_text or "none",
+            show_text=self.writing.in_files,
             root=output_root(),
             command=tuple(without_outputs(self.showing.command_line or ("profile", *self.inputs))),
             width=self.showing.width or DEFAULT_WIDTH,
@@ -163,7 +162,7 @@ class ProfileCommand(Command):
             self.showing.console(),
             report,
             timelines=timelines,
-            show_text=self.writing.show_text or "snippet",
+            show_text=self.writing.in_terminal,
             command=self.showing.command_line or ("profile", *self.inputs),
             optimize=self._optimize_command(report),
             boundaries=self.details.boundaries,

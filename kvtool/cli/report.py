@@ -66,7 +66,7 @@ class ReportCommand(Command):
         print_result(
             self.showing.console(),
             _own(result),
-            show_text=self.writing.show_text or "snippet",
+            show_text=self.writing.in_terminal,
             boundaries=self.writing.boundaries,
             read_files=True,
         )

@@ -38,10 +38,7 @@ class SizeCommand(Command):
     max_model_len: Annotated[
         int | None,
         Option(
-            "Longest prompt and answer together. [default: the model's]",
-            "N",
-            variable=True,
-            check=bounds.at_least_one,
+            "Longest prompt and answer together. [default: the model's]", "N", variable=True, check=bounds.at_least_one
         ),
     ] = None
     """Its default is another one than that of runs, as in vLLM."""

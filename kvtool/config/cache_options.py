@@ -8,7 +8,7 @@ from typing import get_args
 
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.caches.providers import find_provider
-from kvtool.config.run import RunOptions
+from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Routing
 from kvtool.text.quantities import parse_duration

@@ -20,8 +20,7 @@ class Judging:
 
     min_hit_rate: Annotated[str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO")] = None
     fail_on: Annotated[
-        tuple[str, ...],
-        Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT"),
+        tuple[str, ...], Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT")
     ] = ()
     baseline: Annotated[
         str | None,

@@ -31,7 +31,7 @@ class Option:
     """Left out: made of the field's name; None: only files say it. Several stand with a space between them."""
     short: str = ""
     variable: bool = False
-    """Whether KVTOOL_ and its name in capitals says it, too."""
+    """Whether KVTOOL_ and its name in capitals says it, too; at the top and in the table of the engine all have one."""
     table: Table | None = None
     """Where `kvtool config` shows it; all but four at the top are keys of the configuration file, too."""
     default: Value = None
@@ -41,6 +41,10 @@ class Option:
     check: Check | None = None
     least: int | None = None
     """The smallest number that the command line takes at all, and says so."""
+
+    def __post_init__(self) -> None:
+        if self.table in ("", "engine"):
+            object.__setattr__(self, "variable", self.flag is not None)
 
     def flags(self, name: str) -> tuple[str, ...]:
         """How it is written: the short form, and the long one with what takes it back."""

@@ -19,7 +19,7 @@ from kvtool.engine.kv_dtype import AUTO
 from kvtool.results.choices import OnBadLine, Routing, Rules
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 
-HashName = Literal["native", "sha256_cbor", "xxhash_cbor"]
+HashName = Literal["native", "sha256", "sha256_cbor", "xxhash_cbor"]
 LoadFormat = Literal["auto", "dummy"]
 
 
@@ -33,7 +33,6 @@ class Predicting:
             "Model for predictions and sizes. [default: {default}]",
             "NAME",
             short="-m",
-            variable=True,
             table="engine",
             default=DEFAULT_MODEL,
         ),
@@ -41,11 +40,7 @@ class Predicting:
     accelerator: Annotated[
         str | None,
         Option(
-            "Accelerator for predictions. [default: {default}]",
-            "NAME",
-            variable=True,
-            table="engine",
-            default=DEFAULT_ACCELERATOR,
+            "Accelerator for predictions. [default: {default}]", "NAME", table="engine", default=DEFAULT_ACCELERATOR
         ),
     ] = None
     calibration: Annotated[
@@ -60,19 +55,11 @@ class Rendering:
     tokenizer: Annotated[
         str | None,
         Option(
-            "tokenizer.json, folder or HF id; default: {default}.",
-            "NAME",
-            short="-t",
-            variable=True,
-            table="engine",
-            words="built in",
+            "tokenizer.json, folder or HF id; default: {default}.", "NAME", short="-t", table="engine", words="built in"
         ),
     ] = None
     chat_template: Annotated[
-        str | None,
-        Option(
-            "Jinja chat template; default: {default}.", "FILE", variable=True, table="engine", words="the tokenizer's"
-        ),
+        str | None, Option("Jinja chat template; default: {default}.", "FILE", table="engine", words="the tokenizer's")
     ] = None
 
 
@@ -86,7 +73,6 @@ class Serving:
             "Tokens per KV block. [default: {default}]",
             "N",
             short="-b",
-            variable=True,
             table="engine",
             default=EngineConfig.block_size,
             check=bounds.at_least_one,
@@ -97,27 +83,19 @@ class Serving:
         Option(
             "KV cache: 20000 (blocks), '320k tokens' or 20GiB in all. [default: {default}]",
             "SIZE",
-            variable=True,
             table="engine",
             words="unlimited",
         ),
     ] = None
     gpu_memory: Annotated[
         str | None,
-        Option(
-            "Memory of the accelerator; what the weights leave is cache.",
-            "SIZE",
-            variable=True,
-            table="engine",
-            words="not said",
-        ),
+        Option("Memory of the accelerator; what the weights leave is cache.", "SIZE", table="engine", words="not said"),
     ] = None
     gpu_memory_utilization: Annotated[
         float | None,
         Option(
             "Part of it that may be used. [default: {default}]",
             "X",
-            variable=True,
             table="engine",
             default=DEFAULT_UTILIZATION,
             check=bounds.fraction,
@@ -126,12 +104,7 @@ class Serving:
     max_model_len: Annotated[
         int | None,
         Option(
-            "Longest prompt and answer together.",
-            "N",
-            variable=True,
-            table="engine",
-            words="unlimited",
-            check=bounds.at_least_one,
+            "Longest prompt and answer together.", "N", table="engine", words="unlimited", check=bounds.at_least_one
         ),
     ] = None
     max_num_batched_tokens: Annotated[
@@ -139,7 +112,6 @@ class Serving:
         Option(
             "Tokens per step. [default: {default}]",
             "N",
-            variable=True,
             table="engine",
             default=EngineConfig.max_num_batched_tokens,
             check=bounds.at_least_one,
@@ -150,7 +122,6 @@ class Serving:
         Option(
             "Requests per step. [default: {default}]",
             "N",
-            variable=True,
             table="engine",
             default=EngineConfig.max_num_seqs,
             check=bounds.at_least_one,
@@ -161,7 +132,6 @@ class Serving:
         Option(
             "[default: {default}]",
             flag="--enable-prefix-caching/--no-enable-prefix-caching",
-            variable=True,
             table="engine",
             default=EngineConfig.enable_prefix_caching,
         ),
@@ -175,7 +145,6 @@ class Serving:
         Option(
             "Of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2, int8. [default: {default}]",
             "NAME",
-            variable=True,
             table="engine",
             default=AUTO,
         ),
@@ -185,16 +154,20 @@ class Serving:
         Option(
             "Accelerators that share the model. [default: {default}]",
             "N",
-            variable=True,
             table="engine",
             default=1,
             check=bounds.at_least_one,
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirroring:
+    """What else is done as a certain vLLM server does it."""
+
     async_scheduling: Annotated[bool, Option("Schedule a step ahead, as vLLM does by default.")] = False
     hash_algo: Annotated[
-        HashName | None,
-        Option("Block hashes of --events; match a server's with its algorithm and PYTHONHASHSEED."),
+        HashName | None, Option("Block hashes of --events; match a server's with its algorithm and PYTHONHASHSEED.")
     ] = None
 
 
@@ -207,7 +180,6 @@ class Caching:
         Option(
             "Requests at once. [default: {default}]",
             "N",
-            variable=True,
             table="engine",
             words="one at a time",
             check=bounds.at_least_one,
@@ -219,7 +191,6 @@ class Caching:
         Option(
             "Engines behind a router, each with a cache of its own.",
             "N",
-            variable=True,
             table="engine",
             default=1,
             check=bounds.at_least_one,
@@ -227,62 +198,42 @@ class Caching:
     ] = None
     routing: Annotated[
         Routing | None,
-        Option(
-            "How requests are given to replicas. [default: {default}]",
-            variable=True,
-            table="engine",
-            default="round-robin",
-        ),
+        Option("How requests are given to replicas. [default: {default}]", table="engine", default="round-robin"),
     ] = None
     ttl: Annotated[
         str | None,
-        Option(
-            "A block not used for longer is gone: 5m, 1h. Needs arrivals.",
-            "TIME",
-            variable=True,
-            table="engine",
-            words="none",
-        ),
+        Option("A block not used for longer is gone: 5m, 1h. Needs arrivals.", "TIME", table="engine", words="none"),
     ] = None
     provider: Annotated[
         str | None,
-        Option(
-            "Cache rules of openai, anthropic, gemini, deepseek and others.",
-            "NAME",
-            variable=True,
-            table="engine",
-            words="none",
-        ),
+        Option("Cache rules of openai, anthropic, gemini, deepseek and others.", "NAME", table="engine", words="none"),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracing:
+    """How traces are accounted for in studies of them."""
+
     rules: Annotated[Rules, Option("The engine's rules, or the LRU of trace studies.")] = "vllm"
+    trace_block_size: Annotated[int, Option("Tokens per hash id of a trace.", "N", check=bounds.at_least_one)] = (
+        TRACE_BLOCK
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How inputs are read, and how much of them."""
 
-    trace_block_size: Annotated[int, Option("Tokens per hash id of a trace.", "N", check=bounds.at_least_one)] = (
-        TRACE_BLOCK
-    )
     on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line of a log, or skip and count.")] = "error"
     log_format: Annotated[
         str | None, Option("Format of logs; default: found out per record.", "NAME", flag="--format")
     ] = None
     requests: Annotated[
         int | None,
-        Option(
-            "Only the first N requests.",
-            "N",
-            short="-n",
-            variable=True,
-            table="",
-            words="all",
-            check=bounds.at_least_one,
-        ),
+        Option("Only the first N requests.", "N", short="-n", table="", words="all", check=bounds.at_least_one),
     ] = None
     groups: Annotated[
-        tuple[str, ...],
-        Option("Only this group of the workload; repeatable.", "NAME", flag="--group", short="-g"),
+        tuple[str, ...], Option("Only this group of the workload; repeatable.", "NAME", flag="--group", short="-g")
     ] = ()
     seed: Annotated[
         int | None,
@@ -290,7 +241,6 @@ class Reading:
             "Seed of everything random. [default: {default}]",
             "N",
             short="-s",
-            variable=True,
             table="",
             default=0,
             check=bounds.not_negative,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kvtool.config.loading import ConfigFile
+    from kvtool.text.terminal.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,6 @@ class Writing:
         ShowText | None,
         Option(
             "Whether prompts may be quoted. [default: snippet in the terminal, none in files]",
-            variable=True,
             table="",
             words="snippet, none in files",
         ),
@@ -38,6 +38,16 @@ class Writing:
             short="-o",
         ),
     ] = ()
+
+    @property
+    def in_terminal(self) -> ShowText:
+        """What the terminal may quote."""
+        return self.show_text or "snippet"
+
+    @property
+    def in_files(self) -> ShowText:
+        """What files and JSON may quote."""
+        return self.show_text or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,21 +77,13 @@ class Showing:
     """How a command shows what it does, and whether it may use the network for it."""
 
     json: Annotated[bool, Option("One JSON document instead of the report.")] = False
-    offline: Annotated[bool, Option("Never use the network.", variable=True, table="")] = False
+    offline: Annotated[bool, Option("Never use the network.", table="")] = False
     quiet: Annotated[bool, Option("No progress.", short="-q")] = False
-    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", variable=True, table="")] = (
-        "auto"
-    )
+    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", table="")] = "auto"
     plain: Annotated[bool, Option("No bars and no columns: one record per line.")] = False
     width: Annotated[
         int | None,
-        Option(
-            "Columns of the report; else those of the terminal.",
-            variable=True,
-            table="",
-            words="the terminal's",
-            least=20,
-        ),
+        Option("Columns of the report; else those of the terminal.", table="", words="the terminal's", least=20),
     ] = None
     command_line: Annotated[tuple[str, ...], Origins.COMMAND_LINE] = ()
 
@@ -91,8 +93,9 @@ class Showing:
 
         return make_console(color=self.color, width=self.width, plain=self.plain)
 
-    def progress_console(self) -> Console:
-        """Standard error."""
+    def progress(self, unit: str = "requests") -> Progress:
+        """How far a command is, on standard error."""
         from kvtool.text.terminal.console import make_console
+        from kvtool.text.terminal.progress import Progress
 
-        return make_console(stderr=True, color=self.color)
+        return Progress(make_console(stderr=True, color=self.color), quiet=self.quiet, unit=unit)

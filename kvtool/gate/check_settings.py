@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.file_model import CheckOptions, WorkloadGate
 from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP, Judging
 from kvtool.config.loading import ConfigFile
-from kvtool.config.run import RunOptions
 from kvtool.errors import KvtoolError, Place
 from kvtool.gate.demand import Locate
 from kvtool.gate.opened import in_order

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
-from kvtool.config.run import RunOptions
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.lint.sources import JINJA_SUFFIXES, Inputs, sort_inputs

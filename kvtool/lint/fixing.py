@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from os.path import realpath
 from pathlib import Path
 
-from kvtool.config.run import RunOptions
+from kvtool.config.asked_run import RunOptions
 from kvtool.fixes.fix import Tier
 from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.line_moves import TIER, movable, moved

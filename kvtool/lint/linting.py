@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
 from kvtool.config.lint_options import Probing, Selecting
 from kvtool.config.option import check_values
-from kvtool.config.run import RunOptions
 from kvtool.config.shown_options import Showing
 from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.engine.config import EngineConfig
@@ -48,10 +48,10 @@ def lint(options: RunOptions, selecting: Selecting, showing: Showing, probing: P
     load = Tokenizers(offline=showing.offline)
     _read_texts(inputs, Finder(options, load), result, ignores)
     if inputs.runs:
-        with Progress(showing.progress_console(), quiet=showing.quiet) as progress:
+        with showing.progress() as progress:
             _run_traffic(inputs, options, progress, load, result, ignores)
     if probing is not None and probing.probe is not None and not result.partial:
-        with Progress(showing.progress_console(), quiet=showing.quiet) as progress:
+        with showing.progress() as progress:
             result.probe = _probed(probing.probe, probing.probe_timeout, options, progress, offline=showing.offline)
         result.findings += probe_findings(result.probe)
 

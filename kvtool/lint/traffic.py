@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvtool.config.run import RunOptions
+from kvtool.config.asked_run import RunOptions
 from kvtool.lint.ignore_marks import MARK, Ignore
 from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kvtool.accounting.event_writer import EventWriter
+from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
-from kvtool.config.run import RunOptions, said_options
 from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError
 from kvtool.profiler.profiler import Demands, Profiler
@@ -98,7 +98,7 @@ def open_workload(
     reading, rendering = options.reading, options.rendering
     log_options = LogOptions(
         on_bad_line=reading.on_bad_line,
-        trace_block_size=reading.trace_block_size,
+        trace_block_size=options.tracing.trace_block_size,
         limit=reading.requests,
         format=reading.log_format,
     )

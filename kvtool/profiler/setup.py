@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 
 from kvtool.accounting.plan import Plan
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
-from kvtool.config.run import RunOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -77,8 +77,8 @@ class Setup:
             max_model_len=self.max_model_len or EngineConfig.max_model_len,
             enable_prefix_caching=caching,
             enable_chunked_prefill=asked.enable_chunked_prefill is not False,
-            async_scheduling=options.serving.async_scheduling,
-            hash_algo=options.serving.hash_algo or EngineConfig.hash_algo,
+            async_scheduling=options.mirroring.async_scheduling,
+            hash_algo=options.mirroring.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
         kv_token_bytes = block_bytes(geometry, 1, self.kv_dtype.name)
@@ -86,7 +86,7 @@ class Setup:
         self.plan = Plan(
             engine,
             self._latency(geometry, options.predicting.accelerator or asked.accelerator, kv_token_bytes),
-            rules=options.caching.rules,
+            rules=options.tracing.rules,
             concurrency=self.concurrency,
             use_arrivals=self.use_arrivals,
             seed=(options.fallback_seed or 0) if seed is None else seed,

@@ -288,6 +288,31 @@ def test_hashes_are_those_of_a_server(
     assert (event["parent_block_hash"], event["block_size"]) == (None, 16)
 
 
+VECTORS = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "vllm-0.33" / "hash_vectors.json"
+
+
+@pytest.mark.skipif(not VECTORS.is_file(), reason="no recorded vLLM hashes beside this checkout")
+@pytest.mark.parametrize("salt", [None, "tenant-a"])
+@pytest.mark.parametrize("algorithm", ["sha256", "sha256_cbor", "xxhash_cbor"])
+def test_hashes_are_those_that_vllm_gave(
+    algorithm: str, salt: str | None, folder: Path, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = json.loads(VECTORS.read_text(encoding="utf-8"))
+    variant = "plain" if salt is None else f"cache_salt={salt}"
+    (vector,) = [one for one in recorded["vectors"] if (one["algo"], one["variant"]) == (algorithm, variant)]
+    if vector["seed"].startswith("PYTHONHASHSEED="):
+        monkeypatch.setenv("PYTHONHASHSEED", vector["seed"].partition("=")[2])
+    else:
+        monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    prompt = {"prompt": recorded["token_ids"]} | ({} if salt is None else {"cache_salt": salt})
+    (folder / "log.jsonl").write_text(json.dumps(prompt) + "\n", encoding="utf-8")
+    size = str(recorded["block_size"])
+    document("--dry-run", "--events", "e.jsonl", "--hash-algo", algorithm, "--block-size", size, name="log.jsonl")
+    [event] = events_of(folder / "e.jsonl")
+    assert event["block_hashes"] == vector["event_int64"]
+    assert len(event["block_hashes"]) > 1
+
+
 def test_only_the_main_pass_writes_events(folder: Path, document: Document) -> None:
     plain, others = ("--dry-run", "--events", "a.jsonl"), ("--concurrency", "1", "--kv-cache-dtype", "fp8")
     document(*plain, "--capacity", "40")
@@ -482,7 +507,7 @@ def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypat
     [
         (["--kv-cache-dtype", "int3"], f"one of {', '.join(KV_CACHE_DTYPES)}"),
         (["--dtype", "int3"], ", ".join(MODEL_DTYPES)),
-        (["--hash-algo", "md5"], "'native', 'sha256_cbor', 'xxhash_cbor'"),
+        (["--hash-algo", "md5"], "'native', 'sha256', 'sha256_cbor', 'xxhash_cbor'"),
         (["--load-format", "gguf"], "'auto', 'dummy'"),
         (["--tensor-parallel", "0"], "--tensor-parallel must be at least 1, not 0"),
         (["--tensor-parallel", "3"], "cannot be cut for 3 accelerators"),

@@ -126,3 +126,10 @@ def test_what_means_something_else_is_not(code: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_default_is_written_again(path: Path) -> None:
     assert list(written_defaults(ast.parse(path.read_text(encoding="utf-8")))) == []
+
+
+@pytest.mark.parametrize("name", ["block_size", "max_num_batched_tokens", "max_num_seqs"])
+def test_the_api_says_the_same_default(name: str) -> None:
+    (line,) = [line for line in (kvtool.profile.__doc__ or "").splitlines() if line.strip().startswith(f"{name}: ")]
+    (default,) = DECLARED[name]
+    assert line.endswith(f"; {default} by default.")

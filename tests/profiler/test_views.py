@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
-from kvtool.config.run import RunOptions
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import Demands

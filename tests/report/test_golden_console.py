@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.config.run import RunOptions
+from kvtool.config.asked_run import RunOptions
 from kvtool.profiler import opening
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.profiler import Profiler

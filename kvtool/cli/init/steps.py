@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from kvtool.cli.init.compose import FoundPrompt
 from kvtool.cli.init.detect import FoundPrompts
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
-from kvtool.config.run import RunOptions
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import Demands
@@ -23,7 +23,6 @@ from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
-from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def measured_inputs(
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
     measured, load = MeasuredInputs(), Tokenizers(offline=command.showing.offline)
-    with Progress(command.showing.progress_console(), quiet=command.showing.quiet) as progress:
+    with command.showing.progress() as progress:
         for name in names:
             inputs = [os.path.normpath(folder / name)]
             options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving)

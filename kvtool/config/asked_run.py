@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from kvtool.config.layers import EXCLUDES
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
-from kvtool.config.run_options import Caching, Measuring, Predicting, Reading, Rendering, Serving
+from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.errors import KvtoolError
 from kvtool.workload.yaml.schema import EngineOptions
 
@@ -24,7 +24,9 @@ class RunOptions:
     predicting: Predicting = field(default_factory=Predicting)
     rendering: Rendering = field(default_factory=Rendering)
     serving: Serving = field(default_factory=Serving)
+    mirroring: Mirroring = field(default_factory=Mirroring)
     caching: Caching = field(default_factory=Caching)
+    tracing: Tracing = field(default_factory=Tracing)
     reading: Reading = field(default_factory=Reading)
     measuring: Measuring = NOTHING_MEASURED
     fallback: EngineOptions | None = None
@@ -45,7 +47,7 @@ class RunOptions:
         """What an option may hold, and what goes together; KvtoolError for what does not."""
         check_values(self)
         measuring, serving = self.measuring, self.serving
-        if self.caching.rules == "block-lru" and measuring.events is not None:
+        if self.tracing.rules == "block-lru" and measuring.events is not None:
             raise KvtoolError("--events are those of the engine; --rules block-lru has none")
         if measuring.audit and not measuring.seconds:
             raise KvtoolError(
