@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import math
 import os
 import runpy
 import shlex
@@ -13,18 +14,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 
 from kvtool.cli.app import run as kvtool
-from kvtool.text.tokens import tokenizer as tokenize
+from kvtool.text.terminal import progress
+from kvtool.text.tokens import tokenizer
 
 _SHELL_SIGNS = set("|&;<>$`(){}*?~")
 _PROGRAM = "kvtool"
-_LOAD = "load_tokenizer"
-_LOADERS = ("kvtool.text.tokens.tokenizer", "kvtool.profiler.opening", "kvtool.lint.linting")
-"""Modules that have that function under its name."""
 
 
 def clean_environment() -> dict[str, str]:
@@ -52,15 +50,22 @@ def plain_terminal() -> Iterator[None]:
 @contextlib.contextmanager
 def one_tokenizer() -> Iterator[None]:
     """Tokenizers are read once for all commands inside: most commands of the pages take little more time than that."""
-    homes = [import_module(name) for name in _LOADERS]
-    once = functools.cache(tokenize.load_tokenizer)
-    for home in homes:
-        setattr(home, _LOAD, once)
+    once = functools.cache(tokenizer.load_tokenizer)
+    tokenizer.load_tokenizer = once
     try:
         yield
     finally:
-        for home in homes:
-            setattr(home, _LOAD, once.__wrapped__)
+        tokenizer.load_tokenizer = once.__wrapped__
+
+
+@contextlib.contextmanager
+def no_progress() -> Iterator[None]:
+    """No line of progress, however busy the machine is: pages show what is printed where nobody has to wait."""
+    before, progress.LINE_EVERY = progress.LINE_EVERY, math.inf
+    try:
+        yield
+    finally:
+        progress.LINE_EVERY = before
 
 
 class Shell:
@@ -121,7 +126,7 @@ class Shell:
 
     def _run_here(self, command: Callable[[], int]) -> tuple[int, str]:
         said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-        with plain_terminal(), contextlib.chdir(self.folder):
+        with plain_terminal(), no_progress(), contextlib.chdir(self.folder):
             os.environ.update(self._environment)
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 code = command()

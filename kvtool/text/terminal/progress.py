@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PATIENCE = 0.5
-_EVERY = 10.0
+LINE_EVERY = 10.0
+"""Seconds between two lines of progress where it is no terminal that is drawn on again."""
 _REDRAW = 0.1
 _SETTLED = 1.0
 """Seconds of steady work from which on its rate tells something."""
@@ -86,7 +87,7 @@ class Progress:
             if now - self._last_drawn >= _REDRAW:
                 self._last_drawn = now
                 self._draw(self._console, now)
-        elif now - self._last_line >= _EVERY:
+        elif now - self._last_line >= LINE_EVERY:
             self._last_line = now
             print(f"kvtool: {', '.join(self._told(now))}, {now - self._started:.0f} s", file=sys.stderr)
 
