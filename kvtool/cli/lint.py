@@ -152,12 +152,12 @@ class LintCommand(Command):
 
     def _written(self, fixes: Fixes, result: LintResult, options: RunOptions, selecting: Selecting) -> LintResult:
         """The findings that are left once the files are written."""
-        from kvtool.lint.lint_result import Fixed
         from kvtool.lint.linting import lint
         from kvtool.lint.probe import GROUP as PROBE
         from kvtool.profiler.optimize.write_edits import undo_command, write_edits
+        from kvtool.results.documents.lint import Fixed
 
-        files = tuple(file.path for file in fixes.files)
+        files = [file.path for file in fixes.files]
         if files:
             write_edits(fixes.files, self.undo)
             probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
@@ -165,7 +165,12 @@ class LintCommand(Command):
             result.probe = probe
             result.findings += probed if probe is not None else []
         undo = self.undo if files else None
-        result.fixed = Fixed(fixes.fixed, files, undo, None if undo is None else undo_command(fixes.files, undo))
+        result.fixed = Fixed(
+            findings=fixes.fixed,
+            paths=files,
+            undo=undo,
+            undo_with=None if undo is None else undo_command(fixes.files, undo),
+        )
         return result
 
     def _taken(self) -> dict[str, str]:
@@ -183,7 +188,6 @@ class LintCommand(Command):
         """What `-o` asks for; its JSON is that of --json."""
         from kvtool.profiler.quotes import quoted
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.terminal.lint import dump
         from kvtool.report.write_options import RenderOptions
         from kvtool.results.wrap import lint_check
         from kvtool.text.terminal.console import DEFAULT_WIDTH
@@ -202,13 +206,14 @@ class LintCommand(Command):
             command=tuple(self.showing.command_line or ("lint", *options.inputs)),
             width=self.showing.width or DEFAULT_WIDTH,
         )
-        write_outputs(check, outputs, render_options, ready={"json": dump(result)}, quiet=self.showing.quiet)
+        ready = {"json": result.document().to_json()}
+        write_outputs(check, outputs, render_options, ready=ready, quiet=self.showing.quiet)
 
     def _print(self, result: LintResult) -> None:
-        from kvtool.report.terminal.lint import dump, print_lint
+        from kvtool.report.terminal.lint import print_lint
 
         if self.showing.json:
-            sys.stdout.write(dump(result))
+            sys.stdout.write(result.document().to_json())
             return
         console = self.showing.console()
         if result.probe is not None:
