@@ -103,12 +103,10 @@ class BenchCommand(Command):
             return Bench(options, _Stages(progress)).run()
 
     def _print(self, result: BenchResult) -> None:
-        from kvtool.report.terminal.bench import document, print_bench
+        from kvtool.report.terminal.bench import print_bench
 
         if self.showing.json:
-            from json import dumps
-
-            sys.stdout.write(dumps(document(result), indent=2, sort_keys=True, allow_nan=False) + "\n")
+            sys.stdout.write(result.document().to_json())
             return
         print_bench(self.showing.console(), result, *self._next(result))
 

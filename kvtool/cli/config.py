@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Origins, only
@@ -14,10 +14,8 @@ from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
-    from kvtool.config.loading import ConfigFile
-    from kvtool.config.settings import Setting, WorkloadFile
+    from kvtool.config.settings import WorkloadFile
 
-SCHEMA = "kvtool.settings/1"
 _YAML = (".yaml", ".yml")
 
 
@@ -47,11 +45,9 @@ class ConfigCommand(Command):
         file = self.configured.read()
         found = settings(self.given, None if self.workload is None else _workload(self.workload), file)
         if self.showing.json:
-            from json import dumps
+            from kvtool.config.told_settings import settings_document
 
-            from kvtool.text.terminal.runner_commands import blunt_json
-
-            sys.stdout.write(blunt_json(dumps(document(found, file), indent=2, sort_keys=True, allow_nan=False)) + "\n")
+            sys.stdout.write(settings_document(found, None if file is None else file.path).to_json())
             return 0
         from kvtool.report.terminal.settings import print_settings
 
@@ -67,24 +63,3 @@ def _workload(path: str) -> WorkloadFile:
 
     document = load_yaml(path)
     return WorkloadFile(document, validate(document, codes))
-
-
-def document(found: Sequence[Setting], file: ConfigFile | None) -> dict[str, Any]:
-    """The settings as plain data; values as they were written."""
-    return {
-        "schema": SCHEMA,
-        "config": None if file is None else file.path,
-        "settings": [_setting(one) for one in found],
-    }
-
-
-def _setting(one: Setting) -> dict[str, Any]:
-    place = one.origin.place
-    return {
-        "name": one.name,
-        "value": one.value,
-        "from": one.origin.kind,
-        "said_by": one.origin.name,
-        "path": None if place is None else place.path,
-        "line": None if place is None else place.line,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kvtool.diff.sides import Rendered
+    from kvtool.results.model import Document
     from kvtool.text.tokens.tokenizer import Tokenizer
     from kvtool.workload.render import Renderer
 
@@ -85,17 +86,13 @@ class DiffCommand(Command):
         show = _two if len(rendered) == 2 else _many
         document, shown = show(rendered, renderer, block_size, self.tokens)
         if self.showing.json:
-            from json import dumps
-
-            from kvtool.text.terminal.runner_commands import blunt_json
-
-            sys.stdout.write(blunt_json(dumps(document(), indent=2, sort_keys=True)) + "\n")
+            sys.stdout.write(document().to_json())
         else:
             shown(self.showing.console())
         return int(self.exit_code and not all(_same(rendered[0], other) for other in rendered[1:]))
 
 
-Show = tuple[Callable[[], Mapping[str, object]], "Callable[[Console], None]"]
+Show = tuple["Callable[[], Document]", "Callable[[Console], None]"]
 
 
 def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
@@ -104,8 +101,8 @@ def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: boo
     a, b = sides
     diff = diff_sides(a, b, renderer, block_size)
 
-    def document() -> Mapping[str, object]:
-        return diff.to_json() | _ids(sides, tokens, ("a", "b"))
+    def document() -> Document:
+        return diff.document().model_copy(update=_ids(sides, tokens, ("a", "b")))
 
     def shown(console: Console) -> None:
         from kvtool.report.terminal.diff import print_diff, print_tokens
@@ -123,8 +120,8 @@ def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bo
 
     diff = diff_many(sides, block_size, tokenizer=renderer.tokenizer.name)
 
-    def document() -> Mapping[str, object]:
-        return diff.to_json() | _ids(sides, tokens, tuple(map(letters, range(len(sides)))))
+    def document() -> Document:
+        return diff.model_copy(update=_ids(sides, tokens, tuple(map(letters, range(len(sides))))))
 
     def shown(console: Console) -> None:
         from kvtool.report.terminal.diff import print_tokens
@@ -132,7 +129,7 @@ def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bo
 
         print_many(console, diff)
         if tokens:
-            points = [(branch.tokens, branch.between) for branch in diff.trie.walk() if branch.between is not None]
+            points = [(branch.tokens, branch.between) for branch in diff.trie if branch.between is not None]
             for common, (i, j) in points[:_MOST_TABLES]:
                 ids = sides[i].prompt.ids, sides[j].prompt.ids
                 print_tokens(console, common, *ids, _token_text(renderer), (letters(i), letters(j)))
@@ -140,7 +137,8 @@ def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bo
     return document, shown
 
 
-def _ids(sides: list[Rendered], wanted: bool, names: tuple[str, ...]) -> dict[str, object]:
+def _ids(sides: list[Rendered], wanted: bool, names: tuple[str, ...]) -> dict[str, dict[str, list[int]]]:
+    """What a document has only where it was asked for."""
     if not wanted:
         return {}
     return {"tokens": {name: side.prompt.ids.tolist() for name, side in zip(names, sides, strict=True)}}

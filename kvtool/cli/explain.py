@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, only
 from kvtool.config.shown_options import Showing
-
-if TYPE_CHECKING:
-    from kvtool.diagnose.codes import CodeEntry
-
-SCHEMA = "kvtool.explain/1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +25,9 @@ class ExplainCommand(Command):
 
         found = [find_entry(self.code)] if self.code is not None else list(entries())
         if self.showing.json:
-            from json import dumps
+            from kvtool.diagnose.explained import explained
 
-            documents = [entry_document(entry) for entry in found]
-            sys.stdout.write(dumps({"schema": SCHEMA, "entries": documents}, indent=2, sort_keys=True) + "\n")
+            sys.stdout.write(explained(found).to_json())
             return 0
         from kvtool.report.terminal.explain import print_entry, print_list
 
@@ -43,17 +37,3 @@ class ExplainCommand(Command):
         else:
             print_entry(console, found[0])
         return 0
-
-
-def entry_document(entry: CodeEntry) -> dict[str, Any]:
-    """An entry of the catalogue as plain data."""
-    return {
-        "code": entry.code,
-        "name": entry.name,
-        "what": entry.what,
-        "why": entry.why,
-        "before": entry.before,
-        "after": entry.after,
-        "fixes": [{"what": remedy.what, "tier": remedy.tier} for remedy in entry.remedies],
-        "ignore_when": entry.ignore,
-    }

@@ -119,28 +119,15 @@ class LintCommand(Command):
 
     def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:
         """What --fix would do: in workloads by running them again, then in templates that none of them reads."""
-        from dataclasses import replace
-        from os.path import realpath
-
-        from kvtool.lint.fixing import fix_template, fix_workloads, named_by
-        from kvtool.lint.line_moves import TIER
-        from kvtool.lint.linting import Finder, selection
-        from kvtool.lint.sources import WORKLOAD_SUFFIXES, sort_inputs
+        from kvtool.lint.fixing import fix_templates, fix_workloads
+        from kvtool.lint.linting import selection
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         wanted, load = selection(selecting), Tokenizers(offline=self.showing.offline)
-        inputs = sort_inputs(options.inputs)
-        workloads = [paths[0] for paths in inputs.runs if paths[0].lower().endswith(WORKLOAD_SUFFIXES)]
         tiers = parse_tiers(None, unsafe=self.unsafe_fixes)
         with self.showing.progress() as progress:
-            runs = [replace(options, inputs=[path]) for path in workloads]
-            fixes = fix_workloads(runs, load, tiers, wanted, progress)
-        if TIER in tiers:
-            named = named_by(workloads)
-            find = Finder(options, load)
-            for one in inputs.texts:
-                if one.kind != "python" and realpath(one.path) not in named:
-                    fix_template(one, find, wanted, fixes)
+            fixes = fix_workloads(options, load, tiers, wanted, progress)
+        fix_templates(options, load, tiers, wanted, fixes)
         return fixes
 
     def _show_diff(self, fixes: Fixes) -> int:
@@ -165,12 +152,12 @@ class LintCommand(Command):
 
     def _written(self, fixes: Fixes, result: LintResult, options: RunOptions, selecting: Selecting) -> LintResult:
         """The findings that are left once the files are written."""
-        from kvtool.lint.lint_result import Fixed
         from kvtool.lint.linting import lint
         from kvtool.lint.probe import GROUP as PROBE
         from kvtool.profiler.optimize.write_edits import undo_command, write_edits
+        from kvtool.results.documents.lint import Fixed
 
-        files = tuple(file.path for file in fixes.files)
+        files = [file.path for file in fixes.files]
         if files:
             write_edits(fixes.files, self.undo)
             probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
@@ -178,7 +165,12 @@ class LintCommand(Command):
             result.probe = probe
             result.findings += probed if probe is not None else []
         undo = self.undo if files else None
-        result.fixed = Fixed(fixes.fixed, files, undo, None if undo is None else undo_command(fixes.files, undo))
+        result.fixed = Fixed(
+            findings=fixes.fixed,
+            paths=files,
+            undo=undo,
+            undo_with=None if undo is None else undo_command(fixes.files, undo),
+        )
         return result
 
     def _taken(self) -> dict[str, str]:
@@ -196,7 +188,6 @@ class LintCommand(Command):
         """What `-o` asks for; its JSON is that of --json."""
         from kvtool.profiler.quotes import quoted
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.terminal.lint import dump
         from kvtool.report.write_options import RenderOptions
         from kvtool.results.wrap import lint_check
         from kvtool.text.terminal.console import DEFAULT_WIDTH
@@ -215,13 +206,14 @@ class LintCommand(Command):
             command=tuple(self.showing.command_line or ("lint", *options.inputs)),
             width=self.showing.width or DEFAULT_WIDTH,
         )
-        write_outputs(check, outputs, render_options, ready={"json": dump(result)}, quiet=self.showing.quiet)
+        ready = {"json": result.document().to_json()}
+        write_outputs(check, outputs, render_options, ready=ready, quiet=self.showing.quiet)
 
     def _print(self, result: LintResult) -> None:
-        from kvtool.report.terminal.lint import dump, print_lint
+        from kvtool.report.terminal.lint import print_lint
 
         if self.showing.json:
-            sys.stdout.write(dump(result))
+            sys.stdout.write(result.document().to_json())
             return
         console = self.showing.console()
         if result.probe is not None:

@@ -18,9 +18,8 @@ from kvtool.text.terminal.streams import check_piped
 if TYPE_CHECKING:
     from kvtool.fixes.fix import Tier
     from kvtool.profiler.opening import Opened
-    from kvtool.profiler.optimize.breakpoint_plan import BreakpointPlan
-    from kvtool.profiler.passes import PassResult
-    from kvtool.report.terminal.optimize import OptimizeReport
+    from kvtool.profiler.optimize.outcome import OptimizeOutcome
+    from kvtool.results.documents.optimize import OptimizeDocument
 
 SAFE_TIERS: tuple[Tier, ...] = ("P0", "P1")
 """Neither moves nor changes what a prompt says."""
@@ -82,16 +81,17 @@ class OptimizeCommand(Command):
         if isinstance(opened.source, YamlSource) and self.output is not None:
             raise KvtoolError("-o writes a log in another order", hint="--write edits the files of a workload")
         try:
-            report = self._report(opened, tiers)
+            outcome = self._found(opened, tiers)
         except (TrialInterruptedError, KeyboardInterrupt):
             print("kvtool: interrupted; no file was changed", file=sys.stderr)
             return 130
-        if self.write and report.optimized.files:
-            report.undo_path = self.undo or free_undo(self.inputs[0])
-            write_edits(report.optimized.files, report.undo_path)
-        if self.output is not None and report.order is not None:
-            write_in_order(self.inputs[0], report.order.order, self.output)
-            report.output = self.output
+        undo = output = None
+        if self.write and outcome.files:
+            undo = self.undo or free_undo(self.inputs[0])
+            write_edits(outcome.files, undo)
+        if self.output is not None and outcome.order is not None:
+            output = self.output
+            write_in_order(self.inputs[0], outcome.order.order, output)
         elif self.output is not None:
             limited = opened.setup.plan.engine.num_blocks is not None
             why = (
@@ -99,7 +99,7 @@ class OptimizeCommand(Command):
             )
             print(f"kvtool: {why}; {self.output} was not written", file=sys.stderr)
         with printing():
-            self._print(report)
+            self._print(outcome.written(undo=undo, output=output))
         return 0
 
     def _check_outputs(self) -> None:
@@ -117,45 +117,35 @@ class OptimizeCommand(Command):
         if self.breakpoints is not None and not 1 <= self.breakpoints <= MOST:
             raise KvtoolError(f"--breakpoints is a number from 1 to {MOST}, not {self.breakpoints}")
 
-    def _report(self, opened: Opened, tiers: Sequence[Tier]) -> OptimizeReport:
-        from kvtool.profiler.optimize.log_order import request_order
-        from kvtool.profiler.optimize.optimizer import needing_consent, optimize
-        from kvtool.report.terminal.optimize import OptimizeReport
+    def _found(self, opened: Opened, tiers: Sequence[Tier]) -> OptimizeOutcome:
+        from kvtool.profiler.optimize.outcome import optimized
 
         with self.showing.progress() as progress:
-            optimized = optimize(opened, tiers, progress)
-            forbidden = needing_consent(opened, tiers, progress, optimized)
-            order = request_order(opened, progress, optimized.before)
-            plans = None
-            if self.breakpoints is not None:
-                plans = _breakpoints(opened, optimized.after, self.breakpoints)
-        size = opened.setup.plan.engine.block_size
-        return OptimizeReport(
-            opened.name, tuple(tiers), size, optimized, tuple(forbidden), order=order, breakpoints=plans
-        )
+            return optimized(opened, tiers, progress, breakpoints=self.breakpoints)
 
-    def _print(self, report: OptimizeReport) -> None:
-        from kvtool.report.terminal.optimize import dump, print_optimize
+    def _print(self, outcome: OptimizeOutcome) -> None:
+        from kvtool.report.terminal.optimize import print_optimize
 
         if self.showing.json:
-            sys.stdout.write(dump(report))
+            sys.stdout.write(outcome.document.to_json())
             return
-        print_optimize(self.showing.console(), report, show_diff=self.diff, next_command=self._next(report))
+        next_command = self._next(outcome.document)
+        print_optimize(self.showing.console(), outcome, show_diff=self.diff, next_command=next_command)
 
-    def _next(self, report: OptimizeReport) -> Sequence[str]:
+    def _next(self, document: OptimizeDocument) -> Sequence[str]:
         """Write it; or allow what needs consent; or look at all figures of what was written."""
         from kvtool.report.terminal.next_command import with_flag
 
         command = list(self.showing.command_line or ("optimize", *self.inputs))
-        if report.undo_path is not None:
+        if document.undo is not None:
             return ["profile", *self.inputs]
-        if report.optimized.files:
+        if document.files:
             return with_flag(command, "--write", None)
-        if report.order is not None and report.output is None and len(self.inputs) == 1:
+        if document.request_order is not None and document.output is None and len(self.inputs) == 1:
             root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
             return [*command, "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
-        if report.forbidden:
-            needed = {step.fix.tier for step in report.forbidden} | set(report.tiers) - set(SAFE_TIERS)
+        if document.needs_consent:
+            needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
             return with_flag(command, "--allow", ",".join(sorted(needed)))
         return []
 
@@ -169,18 +159,3 @@ def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
         if name not in ALL_TIERS:
             raise KvtoolError(f"unknown proof tier `{name}`", hint="--allow takes P0, P1, P2, P3, separated by commas")
     return tuple(tier for tier in sorted(ALL_TIERS) if unsafe or tier in named or tier in SAFE_TIERS)
-
-
-def _breakpoints(opened: Opened, result: PassResult, most: int) -> list[BreakpointPlan]:
-    from kvtool.profiler.optimize.breakpoint_plan import plan_breakpoints
-
-    known: dict[str, int] = {}
-
-    def count(text: str) -> int:
-        if text not in known:
-            known[text] = len(opened.renderer.tokenizer.encode_ids(text))
-        return known[text]
-
-    groups = [group.name for group in result.ledger.totals()]
-    plans = [plan_breakpoints(name, result.samples.of_group(name), count, most) for name in groups]
-    return [plan for plan in plans if plan is not None]

@@ -26,6 +26,8 @@ class SchemaCommand(Command):
         """Print a schema, or which there are; KvtoolError for a name that there is not."""
         from json import dumps
 
+        from kvtool.results.documents.schema_list import SchemaList
+        from kvtool.results.model import dump
         from kvtool.results.schemas import SCHEMAS, find_schema
         from kvtool.text.terminal.console import put, say
         from kvtool.text.terminal.table import Column, put_table
@@ -33,9 +35,7 @@ class SchemaCommand(Command):
         if self.schema is not None:
             sys.stdout.write(dumps(find_schema(self.schema).document(), indent=2, sort_keys=True) + "\n")
         elif self.showing.json:
-            sys.stdout.write(
-                dumps({each.name: each.what for each in SCHEMAS.values()}, indent=2, sort_keys=True) + "\n"
-            )
+            sys.stdout.write(dump(SchemaList({each.name: each.what for each in SCHEMAS.values()})))
         else:
             console = self.showing.console()
             columns = (Column("Name", "<"), Column("schema of", "<"))

@@ -17,7 +17,7 @@ from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
     from kvtool.engine.model.geometry import Geometry
-    from kvtool.report.terminal.size import SizeReport
+    from kvtool.results.documents.size import SizeDocument
     from kvtool.workload.yaml.schema import EngineOptions
 
 
@@ -48,11 +48,10 @@ class SizeCommand(Command):
 
     def run(self) -> int:
         """Print what the model leaves for its KV cache on each accelerator."""
-        from kvtool.engine.kv_dtype import find_kv_dtype
+        from kvtool.accounting.model_room import model_room
         from kvtool.engine.model.geometry import find_geometry
         from kvtool.engine.prediction.latency import ACCELERATORS, find_accelerator
-        from kvtool.engine.prediction.sizing import block_bytes, size_cache
-        from kvtool.report.terminal.size import SizeReport, document, print_size
+        from kvtool.report.terminal.size import print_size
         from kvtool.text.terminal.streams import printing
 
         asked = self._asked()
@@ -60,38 +59,22 @@ class SizeCommand(Command):
         if asked.model is None:
             raise KvtoolError("missing argument 'MODEL'", hint=f"kvtool size {DEFAULT_MODEL}; kvtool size --help")
         geometry = find_geometry(asked.model)
-        native, kept = find_kv_dtype(AUTO), find_kv_dtype(asked.kv_cache_dtype or AUTO)
-        utilization = asked.gpu_memory_utilization or DEFAULT_UTILIZATION
-        tensor_parallel, block_size = asked.tensor_parallel or 1, asked.block_size or EngineConfig.block_size
         chosen = [find_accelerator(name) for name in self.accelerators] or list(ACCELERATORS.values())
-        report = SizeReport(
-            model=asked.model,
+        document = model_room(
+            asked.model,
+            geometry,
+            chosen,
             max_model_len=asked.max_model_len or geometry.max_position_embeddings,
-            kv_cache_dtype=kept.name,
-            native_dtype=native.name,
-            capacity_gain=block_bytes(geometry, block_size) / block_bytes(geometry, block_size, kept.name),
-            tensor_parallel=tensor_parallel,
-            block_size=block_size,
-            utilization=utilization,
-            sizings={
-                accelerator.name: size_cache(
-                    geometry,
-                    accelerator.memory,
-                    utilization=utilization,
-                    block_size=block_size,
-                    kv_cache_dtype=kept.name,
-                    tensor_parallel=tensor_parallel,
-                )
-                for accelerator in chosen
-            },
+            kv_cache_dtype=asked.kv_cache_dtype or AUTO,
+            tensor_parallel=asked.tensor_parallel or 1,
+            block_size=asked.block_size or EngineConfig.block_size,
+            utilization=asked.gpu_memory_utilization or DEFAULT_UTILIZATION,
         )
         with printing():
             if self.showing.json:
-                from json import dumps
-
-                sys.stdout.write(dumps(document(report), indent=2, sort_keys=True) + "\n")
+                sys.stdout.write(document.to_json())
             else:
-                print_size(self.showing.console(), report, self._next_command(report, geometry))
+                print_size(self.showing.console(), document, self._next_command(document, geometry))
         return 0
 
     def _asked(self) -> EngineOptions:
@@ -110,13 +93,13 @@ class SizeCommand(Command):
         file = self.configured.read()
         return merged(asked, None if file is None else file.engine)
 
-    def _next_command(self, report: SizeReport, geometry: Geometry) -> list[str]:
+    def _next_command(self, report: SizeDocument, geometry: Geometry) -> list[str]:
         """More accelerators where none is enough, or else fp8, which holds twice as much; empty where neither can be."""
         from kvtool.engine.engine_error import EngineError
         from kvtool.engine.prediction.sizing import kv_heads_per_rank
 
         parts, dtype = report.tensor_parallel, report.kv_cache_dtype
-        if not any(sizing.fits for sizing in report.sizings.values()):
+        if not any(room.fits for room in report.accelerators):
             parts *= 2
             try:
                 kv_heads_per_rank(geometry, parts)
@@ -135,8 +118,8 @@ class SizeCommand(Command):
             command += ["--tensor-parallel", str(parts)]
         if report.block_size != EngineConfig.block_size:
             command += ["--block-size", str(report.block_size)]
-        if report.utilization != DEFAULT_UTILIZATION:
-            command += ["--gpu-memory-utilization", f"{report.utilization:g}"]
+        if report.gpu_memory_utilization != DEFAULT_UTILIZATION:
+            command += ["--gpu-memory-utilization", f"{report.gpu_memory_utilization:g}"]
         for name in self.accelerators:
             command += ["--accelerator", name]
         return command

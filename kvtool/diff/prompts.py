@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.codes.kv121 import KV121
@@ -12,7 +12,9 @@ from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import value_around
 from kvtool.diagnose.cosmetic import cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diff.diff_texts import DiffTexts, Range, Region, Unit, excerpts
+from kvtool.diff.diff_texts import DiffTexts, Range, Region, excerpts
+from kvtool.results.documents.diff import FirstDifference, Lost, NamedDifference, Side, SideBlocks, Spot, Trial, TwoDiff
+from kvtool.results.documents.parts import Blocks
 from kvtool.text.align import EqualRun, LineEnds, align, common_prefix
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
@@ -21,42 +23,11 @@ from kvtool.workload.logs.logs import locate
 if TYPE_CHECKING:
     from kvtool.diagnose.compare.change import Change
 
-SCHEMA = "kvtool.diff/1"
 ONE_SIDED = DifferenceKind("one_sided", "lines in one prompt only", KV107.code)
 SEAM = DifferenceKind("seam", "one text goes on here", KV122.code)
 TOOLS = "tools"
 CHAT_TEMPLATE = "chat template"
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
-
-
-@dataclass(frozen=True, slots=True)
-class Reuse:
-    """What a second prompt takes from the cache that a first one filled."""
-
-    blocks: int
-    tokens: int
-
-    @classmethod
-    def of(cls, common: int, length: int, block_size: int) -> Reuse:
-        """vLLM's rule: full blocks of the common prefix, and the last token of a prompt is always computed."""
-        blocks = min(common // block_size, max(length - 1, 0) // block_size)
-        return cls(blocks, blocks * block_size)
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A place in a prompt's source: line and column from 1, and the range of characters in the prompt's text.
-
-    In a chat, `part` names the message (or `tools`) that the text is of, and `character` counts in the text of that message.
-    """
-
-    path: str
-    line: int
-    column: int
-    start: int
-    end: int
-    part: str = ""
-    character: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +55,6 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A change of both prompts, carried out and measured: text moved to the end, or put into a canonical form.
-
-    `places` says how many stretches were moved; `line_a`, `line_b` where the first one stands, in the message `part` where there
-    are messages. `result` describes what is not a move in words, and `code` is the diagnosis that the change answers. `further`
-    says that the trials before it are included.
-    """
-
-    unit: Unit | Literal["normalize", "canonical"]
-    places: int
-    line_a: int
-    line_b: int
-    reuse: Reuse
-    gained_blocks: int
-    result: str = ""
-    code: str = ""
-    part: str = ""
-    further: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class PromptDiff:
     """The comparison as data. Blocks and losses are those of the second prompt, computed when the first is in the cache."""
 
@@ -116,7 +66,8 @@ class PromptDiff:
     tokenizer: str
     relation: Relation
     common: int
-    reuse: Reuse
+    reuse: Blocks
+    """What the second prompt takes from the cache that the first one filled."""
     runs: list[EqualRun] = field(repr=False)
     first: Difference | None
     cosmetic: tuple[str, ...]
@@ -145,79 +96,35 @@ class PromptDiff:
         start = self.reuse.tokens
         return sum(max(run.b_start + run.length - max(run.b_start, start), 0) for run in self.runs)
 
-    def to_json(self) -> dict[str, object]:
-        """Plain data without any prompt text."""
-        first = self.first
-        return {
-            "schema": SCHEMA,
-            "tokenizer": self.tokenizer,
-            "block_size": self.block_size,
-            "a": {"path": self.name_a, "tokens": self.length_a},
-            "b": {"path": self.name_b, "tokens": self.length_b, "blocks": self.blocks},
-            "relation": self.relation,
-            "common_tokens": self.common,
-            "reusable": {"tokens": self.reuse.tokens, "blocks": self.reuse.blocks},
-            "lost": {"tokens": self.lost_tokens, "blocks": self.lost_blocks, "same_text_tokens": self.same_tokens},
-            "equal_runs": [list(run) for run in self.runs],
-            "cosmetic": list(self.cosmetic),
-            "at_end": self.at_end,
-            "first_difference": None
-            if first is None
-            else {
-                "token": first.token,
-                "block": first.block,
-                "offset": first.offset,
-                "tokens_a": first.tokens_a,
-                "tokens_b": first.tokens_b,
-                "kind": kind_json(first.kind),
-                "a": spot_json(first.a),
-                "b": spot_json(first.b),
-            },
-            "differences": [_change_json(change) for change in self.named],
-            "changes": [_trial_json(trial) for trial in self.changes],
-        }
+    def document(self) -> TwoDiff:
+        """The comparison without any prompt text."""
+        return TwoDiff(
+            schema="kvtool.diff/1",
+            tokenizer=self.tokenizer,
+            block_size=self.block_size,
+            a=Side(path=self.name_a, tokens=self.length_a),
+            b=SideBlocks(path=self.name_b, tokens=self.length_b, blocks=self.blocks),
+            relation=self.relation,
+            common_tokens=self.common,
+            reusable=self.reuse,
+            lost=Lost(tokens=self.lost_tokens, blocks=self.lost_blocks, same_text_tokens=self.same_tokens),
+            equal_runs=[list(run) for run in self.runs],
+            cosmetic=list(self.cosmetic),
+            at_end=self.at_end,
+            first_difference=None if self.first is None else FirstDifference.taken_from(self.first),
+            differences=[NamedDifference.taken_from(change) for change in self.named],
+            changes=list(self.changes),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The document as plain data."""
+        return self.document().data()
 
 
-def _change_json(change: Change) -> dict[str, object]:
-    return {
-        "kind": kind_json(change.kind),
-        "part": {"kind": change.part.kind, "index": change.part.index, "role": change.part.role},
-        "start": change.start,
-        "stop": change.stop,
-        "cosmetic": change.cosmetic,
-    }
-
-
-def _trial_json(trial: Trial) -> dict[str, object]:
-    return {
-        "unit": trial.unit,
-        "places": trial.places,
-        "line_a": trial.line_a,
-        "line_b": trial.line_b,
-        "reusable": {"tokens": trial.reuse.tokens, "blocks": trial.reuse.blocks},
-        "gained_blocks": trial.gained_blocks,
-        "what": trial.result,
-        "code": trial.code,
-        "part": trial.part,
-        "further": trial.further,
-    }
-
-
-def kind_json(kind: DifferenceKind) -> dict[str, object]:
-    return {"key": kind.key, "name": kind.name, "code": kind.code}
-
-
-def spot_json(spot: Spot | None) -> dict[str, object] | None:
-    if spot is None:
-        return None
-    found: dict[str, object] = {
-        "path": spot.path,
-        "line": spot.line,
-        "column": spot.column,
-        "start": spot.start,
-        "end": spot.end,
-    }
-    return found | ({"part": spot.part, "character": spot.character} if spot.part else {})
+def reusable(common: int, length: int, block_size: int) -> Blocks:
+    """vLLM's rule: full blocks of the common prefix, and the last token of a prompt is always computed."""
+    blocks = min(common // block_size, max(length - 1, 0) // block_size)
+    return Blocks(tokens=blocks * block_size, blocks=blocks)
 
 
 def diff_prompts(
@@ -251,7 +158,7 @@ def diff_prompts(
         tokenizer=tokenizer,
         relation=relation,
         common=common,
-        reuse=Reuse.of(common, len(b), block_size),
+        reuse=reusable(common, len(b), block_size),
         runs=runs,
         first=first,
         cosmetic=tuple(one.kind.name for one in unseen),
@@ -334,10 +241,14 @@ def _spot(text: Traced, value: Range, name: str) -> Spot:
     start, end = value
     origin, offset = text.at(start) if start < len(text) else (None, 0)
     if origin is None:
-        return Spot(name, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start), start, end)
+        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+        return Spot(path=name, line=line, column=column, start=start, end=end)
+    in_message = bool(origin.pointer) and origin.part != CHAT_TEMPLATE
+    line, column = locate(origin, offset) if in_message else origin.position(offset)
+    spot = Spot(path=origin.path, line=line, column=column, start=start, end=end)
+    if in_message:
+        return spot.model_copy(update={"part": origin.part, "character": offset})
     if origin.part == CHAT_TEMPLATE:
         part = TOOLS if origin.variable == TOOLS else CHAT_TEMPLATE
-        return Spot(origin.path, *origin.position(offset), start, end, part)
-    if origin.pointer:
-        return Spot(origin.path, *locate(origin, offset), start, end, origin.part, offset)
-    return Spot(origin.path, *origin.position(offset), start, end)
+        return spot.model_copy(update={"part": part, "character": None})
+    return spot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
@@ -12,11 +13,12 @@ from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, normalized
-from kvtool.diff.diff_texts import DiffTexts, Range, move_to_end, moved_ranges, taken_out
-from kvtool.diff.prompts import PromptDiff, Reuse, Trial
+from kvtool.diff.diff_texts import DiffTexts, Range, Unit, move_to_end, moved_ranges, taken_out
+from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.turn_texts import texts_of, with_texts
+from kvtool.results.documents.diff import Trial
 from kvtool.text.align import common_prefix
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
@@ -36,10 +38,8 @@ def trials_of(pair: Pair, named: Sequence[Change], diff: PromptDiff, render: Ren
     """
     trials: list[Trial] = []
 
-    def tried(trial: Trial, changed: Pair) -> None:
-        reuse = _reuse(changed, diff.block_size, render)
-        gained = reuse.blocks - diff.reuse.blocks
-        trials.append(replace(trial, reuse=reuse, gained_blocks=gained, further=bool(trials)))
+    def tried(change: _Tried, changed: Pair) -> None:
+        trials.append(change.measured(changed, diff, render, further=bool(trials)))
 
     is_chat = pair[1].messages is not None
     for change in _first_of_each(named):
@@ -47,20 +47,49 @@ def trials_of(pair: Pair, named: Sequence[Change], diff: PromptDiff, render: Ren
         changed = pair if step is None else (step.apply(pair[0]), step.apply(pair[1]))
         if step is not None and (changed[0] is not pair[0] or changed[1] is not pair[1]):
             pair = changed
-            tried(Trial("canonical", 1, 0, 0, diff.reuse, 0, step.result, change.kind.code), pair)
+            tried(_Tried("canonical", result=step.result, code=change.kind.code), pair)
     if not is_chat and not trials:
         return _text_trials(pair, diff, render)
     if (move := _moved_in_chat(pair, named) if is_chat else _moved_in_text(pair)) is not None:
         code = next(
             (change.kind.code for change in named if not change.cosmetic and varies(change.kind.code) != "order"), ""
         )
-        tried(replace(move.trial, code=code), move.pair)
+        tried(replace(move.tried, code=code), move.pair)
     return tuple(trials)
 
 
-def _reuse(pair: Pair, block_size: int, render: Render) -> Reuse:
-    ids_a, ids_b = (render(turn).ids for turn in pair)
-    return Reuse.of(common_prefix(ids_a, ids_b), len(ids_b), block_size)
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A change of both prompts: text moved to the end, or put into a canonical form.
+
+    `places` says how many stretches are moved; `line_a`, `line_b` where the first one stands, in the message `part` where there
+    are messages. `result` describes what is not a move in words, and `code` is the diagnosis that the change answers.
+    """
+
+    unit: Unit | Literal["normalize", "canonical"]
+    places: int = 1
+    line_a: int = 0
+    line_b: int = 0
+    result: str = ""
+    code: str = ""
+    part: str = ""
+
+    def measured(self, changed: Pair, diff: PromptDiff, render: Render, *, further: bool = False) -> Trial:
+        """What the changed prompts share; `further` says that the changes tried before are included."""
+        ids_a, ids_b = (render(turn).ids for turn in changed)
+        reuse = reusable(common_prefix(ids_a, ids_b), len(ids_b), diff.block_size)
+        return Trial(
+            unit=self.unit,
+            places=self.places,
+            line_a=self.line_a,
+            line_b=self.line_b,
+            reusable=reuse,
+            gained_blocks=reuse.blocks - diff.reuse.blocks,
+            what=self.result,
+            code=self.code,
+            part=self.part,
+            further=further,
+        )
 
 
 def _first_of_each(named: Sequence[Change]) -> Iterator[Change]:
@@ -105,9 +134,8 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
         return ()
     texts = DiffTexts(pair[0].text, pair[1].text)
 
-    def measured(trial: Trial, a: str, b: str) -> Trial:
-        reuse = _reuse((Turn("", text=Traced(a)), Turn("", text=Traced(b))), diff.block_size, render)
-        return replace(trial, reuse=reuse, gained_blocks=reuse.blocks - diff.reuse.blocks)
+    def measured(change: _Tried, a: str, b: str) -> Trial:
+        return change.measured((Turn("", text=Traced(a)), Turn("", text=Traced(b))), diff, render)
 
     region = texts.regions[0]
     line_a, line_b = texts.a.count("\n", 0, region.a[0]) + 1, texts.b.count("\n", 0, region.b[0]) + 1
@@ -119,27 +147,27 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
     if unseen:
         result = " and ".join(one.result for one in unseen)
         plain_a, plain_b = normalized(texts.a, unseen), normalized(texts.b, unseen)
-        alone = measured(Trial("normalize", 1, line_a, line_b, diff.reuse, 0, result, code), plain_a, plain_b)
+        alone = measured(_Tried("normalize", 1, line_a, line_b, result, code), plain_a, plain_b)
         if plain_a == plain_b:
             return (alone,)
         _, _, left = moved_ranges(DiffTexts(Traced(plain_a), Traced(plain_b)))
         result += ", what still differs at the end"
-        both = Trial("normalize", 1 + len(left), line_a, line_b, diff.reuse, 0, result)
+        both = _Tried("normalize", 1 + len(left), line_a, line_b, result)
         ends = move_to_end(plain_a, [a for a, _ in left]), move_to_end(plain_b, [b for _, b in left])
         return alone, measured(both, *ends)
     unit, first, everything = moved_ranges(texts)
     trials: list[Trial] = []
     for ranges in [first] if len(everything) == 1 else [first, everything]:
-        trial = Trial(unit, len(ranges), line_a, line_b, diff.reuse, 0, code="" if trials else code)
+        change = _Tried(unit, len(ranges), line_a, line_b, code="" if trials else code)
         ends = move_to_end(texts.a, [a for a, _ in ranges]), move_to_end(texts.b, [b for _, b in ranges])
-        trials.append(measured(trial, *ends))
+        trials.append(measured(change, *ends))
     return tuple(trials)
 
 
 @dataclass(frozen=True, slots=True)
 class _Move:
     pair: Pair
-    trial: Trial
+    tried: _Tried
 
 
 def _moved_in_text(pair: Pair) -> _Move | None:
@@ -149,12 +177,12 @@ def _moved_in_text(pair: Pair) -> _Move | None:
         return None
     texts = DiffTexts(a, b)
     unit, _, regions = moved_ranges(texts)
-    trial = Trial(unit, len(regions), *_lines(texts), Reuse(0, 0), 0)
+    tried = _Tried(unit, len(regions), *_lines(texts))
     moved = (
         replace(turn, text=Traced(move_to_end(text, [region[side] for region in regions])))
         for side, (turn, text) in enumerate(zip(pair, (a, b), strict=True))
     )
-    return _Move((next(moved), next(moved)), trial)
+    return _Move((next(moved), next(moved)), tried)
 
 
 def _lines(texts: DiffTexts) -> tuple[int, int]:
@@ -172,7 +200,7 @@ def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
     chats = _Chat(pair[0]), _Chat(pair[1])
     ends = chats[0].last_said, chats[1].last_said
     history = min((change.part.index for change in named if change.part.kind == "history"), default=None)
-    first: Trial | None = None
+    first: _Tried | None = None
     places = 0
     for where in chats[0].texts:
         role = chats[0].roles[where]
@@ -193,7 +221,7 @@ def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
             continue
         places += len(regions)
         if first is None:
-            first = Trial(unit, 0, *_lines(texts), Reuse(0, 0), 0, part=f"messages[{where[0]}] ({role})")
+            first = _Tried(unit, 0, *_lines(texts), part=f"messages[{where[0]}] ({role})")
     if first is None:
         return None
     return _Move((chats[0].finished(ends[0]), chats[1].finished(ends[1])), replace(first, places=places))

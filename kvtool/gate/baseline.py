@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.model import Count, Document, Model, Ratio
 from kvtool.text.files.text_files import read_text
 
 SCHEMA: Literal["kvtool.baseline/1"] = "kvtool.baseline/1"
@@ -85,16 +85,11 @@ class WorkloadSums(RecordedSums):
     groups: dict[str, RecordedSums]
 
 
-class Baseline(Model):
+class Baseline(Document):
     """`workloads` by their paths from the folder of the file, with `/`."""
 
     schema_: Literal["kvtool.baseline/1"] = Field(default=SCHEMA, alias="schema")
     workloads: dict[str, WorkloadSums]
-
-    def dump(self) -> str:
-        """The file: sorted keys, a line for each value."""
-        document = self.model_dump(mode="json", by_alias=True)
-        return json.dumps(document, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=True) + "\n"
 
 
 def _rate(part: int, whole: int) -> float:

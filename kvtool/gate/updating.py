@@ -30,7 +30,7 @@ def update_baseline(path: str, now: Mapping[str, WorkloadSums], *, all_workloads
         if before == after:
             return [f"the baseline {path} is unchanged"]
         with AtomicFile(path) as file:
-            file.write(after.dump().encode())
+            file.write(after.to_json().encode())
     told = _told(before, after)
     if len(told) > _MOST_TOLD:
         told = [*told[:_MOST_TOLD], f"and {len(told) - _MOST_TOLD:,} more changes"]

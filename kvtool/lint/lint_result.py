@@ -1,42 +1,23 @@
-"""What a lint run found: one document that the report and the JSON are views of."""
+"""What a lint run found, and the document of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvtool.lint.sources import InputKind
 from kvtool.results.choices import Severity
+from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput
 from kvtool.results.report import Finding
 
 if TYPE_CHECKING:
     from kvtool.lint.probe import ProbeResult
 
 
-@dataclass(frozen=True, slots=True)
-class LintedInput:
-    """An input, what it was taken for, and what there is to say of it where there was nothing to look at."""
-
-    path: str
-    kind: InputKind
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """What `--fix` did: how many findings it mended in which files, the patch that undoes it, and the command for that."""
-
-    findings: int
-    paths: tuple[str, ...]
-    undo: str | None = None
-    undo_with: str | None = None
-
-
 @dataclass(slots=True)
 class LintResult:
     """`fixable` are the fix keys of findings that an edit of the files can mend; `fixed` and `probe` None where nobody asked."""
 
-    inputs: list[LintedInput] = field(default_factory=list)
+    inputs: list[LintInput] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     ignored: int = 0
     partial: bool = False
@@ -49,3 +30,25 @@ class LintResult:
 
     def can_fix(self, finding: Finding) -> bool:
         return bool(finding.fix_key) and finding.fix_key in self.fixable
+
+    def document(self) -> LintDocument:
+        """The result without any prompt text."""
+        return LintDocument(
+            schema="kvtool.lint/1",
+            partial=self.partial,
+            inputs=self.inputs,
+            findings=[self._told(finding) for finding in self.findings],
+            counts=Counts(error=self.count("error"), warning=self.count("warning"), info=self.count("info")),
+            ignored=self.ignored,
+            fixed=self.fixed,
+            probe=None if self.probe is None else self.probe.document(),
+        )
+
+    def _told(self, finding: Finding) -> LintFinding:
+        """A finding without a group was seen in a file, not measured."""
+        return LintFinding(
+            **finding.model_dump(include=set(LintFinding.model_fields), exclude={"group"}),
+            evidence="measured" if finding.group else "static",
+            group=finding.group or None,
+            fixable=self.can_fix(finding),
+        )

@@ -16,7 +16,7 @@ from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
 from kvtool.lint.line_moves import movable
-from kvtool.lint.lint_result import LintedInput, LintResult
+from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.python_templates import python_prompts
 from kvtool.lint.skeleton import Node
@@ -25,6 +25,7 @@ from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
+from kvtool.results.documents.lint import LintInput
 from kvtool.results.report import Finding
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
@@ -119,7 +120,7 @@ def _read_texts(inputs: Inputs, find: Finder, result: LintResult, ignores: list[
             fixable.update(finding.fix_key for finding in found if finding.fix_key)
         result.findings += found
         told = note if one.kind != "python" or len(inputs.texts) == 1 else ""  # most files of a program hold no prompt
-        result.inputs.append(LintedInput(one.path, one.kind, told))
+        result.inputs.append(LintInput(path=one.path, kind=one.kind, note=told or None))
     result.fixable |= fixable
     if len(problems) == 1:
         raise problems[0]
@@ -187,7 +188,7 @@ def _run_traffic(
         plain = [one.path for one in inputs.prompts]
         for path in paths:
             kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
-            result.inputs.append(LintedInput(path, kind, ""))
+            result.inputs.append(LintInput(path=path, kind=kind, note=None))
         result.findings += traffic.report.findings
         ignores += traffic_ignores(paths)
         if traffic.report.partial:

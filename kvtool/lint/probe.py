@@ -17,13 +17,15 @@ from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.findings import severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
-from kvtool.diff.prompts import ONE_SIDED, Difference, Reuse, difference_in, texts_of
+from kvtool.diff.prompts import ONE_SIDED, Difference, difference_in, reusable, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
 from kvtool.diff.sides import Rendered, named_changes, named_difference
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances, fix_of
 from kvtool.lint.probe_runner import Circumstances, ProbeOutput, ProbeRunner, RunError
+from kvtool.results.documents.lint import Leak, Probe, Skipped
+from kvtool.results.documents.parts import Kind
 from kvtool.results.report import Finding
 from kvtool.text.align import EqualRun, align
 from kvtool.text.templates.chat import ChatTemplate
@@ -54,7 +56,7 @@ class ProbeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Leak:
+class FoundLeak:
     """A circumstance that reaches the prompt, and where it does so first.
 
     `when` says what change of it was enough. `same_tokens` stand behind the difference and are the same in both prompts, so that a
@@ -73,6 +75,25 @@ class Leak:
     def kind(self) -> DifferenceKind:
         return self.difference.kind
 
+    def document(self) -> Leak:
+        """Without any prompt text."""
+        spot = self.difference.a
+        return Leak(
+            factor=self.factor.key,
+            when=self.when,
+            kind=Kind.taken_from(self.kind),
+            token=self.difference.token,
+            block=self.difference.block,
+            line=None if spot is None else spot.line,
+            column=None if spot is None else spot.column,
+            part="" if spot is None else spot.part,
+            character=None if spot is None else spot.character,
+            same_tokens=self.same_tokens,
+            lost_blocks=self.lost_blocks,
+            places=self.places,
+            fix=self.fix,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
@@ -83,41 +104,22 @@ class ProbeResult:
     tokens: int
     block_size: int
     tokenizer: str
-    leaks: tuple[Leak, ...]
+    leaks: tuple[FoundLeak, ...]
     without_effect: tuple[str, ...]
     skipped: tuple[tuple[str, str], ...]
 
-    def to_json(self) -> dict[str, object]:
-        """Plain data without any prompt text."""
-        return {
-            "spec": self.spec,
-            "runs": self.runs,
-            "tokens": self.tokens,
-            "block_size": self.block_size,
-            "tokenizer": self.tokenizer,
-            "leaks": [_leak_json(leak) for leak in self.leaks],
-            "without_effect": list(self.without_effect),
-            "skipped": [{"factor": name, "reason": reason} for name, reason in self.skipped],
-        }
-
-
-def _leak_json(leak: Leak) -> dict[str, object]:
-    spot = leak.difference.a
-    return {
-        "factor": leak.factor.key,
-        "when": leak.when,
-        "kind": {"key": leak.kind.key, "name": leak.kind.name, "code": leak.kind.code},
-        "token": leak.difference.token,
-        "block": leak.difference.block,
-        "line": None if spot is None else spot.line,
-        "column": None if spot is None else spot.column,
-        "part": "" if spot is None else spot.part,
-        "character": None if spot is None else spot.character,
-        "same_tokens": leak.same_tokens,
-        "lost_blocks": leak.lost_blocks,
-        "places": leak.places,
-        "fix": leak.fix,
-    }
+    def document(self) -> Probe:
+        """Without any prompt text."""
+        return Probe(
+            spec=self.spec,
+            runs=self.runs,
+            tokens=self.tokens,
+            block_size=self.block_size,
+            tokenizer=self.tokenizer,
+            leaks=[leak.document() for leak in self.leaks],
+            without_effect=list(self.without_effect),
+            skipped=[Skipped(factor=name, reason=reason) for name, reason in self.skipped],
+        )
 
 
 def run_probe(spec: str, options: ProbeOptions = ProbeOptions()) -> ProbeResult:
@@ -179,7 +181,7 @@ class _Probe:
         self._options = options
         self._runs = 0
         self._hooked = False
-        self._leaks: dict[_Key, Leak] = {}
+        self._leaks: dict[_Key, FoundLeak] = {}
         self._skipped: dict[str, str] = {}
         self._tried: dict[str, None] = {}
 
@@ -285,13 +287,13 @@ class _Key(NamedTuple):
     """Of the text of the prompt."""
 
 
-def _merged(found: Mapping[_Key, Leak]) -> list[Leak]:
+def _merged(found: Mapping[_Key, FoundLeak]) -> list[FoundLeak]:
     """The leaks in the order of the prompt: of several places of one kind the first, with their number.
 
     What the time zone or the locale changes in a line that follows the clock anyway is left to the clock.
     """
     clock = {key.line for key in found if key.factor == "clock"}
-    groups: dict[tuple[str, DifferenceKind, str], list[Leak]] = {}
+    groups: dict[tuple[str, DifferenceKind, str], list[FoundLeak]] = {}
     for key, leak in found.items():
         if key.factor in ("time_zone", "locale") and key.line in clock:
             continue
@@ -304,7 +306,7 @@ def _merged(found: Mapping[_Key, Leak]) -> list[Leak]:
 
 def _leaks(
     factor: Factor, when: str, base: _Base, other: Rendered, renderer: Renderer, block_size: int, hooked: bool
-) -> Iterator[Leak]:
+) -> Iterator[FoundLeak]:
     """What differs from the base beyond its noise, line by line where the lines stand opposite each other."""
     a, b = base.made.prompt, other.prompt
     texts = texts_of(a, b)
@@ -318,7 +320,7 @@ def _leaks(
     runs = align(a.ids, b.ids, newline=renderer.tokenizer.newline_mask)
     named = named_changes(base.made, other)
     names = (base.made.side.name, other.side.name)
-    reusable = Reuse.of(len(a), len(a), block_size).blocks
+    most = reusable(len(a), len(a), block_size).blocks
     for region in regions:
         start = texts.chunks(region)[0].a[0]
         first = difference_in(texts, region, a.token_at(start), block_size, names)
@@ -327,12 +329,12 @@ def _leaks(
         own = factor
         if factor is RANDOMNESS and not hooked and first.kind.code == KV101.code:
             own = next(each for each in FACTORS if each.key == "clock")  # it was left running between the two runs
-        yield Leak(
+        yield FoundLeak(
             factor=own,
             when=when,
             difference=first,
             same_tokens=_behind(runs, first.token),
-            lost_blocks=max(reusable - first.block, 0),
+            lost_blocks=max(most - first.block, 0),
             places=1,
             fix=fix_of(own, first.kind, when),
         )

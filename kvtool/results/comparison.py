@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.choices import Severity
-from kvtool.results.model import Count, Model, Ratio, Seconds
+from kvtool.results.model import Count, Document, Model, Ratio, Seconds
 
 SCHEMA: Literal["kvtool.compare/1"] = "kvtool.compare/1"
 ConfigValue = str | int | float | bool | None
@@ -117,7 +117,7 @@ class WorkloadMove(Model):
     causes: list[CauseMove]
 
 
-class Comparison(Model):
+class Comparison(Document):
     """`outcome` is `fell` where the hit rate of any workload did. `only_old` and `only_new` name what has no counterpart.
 
     `findings` are those that belong to no workload that both have: of lint runs, all of them.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from kvtool.text.terminal.runner_commands import blunt_json
 
@@ -21,9 +21,25 @@ class Model(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True, populate_by_name=True)
 
+    @classmethod
+    def taken_from(cls, thing: object) -> Self:
+        """Each field from the attribute of its name, those of parts too; what else the thing knows stays out."""
+        return cls.model_validate(thing, from_attributes=True)
+
 
 class Document(Model):
     """What stands in a file of its own."""
+
+    tells_defaults: ClassVar[bool] = True
+    """Whether fields that nobody set are written."""
+
+    def data(self) -> dict[str, Any]:
+        """As plain data; what was not collected (requests) is left out."""
+        data = self.model_dump(mode="json", by_alias=True, exclude_unset=not self.tells_defaults)
+        for report in (data, *data.get("reports", ())):
+            if report.get("requests", ...) is None:
+                del report["requests"]
+        return data
 
     def to_json(self) -> str:
         """One JSON document with sorted keys: what `--json` prints and `kvtool.load` reads."""
@@ -37,10 +53,7 @@ class Document(Model):
             file.write(self.to_json().encode())
 
 
-def dump(document: Model) -> str:
-    """One document with sorted keys and a line end; what was not collected (requests) is left out."""
-    data = document.model_dump(mode="json", by_alias=True)
-    for report in (data, *data.get("reports", ())):
-        if report.get("requests", ...) is None:
-            del report["requests"]
+def dump(document: Document | RootModel[Any]) -> str:
+    """One document with sorted keys and a line end."""
+    data = document.data() if isinstance(document, Document) else document.model_dump(mode="json")
     return blunt_json(json.dumps(data, indent=2, sort_keys=True, allow_nan=False)) + "\n"

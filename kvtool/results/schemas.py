@@ -51,9 +51,9 @@ SCHEMAS = {
         Schema("lint", "kvtool lint --json", "kvtool.results.documents.lint", "LintDocument"),
         Schema("optimize", "kvtool optimize --json", "kvtool.results.documents.optimize", "OptimizeDocument"),
         Schema("diff", "kvtool diff-prompts --json", "kvtool.results.documents.diff", "DiffDocument"),
-        Schema("explain", "kvtool explain --json", "kvtool.results.documents.told", "ExplainDocument"),
-        Schema("size", "kvtool size --json", "kvtool.results.documents.told", "SizeDocument"),
-        Schema("settings", "kvtool config --json", "kvtool.results.documents.told", "SettingsDocument"),
+        Schema("explain", "kvtool explain --json", "kvtool.results.documents.explain", "ExplainDocument"),
+        Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
+        Schema("settings", "kvtool config --json", "kvtool.results.documents.setting_list", "SettingsDocument"),
     )
 }
 

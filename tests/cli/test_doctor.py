@@ -20,6 +20,7 @@ from kvtool.cli.doctor.item import DoctorItem, shown_home
 from kvtool.errors import NotAvailableError
 from kvtool.text.terminal.console import cell_width
 from tests.files import write
+from tests.results.documents import redumped
 
 DOCTOR = [sys.executable, "-m", "kvtool", "doctor"]
 
@@ -34,7 +35,9 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
     def start(*arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
         code = run(["doctor", "--json", *arguments])
-        document = json.loads(capsys.readouterr().out)
+        out = capsys.readouterr().out
+        assert redumped(out) == out
+        document = json.loads(out)
         assert document["schema"] == "kvtool.doctor/1"
         assert document["ok"] is (code == 0)
         return code, {item["name"]: item for item in document["items"]}

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from kvtool.cli.diff import DiffCommand
 from kvtool.config.option import made
 from kvtool.diff.diff_texts import DiffTexts, move_to_end
-from kvtool.diff.prompts import PromptDiff, Reuse, diff_prompts
+from kvtool.diff.prompts import PromptDiff, diff_prompts, reusable
 from kvtool.diff.side_inputs import InputSide, read_prompt
 from kvtool.diff.sides import Rendered, diff_sides
 from kvtool.errors import KvtoolError
 from kvtool.report.terminal.diff import print_diff
 from kvtool.report.terminal.ruler import cells
+from kvtool.results.documents.parts import Blocks
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.tokens.prompt import Prompt
@@ -95,7 +96,7 @@ def shown(diff: PromptDiff, width: int = 80) -> str:
     [(37, 960, 2), (960, 960, 59), (961, 961, 60), (16, 16, 0), (16, 17, 1), (0, 0, 0), (15, 40, 0)],
 )
 def test_reuse_follows_the_rule(common, length, blocks):
-    assert Reuse.of(common, length, 16) == Reuse(blocks, blocks * 16)
+    assert reusable(common, length, 16) == Blocks(tokens=blocks * 16, blocks=blocks)
 
 
 def test_a_timestamp_is_found_named_and_moved():
@@ -118,7 +119,7 @@ def test_a_timestamp_is_found_named_and_moved():
     (change,) = diff.changes
     moved = [HEAD + RULES + TAIL + text.splitlines(True)[2] for text in (BEFORE, AFTER)]
     a, b = (words.encode(text).ids for text in moved)
-    assert change.reuse == Reuse.of(int((a != b).argmax()), len(b), 16)
+    assert change.reuse == reusable(int((a != b).argmax()), len(b), 16)
     assert change.gained_blocks == change.reuse.blocks - diff.reuse.blocks > 10
 
 
@@ -177,7 +178,7 @@ def test_identical_prompts():
 
 def test_the_last_block_is_computed_again_even_where_it_is_full():
     diff = compare("a b c d e f g", "a b c d e f g", block_size=4)  # eight tokens with the first
-    assert diff.reuse == Reuse(1, 4)
+    assert diff.reuse == Blocks(tokens=4, blocks=1)
     assert cells(diff) == ["==", "~~"]
     assert "a prompt's last token always is" in shown(diff, 120)
 

@@ -10,7 +10,7 @@ import pytest
 
 from kvtool.cli.diff import DiffCommand
 from kvtool.config.option import made
-from kvtool.diff.prompts import PromptDiff, Reuse
+from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.diff.side_inputs import InputSide, read_sides
 from kvtool.diff.sides import Rendered, diff_sides
 from kvtool.fixes.canonical import sort_tools
@@ -84,7 +84,7 @@ def test_the_move_is_what_rendering_the_moved_chats_gives(compare, renderer):
         for time in ("10:15", "10:16")
     ]
     common = int((moved[0] != moved[1]).argmax())
-    assert trial.reuse == Reuse.of(common, len(moved[1]), 16)
+    assert trial.reuse == reusable(common, len(moved[1]), 16)
     assert trial.gained_blocks == trial.reuse.blocks - diff.reuse.blocks > 10
 
 
@@ -95,7 +95,7 @@ def test_tools_in_another_order(compare, renderer):
     (trial,) = diff.changes
     ids = [renderer.prompt(sort_tools(Turn("", messages=each["messages"], tools=each["tools"]))).ids for each in (a, b)]
     assert ids[0].tolist() == ids[1].tolist()
-    assert trial.reuse == Reuse.of(len(ids[1]), len(ids[1]), 16)
+    assert trial.reuse == reusable(len(ids[1]), len(ids[1]), 16)
     assert re.search(r"Sort the tools by name: .* tokens.* \(\+\d+\) +KV111", shown(diff))
 
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from kvtool.cli.diff import DiffCommand
 from kvtool.config.option import made
-from kvtool.diff.matrix import ManyDiff, common_trie, diff_many
+from kvtool.diff.matrix import common_trie, diff_many
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.sides import Rendered
 from kvtool.errors import KvtoolError
 from kvtool.report.terminal.diff_matrix import letters, print_many
+from kvtool.results.documents.diff import ManyDiff
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -62,26 +63,25 @@ def test_a_matrix_and_a_tree_counted_by_hand(compare):
     a, b, c = ids(1, 2, 3, 4, 5, 6), ids(1, 2, 3, 4, 7), ids(1, 2, 9, 9, 9)
     diff = compare(a, b, c, block_size=2)
     # a has 6 tokens and the last is always computed, so 2 blocks at most of itself
-    assert diff.matrix == ((2, 2, 1), (2, 2, 1), (1, 1, 2))
-    assert (diff.tokens, diff.reusable) == (16, 4 + 2)
-    root = diff.trie
-    assert (root.tokens, root.members, root.between) == (2, [0, 1, 2], (0, 2))
-    inner, last = root.children
-    assert (inner.tokens, inner.members, inner.between) == (4, [0, 1], (0, 1))
-    assert [(leaf.tokens, leaf.ends) for leaf in inner.children] == [(6, [0]), (5, [1])]
+    assert diff.shared_blocks == [[2, 2, 1], [2, 2, 1], [1, 1, 2]]
+    assert (diff.prompt_tokens, diff.reusable_in_order.tokens) == (16, 4 + 2)
+    root = diff.trie[0]
+    assert (root.tokens, root.prompts, root.between) == (2, [0, 1, 2], [0, 2])
+    inner, last = (diff.trie[at] for at in root.children)
+    assert (inner.tokens, inner.prompts, inner.between) == (4, [0, 1], [0, 1])
+    assert [(leaf.tokens, leaf.ends) for leaf in (diff.trie[at] for at in inner.children)] == [(6, [0]), (5, [1])]
     assert (last.tokens, last.ends) == (5, [2])
 
 
 def test_prompts_that_begin_others_and_equal_ones(compare):
     diff = compare(ids(1, 2), ids(1, 2, 3, 4), ids(1, 2), ids(1, 2, 3), block_size=1)
-    root = diff.trie
-    assert (root.tokens, root.ends, root.between) == (2, [0, 2], None)
-    (child,) = root.children
-    assert (child.tokens, child.ends) == (3, [3])
-    assert [leaf.ends for leaf in child.children] == [[1]]
+    root, child, leaf = diff.trie
+    assert (root.tokens, root.ends, root.between, root.children) == (2, [0, 2], None, [1])
+    assert (child.tokens, child.ends, child.children) == (3, [3], [2])
+    assert leaf.ends == [1]
     assert "a c end here" in shown(diff)
     same = compare("one text", "one text", "one text")
-    assert same.equal
+    assert same.identical
     assert "they are identical" in shown(same)
     assert "3 equal prompts" in shown(same)
 
@@ -111,8 +111,9 @@ def test_the_tree_holds_every_common_beginning(prompts):
 def test_a_branch_says_what_differs_there(compare):
     texts = [f"Now: 10:1{clock}\n{RULES}{end}" for clock, end in ((5, "one"), (5, "two"), (6, "one"))]
     diff = compare(*texts)
-    assert diff.trie.between == (0, 2)
-    assert (diff.trie.difference.kind.code, diff.trie.difference.a.line) == ("KV101", 1)
+    root = diff.trie[0]
+    assert root.between == [0, 2]
+    assert (root.difference.kind.code, root.difference.a.line) == ("KV101", 1)
     text = shown(diff)
     assert "then clock time at p0.txt:1:6 (KV101)" in text
     assert text.count("├─") == text.count("└─") == 2
@@ -124,11 +125,11 @@ def test_letters():
 
 def test_more_than_twelve_have_no_matrix_and_a_legend_of_what_is_named(compare):
     diff = compare(*(f"Now: 10:{clock:02}\n{RULES}" for clock in range(13)))
-    assert diff.matrix is None
+    assert diff.shared_blocks is None
     text = shown(diff)
     assert "Shared blocks" not in text
     assert "p12.txt" in text
-    assert json.loads(json.dumps(diff.to_json()))["shared_blocks"] is None
+    assert json.loads(diff.to_json())["shared_blocks"] is None
 
 
 def test_a_large_tree_is_cut_and_says_so(compare):
@@ -136,7 +137,7 @@ def test_a_large_tree_is_cut_and_says_so(compare):
     text = shown(diff, 60)
     assert "more: --json has all of them" in text
     assert "… 60 prompts" in text
-    assert len(diff.to_json()["trie"]) > 60
+    assert len(diff.trie) > 60
 
 
 def test_a_deep_chain_does_not_run_out_of_the_console(compare):
@@ -170,7 +171,7 @@ def test_the_matrix_goes_in_bands_where_it_does_not_fit(compare):
     rows = [line for line in text.splitlines() if line.startswith("  l  ")]
     assert len(rows) == 3  # the legend, and one in each of two bands
     numbers = [cell for row in rows[1:] for cell in row.split()[1:]]
-    assert numbers == [f"{blocks:,}" if at != 11 else "-" for at, blocks in enumerate(diff.matrix[11])]
+    assert numbers == [f"{blocks:,}" if at != 11 else "-" for at, blocks in enumerate(diff.shared_blocks[11])]
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):

@@ -320,13 +320,13 @@ def test_a_write_protected_baseline_stays_as_it_is(tmp_path: Path, monkeypatch: 
 
 
 def broken(change: str, to: str) -> str:
-    text = Baseline(workloads={"w": sums(facts())}).dump()
+    text = Baseline(workloads={"w": sums(facts())}).to_json()
     assert change in text
     return text.replace(change, to)
 
 
 WRONG = {
-    "truncated": (Baseline(workloads={"w": sums(facts())}).dump()[:-20], "not whole: not JSON"),
+    "truncated": (Baseline(workloads={"w": sums(facts())}).to_json()[:-20], "not whole: not JSON"),
     "empty": ("", "is empty"),
     "no object": ("[]", "is no baseline"),
     "no schema": ("{}", "is no baseline"),

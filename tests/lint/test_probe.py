@@ -166,7 +166,7 @@ def test_costs_are_those_of_the_tokens_behind(folder, only):
     assert (finding.code, finding.severity, finding.tokens_lost) == ("KV101", "error", leak.same_tokens)
     assert finding.points == leak.same_tokens / result.tokens
     assert finding.path == spec
-    data = json.loads(json.dumps(result.to_json()))
+    data = result.document().model_dump(mode="json")
     assert data["leaks"][0]["line"] == 2
     assert "kind." not in json.dumps(data["leaks"])
 

@@ -23,13 +23,16 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.measure.bench import session, timing
-from kvtool.measure.bench.bench_result import BenchOptions, BenchResult, StepTime, StoreTime
+from kvtool.measure.bench.bench_result import BenchOptions, BenchResult, StepTime
 from kvtool.measure.bench.calibration import Constants, Fitted, Point
-from kvtool.measure.bench.calibration_file import Calibration, Machine, load_calibration
+from kvtool.measure.bench.calibration_file import Calibration, load_calibration
 from kvtool.measure.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
 from kvtool.measure.bench.engine_steps import StepTimer, build_step
-from kvtool.report.terminal.bench import document, print_bench
+from kvtool.report.terminal.bench import print_bench
+from kvtool.results.documents.bench import TimedStore
+from kvtool.results.documents.calibrated import Machine
 from kvtool.text.terminal.console import cell_width, make_console
+from tests.results.documents import redumped
 
 SMALL = ModelConfig(
     vocab_size=97,
@@ -51,9 +54,27 @@ def made_up(*, gpu: bool = False, **changes: Any) -> BenchResult:
     geometry = find_geometry("llama-3.1-8b") if gpu else Geometry.of(TINY)
     dtype, dtype_bytes = ("bfloat16", 2) if gpu else ("float32", 4)
     machine = (
-        Machine("NVIDIA Some GPU", "cuda", 140 << 30, 8, "triton", "3.12.1", "2.11.0", "3.6.0", "550.1.2")
+        Machine(
+            device="NVIDIA Some GPU",
+            type="cuda",
+            memory=140 << 30,
+            threads=8,
+            kernels="triton",
+            python="3.12.1",
+            torch="2.11.0",
+            triton="3.6.0",
+            driver="550.1.2",
+        )
         if gpu
-        else Machine("Some CPU, 4 threads", "cpu", 8 << 30, 4, "torch", "3.12.1", "2.11.0")
+        else Machine(
+            device="Some CPU, 4 threads",
+            type="cpu",
+            memory=8 << 30,
+            threads=4,
+            kernels="torch",
+            python="3.12.1",
+            torch="2.11.0",
+        )
     )
     constants = FAST if gpu else SLOW
     kv_token_bytes = float(geometry.kv_bytes_per_token(dtype_bytes))
@@ -67,7 +88,7 @@ def made_up(*, gpu: bool = False, **changes: Any) -> BenchResult:
         block_size=16,
         copy_bytes_per_s=4.1e12 if gpu else 1.2e10,
         matmul_flops_per_s=7.9e14 if gpu else 1.6e11,
-        store=StoreTime(8192, 64 << 20, 2e-5 if gpu else 7e-3),
+        store=TimedStore(tokens=8192, bytes=64 << 20, seconds=2e-5 if gpu else 7e-3),
         budget=30.0,
         seconds=29.3,
     )
@@ -252,7 +273,9 @@ def test_a_rate_that_is_a_guess_is_told() -> None:
 
 def test_the_json_has_the_same_figures() -> None:
     result = made_up(gpu=True)
-    found = json.loads(json.dumps(document(result), allow_nan=False))
+    text = result.document().to_json()
+    assert redumped(text) == text
+    found = json.loads(text)
     assert (found["schema"], found["model"], found["machine"]["driver"]) == (
         "kvtool.bench/1",
         "llama-3.1-8b",
@@ -325,7 +348,9 @@ def test_the_whole_command(folder: Path, own_time: None, capsys: pytest.CaptureF
 def test_json_on_standard_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--model", "small", "--device", "cpu", "--budget", "0.2", "--quiet", "--kv-cache-dtype", "int8", "--json"]
     assert run(["bench", *flags]) == 0
-    found = json.loads(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    assert redumped(out) == out
+    found = json.loads(out)
     assert found["schema"] == "kvtool.bench/1"
     assert (found["kv_cache_dtype"], found["model"], found["machine"]["kernels"]) == ("int8", "small", "torch")
     assert found["steps"]

@@ -20,9 +20,10 @@ from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
-from kvtool.measure.bench.calibration import LEAST_POINTS, Constants, Fitted, Point, Residuals, fit, residuals
-from kvtool.measure.bench.calibration_file import Calibration, Machine, load_calibration
+from kvtool.measure.bench.calibration import LEAST_POINTS, Constants, Fitted, Point, fit, misses, residuals
+from kvtool.measure.bench.calibration_file import Calibration, load_calibration
 from kvtool.measure.bench.cases import CPU, GPU, Sizes, shallow_cases, step_cases
+from kvtool.results.documents.calibrated import CalibrationDocument, Machine, Residuals
 
 TINY = Geometry.of(ModelConfig.tiny(32_000))
 LLAMA = find_geometry("llama-3.1-8b")
@@ -149,8 +150,9 @@ def test_too_few_steps() -> None:
 
 def test_residuals() -> None:
     points = [Point(((0, 1),), 1, seconds) for seconds in (1.0, 2.0, 4.0)]
-    assert Residuals.of([1.1, 2.0, 3.0], points) == Residuals(3, pytest.approx(0.1), pytest.approx(0.25))
-    assert Residuals.of([], []) == Residuals(0, 0.0, 0.0)
+    found = misses([1.1, 2.0, 3.0], points)
+    assert (found.points, found.median, found.worst) == (3, pytest.approx(0.1), pytest.approx(0.25))
+    assert misses([], []) == Residuals(points=0, median=0.0, worst=0.0)
 
 
 # The file
@@ -160,7 +162,15 @@ def calibration(dtype: str = "float32", geometry: Geometry = TINY, machine: Cons
     of = fitted(geometry)
     points = seen(of, machine)
     return Calibration(
-        machine=Machine("Some CPU, 4 threads", "cpu", 8 << 30, 4, "torch", "3.12.1", "2.11.0"),
+        machine=Machine(
+            device="Some CPU, 4 threads",
+            type="cpu",
+            memory=8 << 30,
+            threads=4,
+            kernels="torch",
+            python="3.12.1",
+            torch="2.11.0",
+        ),
         date="2026-11-21T03:00:00Z",
         geometry=geometry,
         dtype=dtype,
@@ -194,6 +204,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     read = load_calibration(str(path))
     assert (read.machine, read.constants, read.points) == (kept.machine, kept.constants, kept.points)
     assert read.document() == kept.document()
+    document = CalibrationDocument.model_validate_json(kept.dump())
+    assert (json.dumps(document.model_dump(mode="json", by_alias=True), indent=1) + "\n").encode() == kept.dump()
 
 
 def test_the_file_says_how_good_it_is(good: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from kvtool.text.files.yaml_nodes import parse_yaml
 from kvtool.workload.yaml.fields import SEVERITIES
 from kvtool.workload.yaml.validate import validate
 from tests.files import write
+from tests.results.documents import redumped
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "workloads").glob("*.yaml"))
 Print = Callable[..., Any]
@@ -29,7 +30,7 @@ Print = Callable[..., Any]
 
 @pytest.fixture
 def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Print:
-    """Runs a command in an empty folder; gives the JSON document that it prints."""
+    """Runs a command in an empty folder; gives the JSON document that it prints, which is what its model dumps."""
     monkeypatch.chdir(tmp_path)
 
     def start(*arguments: str) -> Any:
@@ -37,6 +38,8 @@ def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         run([*arguments])
         said = capsys.readouterr()
         assert said.out, said.err
+        if arguments[0] != "schema":
+            assert redumped(said.out) == said.out
         return json.loads(said.out)
 
     return start

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Option, only
 from kvtool.config.shown_options import Showing
-
-SCHEMA = "kvtool.doctor/1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +32,10 @@ class DoctorCommand(Command):
         working = all(item.status != "broken" for item in found)
         with printing():
             if self.showing.json:
-                from json import dumps
+                from kvtool.results.documents.doctor import DoctorDocument, DoctorRow
 
-                document = {"schema": SCHEMA, "ok": working, "items": [asdict(item) for item in found]}
-                sys.stdout.write(dumps(document, indent=2, sort_keys=True) + "\n")
+                rows = [DoctorRow.taken_from(item) for item in found]
+                sys.stdout.write(DoctorDocument(schema="kvtool.doctor/1", ok=working, items=rows).to_json())
             else:
                 from kvtool.cli.doctor.doctor_table import print_doctor
 

@@ -1,4 +1,4 @@
-"""What `kvtool bench` found out: one document that the table and the JSON are views of. Needs no torch."""
+"""What `kvtool bench` found out, and the document of it. Needs no torch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from math import inf
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import Geometry
-from kvtool.measure.bench.calibration import Constants, Point, Residuals
-from kvtool.measure.bench.calibration_file import Calibration, Machine
+from kvtool.measure.bench.calibration import Constants, Point
+from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import StepCase
+from kvtool.results.documents.bench import BenchCase, BenchDocument, Misses, Reached, TimedStep, TimedStore
+from kvtool.results.documents.calibrated import Machine, Residuals
+from kvtool.version import __version__
 
 _ONLY_FLOPS, _ONLY_BYTES = Constants(1.0, inf), Constants(inf, 1.0)
 
@@ -37,16 +40,6 @@ class StepTime:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreTime:
-    """New tokens' keys and values written into the blocks of one layer's cache."""
-
-    tokens: int
-    num_bytes: int
-    """Read and written."""
-    seconds: float
-
-
 @dataclass(slots=True)
 class BenchResult:
     """A finished run as data."""
@@ -61,7 +54,7 @@ class BenchResult:
     copy_bytes_per_s: float
     matmul_flops_per_s: float
     steps: list[StepTime] = field(default_factory=list)
-    store: StoreTime | None = None
+    store: TimedStore | None = None
     left_out: list[StepCase] = field(default_factory=list)
     """What there was no time or no memory for."""
     calibration: Calibration | None = None
@@ -105,3 +98,50 @@ class BenchResult:
             for step in self.steps
             if step.case.fits_the_model
         ]
+
+    def document(self) -> BenchDocument:
+        """The result as it is written."""
+        alone = self.ceilings_alone
+        return BenchDocument(
+            schema="kvtool.bench/1",
+            version=__version__,
+            machine=self.machine,
+            model=self.geometry.name,
+            dtype=self.dtype,
+            kv_cache_dtype=self.kv_cache_dtype,
+            block_size=self.block_size,
+            budget_s=self.budget,
+            partial=self.partial,
+            ceilings=Reached(copy_bytes_per_s=self.copy_bytes_per_s, matmul_flops_per_s=self.matmul_flops_per_s),
+            steps=[self._told(step) for step in self.steps],
+            left_out=[_case(case) for case in self.left_out],
+            store_kv=self.store,
+            calibration=None if self.calibration is None else self.calibration.document(),
+            no_calibration=self.no_calibration,
+            ceilings_alone=None if alone is None else Misses.taken_from(alone),
+            load=self.load,
+            notes=self.notes,
+        )
+
+    def _told(self, step: StepTime) -> TimedStep:
+        return TimedStep(
+            **dict(_case(step.case)),
+            seconds=step.seconds,
+            median_s=step.median,
+            runs=step.runs,
+            flops=self.flops(step.case),
+            memory_floor_s=self.memory_floor(step.case),
+        )
+
+
+def _case(case: StepCase) -> BenchCase:
+    before, new = case.work[0]
+    return BenchCase(
+        kind=case.kind,
+        requests=len(case.work),
+        tokens_before=before,
+        new_tokens=new,
+        shared_tokens=case.shared,
+        decode_attention=case.mode,
+        held_out=case.held_out,
+    )

@@ -20,6 +20,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.latency import LatencyModel
+from kvtool.results.documents.calibrated import Residuals
 
 Floats = npt.NDArray[np.float64]
 Work = tuple[tuple[int, int], ...]
@@ -102,23 +103,17 @@ class Fitted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Residuals:
-    """How far predictions are off, as parts of the measured times; over no points at all, both are 0."""
-
-    points: int
-    median: float
-    worst: float
-
-    @classmethod
-    def of(cls, predicted: Sequence[float], points: Sequence[Point]) -> Residuals:
-        errors = [abs(guess / point.seconds - 1) for guess, point in zip(predicted, points, strict=True)]
-        return cls(len(errors), statistics.median(errors), max(errors)) if errors else cls(0, 0.0, 0.0)
+def misses(predicted: Sequence[float], points: Sequence[Point]) -> Residuals:
+    """How far predictions of the points are off."""
+    errors = [abs(guess / point.seconds - 1) for guess, point in zip(predicted, points, strict=True)]
+    if not errors:
+        return Residuals(points=0, median=0.0, worst=0.0)
+    return Residuals(points=len(errors), median=statistics.median(errors), worst=max(errors))
 
 
 def residuals(of: Fitted, constants: Constants, points: Sequence[Point]) -> Residuals:
     """How far the constants' predictions of the points are off."""
-    return Residuals.of([of.predict(constants, point) for point in points], points)
+    return misses([of.predict(constants, point) for point in points], points)
 
 
 def fit(of: Fitted, points: Sequence[Point], *, most_flops: float = inf, most_bandwidth: float = inf) -> Constants:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError, Place
-from kvtool.measure.bench.calibration import Constants, Fitted, Point, Residuals, residuals
+from kvtool.measure.bench.calibration import Constants, Fitted, Point, residuals
+from kvtool.results.documents.calibrated import (
+    BothResiduals,
+    CalibratedMachine,
+    CalibratedModel,
+    CalibrationDocument,
+    CalibrationPoint,
+    FittedConstants,
+    Machine,
+    Residuals,
+)
 from kvtool.text.files.json_position import line_and_column, nearest_start
 from kvtool.text.files.text_files import read_text
 
@@ -23,21 +32,6 @@ _LEAST_RATE, _MOST_RATE, _MOST_SECONDS = 1.0, 1e24, 1e3
 _EXCERPT = 200
 _SIZES = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "head_dim", "intermediate_size", "vocab_size")
 _AGAIN = "kvtool bench -o FILE writes a new one"
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What was measured. Versions that have no part in it are None: Triton's and the driver's where a CPU computes."""
-
-    device: str
-    type: str
-    memory: int
-    threads: int
-    kernels: str
-    python: str
-    torch: str
-    triton: str | None = None
-    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,61 +70,48 @@ class Calibration:
             kv_token_bytes=kv_token_bytes,
         )
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CalibrationDocument:
         """As it is written; times in seconds."""
-        machine, constants, of = self.machine, self.constants, self.of
-        return {
-            "kind": KIND,
-            "version": VERSION,
-            "date": self.date,
-            "machine": {
-                "device": machine.device,
-                "type": machine.type,
-                "memory_bytes": machine.memory,
-                "threads": machine.threads,
-                "kernels": machine.kernels,
-                "python": machine.python,
-                "torch": machine.torch,
-                "triton": machine.triton,
-                "driver": machine.driver,
-                "copy_bytes_per_s": self.copy_bytes_per_s,
-                "matmul_flops_per_s": self.matmul_flops_per_s,
-            },
-            "model": {
-                "name": self.geometry.name,
+        constants = self.constants
+        return CalibrationDocument(
+            date=self.date,
+            machine=CalibratedMachine(
+                **dict(self.machine),
+                copy_bytes_per_s=self.copy_bytes_per_s,
+                matmul_flops_per_s=self.matmul_flops_per_s,
+            ),
+            model=CalibratedModel(
+                name=self.geometry.name,
                 **{name: getattr(self.geometry, name) for name in _SIZES},
-                "dtype": self.dtype,
-                "kv_cache_dtype": self.kv_cache_dtype,
-                "kv_bytes_per_token": self.kv_token_bytes,
-                "block_size": self.block_size,
-            },
-            "constants": {
-                "flops_per_s": constants.flops,
-                "bytes_per_s": constants.bandwidth,
-                "layer_overhead_s": constants.layer_overhead,
-                "request_overhead_s": constants.request_overhead,
-                "step_overhead_s": constants.step_overhead,
-            },
-            "residuals": {
-                name: {"points": found.points, "median": found.median, "worst": found.worst}
-                for name, held_out in (("fit", False), ("held_out", True))
-                for found in (self.residuals(held_out=held_out),)
-            },
-            "points": [
-                {
-                    "work": [list(request) for request in point.work],
-                    "layers": point.layers,
-                    "held_out": point.held_out,
-                    "seconds": point.seconds,
-                    "predicted_s": of.predict(constants, point),
-                }
-                for point in self.points
-            ],
-        }
+                dtype=self.dtype,
+                kv_cache_dtype=self.kv_cache_dtype,
+                kv_bytes_per_token=self.kv_token_bytes,
+                block_size=self.block_size,
+            ),
+            constants=FittedConstants(
+                flops_per_s=constants.flops,
+                bytes_per_s=constants.bandwidth,
+                layer_overhead_s=constants.layer_overhead,
+                request_overhead_s=constants.request_overhead,
+                step_overhead_s=constants.step_overhead,
+            ),
+            residuals=BothResiduals(fit=self.residuals(held_out=False), held_out=self.residuals(held_out=True)),
+            points=[self._told(point) for point in self.points],
+        )
+
+    def _told(self, point: Point) -> CalibrationPoint:
+        return CalibrationPoint(
+            work=list(point.work),
+            layers=point.layers,
+            held_out=point.held_out,
+            seconds=point.seconds,
+            predicted_s=self.of.predict(self.constants, point),
+        )
 
     def dump(self) -> bytes:
         """The file."""
-        return (json.dumps(self.document(), indent=1, allow_nan=False) + "\n").encode()
+        data = self.document().model_dump(mode="json", by_alias=True)
+        return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
 
 
 def load_calibration(path: str) -> Calibration:

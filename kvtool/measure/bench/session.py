@@ -24,7 +24,7 @@ from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import bytes_per_block
 from kvtool.measure.bench.attention import AttentionShape
-from kvtool.measure.bench.bench_result import BenchOptions, BenchResult, StoreTime
+from kvtool.measure.bench.bench_result import BenchOptions, BenchResult
 from kvtool.measure.bench.calibration import LEAST_POINTS, Constants, Fitted, Point, fit, residuals
 from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
@@ -33,6 +33,7 @@ from kvtool.measure.bench.engine_steps import StepTimer, Timed
 from kvtool.measure.bench.this_machine import ceilings, describe_machine
 from kvtool.measure.bench.timing import release
 from kvtool.measure.bench.writes import measure_store
+from kvtool.results.documents.bench import TimedStore
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how many of its parts are done, and how many there are."""
@@ -107,7 +108,7 @@ class Bench:
         """When so much of the budget is spent."""
         return self._started + share * self._options.budget
 
-    def _store(self) -> StoreTime:
+    def _store(self) -> TimedStore:
         """Writing the keys and values of new tokens."""
         self._on_progress("store_kv", 0, 1)
         config, result = self._model.config, self.result
@@ -128,7 +129,7 @@ class Bench:
             seconds=_STORE_SHARE * self._options.budget,
         )
         release(self._device)
-        return StoreTime(written.tokens, written.num_bytes, written.timing.seconds)
+        return TimedStore(tokens=written.tokens, bytes=written.num_bytes, seconds=written.timing.seconds)
 
     def _steps(self) -> None:
         """One case after the other, in rounds: whatever disturbs the machine for a while disturbs all of them."""

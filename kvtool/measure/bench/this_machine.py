@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from kvtool.engine.model.device import choose_kernels, device_name
-from kvtool.measure.bench.calibration_file import Machine
 from kvtool.measure.bench.ceilings import Ceilings, measure_ceilings
 from kvtool.measure.bench.timing import measure
+from kvtool.results.documents.calibrated import Machine
 
 _CPU_COPIED = 64 << 20  # larger than what a core's caches hold
 _SIDES = {"cpu": 1024, "cuda": 8192}

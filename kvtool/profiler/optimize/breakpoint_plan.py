@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvtool.diagnose.compare.json_forms import ordered
 from kvtool.fixes.breakpoint_places import place_breakpoints
+from kvtool.results.documents.optimize import Costs, GroupBreakpoints, Placement, Prices
 from kvtool.text.message import role_of
 from kvtool.workload.turn import Turn
 
-READ, WRITE = 0.1, 1.25
+_READ, _WRITE = 0.1, 1.25
 """Prices of a token that is read from the cache and of one that is written to it, where one outside it costs 1."""
+PRICES = Prices(read=_READ, write=_WRITE, outside=1.0)
 MINIMUM = 1024
 """Tokens below which a prefix is not stored."""
 MOST = 4
@@ -24,34 +26,16 @@ Request = list[tuple[bytes, int]]
 """The content blocks of a request: what is in each, and its tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Breakpoints and what the sampled requests cost with them, in tokens at the full price.
+class _Priced(NamedTuple):
+    """A placement, and what the sampled requests cost with it, in tokens at the full price."""
 
-    `marks` are numbers of content blocks (from 1) behind which a breakpoint stands, the same in all requests; `last` is one more
-    behind the last block of each request. `where` says both in words.
-    """
-
-    marks: tuple[int, ...]
-    last: bool
-    where: tuple[str, ...]
+    placement: Placement
     cost: float
-
-
-@dataclass(frozen=True, slots=True)
-class BreakpointPlan:
-    """The breakpoints of a group, from its first `requests` requests; without caching they cost their `tokens`."""
-
-    group: str
-    requests: int
-    tokens: int
-    best: Placement
-    naive: Placement
 
 
 def plan_breakpoints(
     group: str, turns: Sequence[Turn], count: Callable[[str], int], most: int
-) -> BreakpointPlan | None:
+) -> GroupBreakpoints | None:
     """The cheapest breakpoints (at most `most`); None where no request has messages. `count` gives the tokens of a text.
 
     Fixed places come from an exact dynamic program; tried too is one fewer of them and one that moves with the end of the request,
@@ -68,20 +52,27 @@ def plan_breakpoints(
     tokens = sum(size for request in requests for _, size in request)
     system = max((number for number, name in enumerate(names, 1) if name.startswith(("tools", "system"))), default=0)
 
-    def placed(marks: Sequence[int], last: bool) -> Placement:
+    def placed(marks: Sequence[int], last: bool) -> _Priced:
         where = [f"after {names[mark - 1]}" for mark in marks] + (["after the last message"] if last else [])
-        return Placement(tuple(marks), last, tuple(where), _cost(requests, marks, last))
+        placement = Placement(after_blocks=list(marks), last_message=last, where=where)
+        return _Priced(placement, _cost(requests, marks, last))
 
     naive = placed([system] if system and most > 1 else [], True)
     found = [placed((), False), naive]
     for fixed, last in ((most, False), (most - 1, True)):
-        marks = place_breakpoints(requests, read=READ, write=WRITE, minimum=MINIMUM, most=fixed)[0] if fixed else []
+        marks = place_breakpoints(requests, read=_READ, write=_WRITE, minimum=MINIMUM, most=fixed)[0] if fixed else []
         found.append(placed(marks, last))
     best = found[0]
     for other in found[1:]:
         if other.cost < best.cost - _LEAST_GAIN * tokens:
             best = other
-    return BreakpointPlan(group, len(requests), tokens, best, naive)
+    return GroupBreakpoints(
+        name=group,
+        requests=len(requests),
+        cost=Costs(no_caching=tokens, naive=naive.cost, best=best.cost),
+        best=best.placement,
+        naive=naive.placement,
+    )
 
 
 def _blocks(turn: Turn, count: Callable[[str], int]) -> list[tuple[str, bytes, int]]:
@@ -133,6 +124,6 @@ def _cost(requests: Sequence[Request], marks: Sequence[int], last: bool) -> floa
         looked = {at for end in ends for at in range(max(end - _LOOKBACK, 0), end + 1) if path[at] in stored}
         hit, written = max(looked, default=0), max(ends, default=0)
         written = max(written, hit)
-        total += READ * lengths[hit] + WRITE * (lengths[written] - lengths[hit]) + lengths[-1] - lengths[written]
+        total += _READ * lengths[hit] + _WRITE * (lengths[written] - lengths[hit]) + lengths[-1] - lengths[written]
         stored.update(path[end] for end in ends)
     return total

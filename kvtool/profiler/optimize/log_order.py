@@ -16,6 +16,7 @@ from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
 from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
@@ -26,16 +27,15 @@ _COMPRESSED = (".gz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOrder:
+class LogOrder:
     """The order that wins: hit rates of all requests in the log's own order and in this one, which names places in the log."""
 
     fix: Fix
-    before: float
-    after: float
+    hit_rate: BeforeAfter
     order: Sequence[int]
 
 
-def request_order(opened: Opened, progress: Progress, result: PassResult) -> RequestOrder | None:
+def request_order(opened: Opened, progress: Progress, result: PassResult) -> LogOrder | None:
     """The order of a log's requests, run again; None where nobody may change it, or where it wins nothing.
 
     That is so for sessions, for arrival times, for more than one log, and for a cache without limit, which forgets nothing.
@@ -52,8 +52,8 @@ def request_order(opened: Opened, progress: Progress, result: PassResult) -> Req
     if not isinstance(other, ReorderedSource):
         return None
     profiler = Profiler(other, opened.renderer, plan, Demands(), progress=progress, locate=locate, path=opened.name)
-    rates = total_rate(result), total_rate(profiler.explained())
-    return RequestOrder(fix, *rates, other.order) if rates[1] > rates[0] else None
+    rates = BeforeAfter(before=total_rate(result), after=total_rate(profiler.explained()))
+    return LogOrder(fix, rates, other.order) if rates.after > rates.before else None
 
 
 def check_log(inputs: Sequence[str], output: str) -> None:

@@ -1,14 +1,14 @@
-"""The views of a `BenchResult`: the tables of `kvtool bench`, and its JSON."""
+"""The tables of `kvtool bench`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kvtool.measure.bench.bench_result import BenchResult, StepTime
-from kvtool.measure.bench.calibration import Residuals
+from kvtool.measure.bench.bench_result import BenchResult
 from kvtool.measure.bench.cases import StepCase
 from kvtool.report.terminal.next_command import shell_lines
+from kvtool.results.documents.calibrated import Residuals
 from kvtool.text.terminal.console import ascii_only, bar, fold, pack, put, sanitize
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -17,69 +17,12 @@ from kvtool.version import __version__
 if TYPE_CHECKING:
     from rich.console import Console
 
-SCHEMA = "kvtool.bench/1"
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BAR = 20
 _MOST_LEFT_OUT = 6
 _DISTURBED = 1.25
 _BUSY = 0.5
 _BEYOND = 3.0
-
-
-def document(result: BenchResult) -> dict[str, Any]:
-    """The result as plain data: seconds, bytes and FLOPs per second, ratios from 0 on."""
-    machine, store = result.machine, result.store
-    return {
-        "schema": SCHEMA,
-        "version": __version__,
-        "machine": {name: getattr(machine, name) for name in machine.__slots__},
-        "model": result.geometry.name,
-        "dtype": result.dtype,
-        "kv_cache_dtype": result.kv_cache_dtype,
-        "block_size": result.block_size,
-        "budget_s": result.budget,
-        "partial": result.partial,
-        "ceilings": {
-            "copy_bytes_per_s": result.copy_bytes_per_s,
-            "matmul_flops_per_s": result.matmul_flops_per_s,
-        },
-        "steps": [_step_document(result, step) for step in result.steps],
-        "left_out": [_case_document(case) for case in result.left_out],
-        "store_kv": None
-        if store is None
-        else {"tokens": store.tokens, "bytes": store.num_bytes, "seconds": store.seconds},
-        "calibration": None if result.calibration is None else result.calibration.document(),
-        "no_calibration": result.no_calibration,
-        "ceilings_alone": None
-        if result.ceilings_alone is None
-        else {"median": result.ceilings_alone.median, "worst": result.ceilings_alone.worst},
-        "load": result.load,
-        "notes": result.notes,
-    }
-
-
-def _case_document(case: StepCase) -> dict[str, Any]:
-    before, new = case.work[0]
-    return {
-        "kind": case.kind,
-        "requests": len(case.work),
-        "tokens_before": before,
-        "new_tokens": new,
-        "shared_tokens": case.shared,
-        "decode_attention": case.mode,
-        "held_out": case.held_out,
-    }
-
-
-def _step_document(result: BenchResult, step: StepTime) -> dict[str, Any]:
-    return {
-        **_case_document(step.case),
-        "seconds": step.seconds,
-        "median_s": step.median,
-        "runs": step.runs,
-        "flops": result.flops(step.case),
-        "memory_floor_s": result.memory_floor(step.case),
-    }
 
 
 def print_bench(console: Console, result: BenchResult, todo: str, command: Sequence[str]) -> None:

@@ -1,11 +1,10 @@
-"""Breakpoints for a provider's cache, in the terminal and as plain data."""
+"""Breakpoints for a provider's cache in the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, READ, WRITE, BreakpointPlan, Placement
+from kvtool.results.documents.optimize import Breakpoints
 from kvtool.text.terminal.console import fold, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, table
@@ -16,25 +15,23 @@ if TYPE_CHECKING:
 _COLUMNS = (Column("", "<"), Column("cost, tokens"), Column("of no caching"))
 
 
-def print_breakpoints(console: Console, plans: Sequence[BreakpointPlan], *, plain: bool) -> None:
+def print_breakpoints(console: Console, breakpoints: Breakpoints, *, plain: bool) -> None:
     """For each group the cheapest placement against none and the usual one."""
     put(console)
     put(console, "  Breakpoints (cache_control): computed, not run", "bold")
-    if not plans:
+    if not breakpoints.groups:
         say(console, "no request has messages: there is nothing to set them in")
         return
-    note = (
-        f"prices of a token: read {READ:g}, write {WRITE:g}, else 1; at least {MINIMUM:,} tokens; nothing is forgotten"
-    )
-    say(console, note)
-    for plan in plans:
+    prices = f"prices of a token: read {breakpoints.prices.read:g}, write {breakpoints.prices.write:g}, else 1"
+    say(console, f"{prices}; at least {breakpoints.minimum_tokens:,} tokens; nothing is forgotten")
+    for plan in breakpoints.groups:
         put(console)
-        name = sanitize(plan.group, ascii_only=plain)
+        name = sanitize(plan.name, ascii_only=plain)
         put(console, f"  {name}: the first {plural(plan.requests, 'request')}")
         rows = [
-            ("no caching", f"{plan.tokens:,}", percent(1.0)),
-            ("last system block and last message", *_costs(plan, plan.naive)),
-            ("best", *_costs(plan, plan.best)),
+            ("no caching", f"{plan.cost.no_caching:,}", percent(1.0)),
+            ("last system block and last message", *_cost(plan.cost.naive, plan.cost.no_caching)),
+            ("best", *_cost(plan.cost.best, plan.cost.no_caching)),
         ]
         for line in table(_COLUMNS, rows, console.width, indent=4, ascii_only=plain):
             put(console, line)
@@ -43,28 +40,5 @@ def print_breakpoints(console: Console, plans: Sequence[BreakpointPlan], *, plai
             put(console, line)
 
 
-def _costs(plan: BreakpointPlan, placement: Placement) -> tuple[str, str]:
-    return f"{placement.cost:,.0f}", percent(placement.cost / plan.tokens) if plan.tokens else "-"
-
-
-def breakpoints_json(plans: Sequence[BreakpointPlan]) -> dict[str, Any]:
-    """Costs in tokens at the full price; `after_blocks` are numbers of content blocks, from 1."""
-    return {
-        "computed": True,
-        "prices": {"read": READ, "write": WRITE, "outside": 1.0},
-        "minimum_tokens": MINIMUM,
-        "groups": [
-            {
-                "name": plan.group,
-                "requests": plan.requests,
-                "cost": {"no_caching": plan.tokens, "naive": plan.naive.cost, "best": plan.best.cost},
-                "best": _placement(plan.best),
-                "naive": _placement(plan.naive),
-            }
-            for plan in plans
-        ],
-    }
-
-
-def _placement(placement: Placement) -> dict[str, Any]:
-    return {"after_blocks": list(placement.marks), "last_message": placement.last, "where": list(placement.where)}
+def _cost(cost: float, no_caching: int) -> tuple[str, str]:
+    return f"{cost:,.0f}", percent(cost / no_caching) if no_caching else "-"

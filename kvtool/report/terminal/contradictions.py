@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.errors import KvtoolError
-from kvtool.results.report import Fates, Report
+from kvtool.results.report import Fates, Group, Report, Totals
 
 _MOST_TURNS = 1_000_000
+_ROUNDED = 1e-4
 
 
 def check_report(report: Report) -> None:
@@ -19,10 +20,15 @@ def check_report(report: Report) -> None:
         summed = sum(getattr(group, name) for group in groups)
         said = getattr(totals, name)
         _hold(summed == said, f"/totals/{name}", f"it is {said:,}, and its groups have {summed:,}")
+    _check_rates("/totals", totals)
     _check_fates("/fates", report.fates, totals.prompt_tokens)
     for number, group in enumerate(groups):
         at = f"/groups/{number}"
+        _check_rates(at, group)
         _check_fates(f"{at}/fates", group.fates, group.prompt_tokens)
+        found, size = group.alignment, report.kv_cache.block_size
+        parts = found.whole_blocks * size + found.left_over_tokens
+        _hold(parts == found.shared_prefix_tokens, f"{at}/alignment", "blocks and the rest are not the shared prefix")
         for turn in group.turns:
             _hold(1 <= turn.turn <= _MOST_TURNS, f"{at}/turns", f"turn {turn.turn} is none")
             _hold(bool(turn.prompt_tokens), f"{at}/turns", f"turn {turn.turn} has no tokens")
@@ -33,6 +39,15 @@ def check_report(report: Report) -> None:
     _hold(decode is None or bool(decode.prefix_aware_bytes_per_step), "/decode", "no step reads nothing")
     if measured is not None and measured.requests:
         _hold(bool(measured.prompt_tokens), "/ttft/measured", "requests without a token were measured")
+
+
+def _check_rates(at: str, sums: Totals | Group) -> None:
+    for name, tokens, rate in (
+        ("hit_rate", sums.hit_tokens, sums.hit_rate),
+        ("reachable_hit_rate", sums.reachable_tokens, sums.reachable_hit_rate),
+    ):
+        real = tokens / sums.prompt_tokens if sums.prompt_tokens else 0.0
+        _hold(abs(rate - real) < _ROUNDED, f"{at}/{name}", f"it is {rate:.4f}, and its tokens say {real:.4f}")
 
 
 def _check_fates(at: str, fates: Fates, tokens: int) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.codes import find_entry
-from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, Spot, Trial
+from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
 from kvtool.report.terminal.excerpt import print_excerpt
 from kvtool.report.terminal.ruler import print_ruler
+from kvtool.results.documents.diff import Spot, Trial
 from kvtool.text.terminal.console import (
     ascii_only,
     at_right,
@@ -117,7 +117,7 @@ def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
     if not all(in_file):
         places = [place_of(spot, plain, name) for spot, name in zip((a, b), names, strict=True)]
         return list(dict.fromkeys(places))
-    places = [place_of(replace(spot, part=""), plain) for spot in (a, b)]
+    places = [place_of(spot.model_copy(update={"part": ""}), plain) for spot in (a, b)]
     shown = places[:1] if (a.line, a.column) == (b.line, b.column) else places
     return shown + list(dict.fromkeys(_within(spot, plain) for spot in (a, b) if spot.part))
 

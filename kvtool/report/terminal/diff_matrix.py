@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kvtool.diff.matrix import Branch, ManyDiff
-from kvtool.diff.prompts import Difference
 from kvtool.report.terminal.diff import place_of, shown_path
+from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff
 from kvtool.text.terminal.console import (
     ascii_only,
     at_right,
@@ -51,23 +50,23 @@ def print_many(console: Console, diff: ManyDiff) -> None:
     plain = ascii_only(console)
     parts = [
         "kvtool diff-prompts",
-        f"{len(diff.names)} prompts",
+        f"{len(diff.prompts)} prompts",
         f"block {diff.block_size}",
         sanitize(diff.tokenizer, ascii_only=plain),
     ]
     for line in pack((part for part in parts if part), console.width, separator=" | " if plain else " · ", indent=2):
         put(console, line, "bold")
     put(console)
-    if diff.matrix is not None:
-        _legend(console, diff, range(len(diff.names)), plain)
+    if diff.shared_blocks is not None:
+        _legend(console, diff, range(len(diff.prompts)), plain)
         put(console)
     _summary(console, diff)
-    if diff.matrix is not None:
+    if diff.shared_blocks is not None:
         put(console)
-        _matrix(console, diff.matrix)
+        _matrix(console, diff.shared_blocks)
     put(console)
     used = _tree(console, diff, plain)
-    if diff.matrix is None:
+    if diff.shared_blocks is None:
         put(console)
         _legend(console, diff, sorted(used), plain)
 
@@ -76,12 +75,11 @@ def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, pl
     """Which prompt each letter is, its tokens and its blocks, a partial last one included."""
     size = max((len(letters(at)) for at in indices), default=1)
     for at in indices:
-        length = diff.lengths[at]
-        blocks = -(-length // diff.block_size)
-        numbers = f"{plural(length, 'token')}, {plural(blocks, 'block')}"
-        head = f"  {letters(at):<{size}}  {shown_path(diff.names[at], plain)}"
+        prompt = diff.prompts[at]
+        numbers = f"{plural(prompt.tokens, 'token')}, {plural(prompt.blocks, 'block')}"
+        head = f"  {letters(at):<{size}}  {shown_path(prompt.path, plain)}"
         if is_plain(console):
-            head = f"{letters(at)}: {shown_path(diff.names[at], plain)}"
+            head = f"{letters(at)}: {shown_path(prompt.path, plain)}"
         if cell_width(head) + 2 + len(numbers) <= console.width:
             put(console, at_right(console, head, numbers))
             continue
@@ -91,13 +89,13 @@ def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, pl
 
 
 def _summary(console: Console, diff: ManyDiff) -> None:
-    shared = diff.trie.tokens
-    blocks = shared // diff.block_size
-    said = "they are identical" if diff.equal else f"{plural(shared, 'token')}, {plural(blocks, 'block')}"
+    all_share, found, of = diff.trie[0], diff.reusable_in_order.tokens, diff.prompt_tokens
+    sizes = f"{plural(all_share.tokens, 'token')}, {plural(all_share.blocks, 'block')}"
+    said = "they are identical" if diff.identical else sizes
     put_field(console, "All share", said, size=12)
     text = (
-        f"{diff.reusable:,} of {plural(diff.tokens, 'token')} reusable "
-        f"({percent(diff.reusable / diff.tokens if diff.tokens else 0.0)}), each prompt after all before it"
+        f"{found:,} of {plural(of, 'token')} reusable "
+        f"({percent(found / of if of else 0.0)}), each prompt after all before it"
     )
     put_field(console, "In order", text, size=12)
 
@@ -133,7 +131,7 @@ def _tree(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
     rows = _rows(diff.trie, deepest, plain)
     for head, rest, branch in islice(rows, _MOST_ROWS):
         label = _members(branch, room - cell_width(head) - 1, plain, used)
-        numbers = f"{branch.tokens:>{_NUMBER},}{branch.tokens // diff.block_size:>{_NUMBER},}"
+        numbers = f"{branch.tokens:>{_NUMBER},}{branch.blocks:>{_NUMBER},}"
         line = head + label
         put(console, line + " " * (room - cell_width(line)) + numbers)
         for text in _told(branch, plain):
@@ -149,7 +147,7 @@ def _beginnings(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
     used: set[int] = set()
     rows = _rows(diff.trie, 0, plain)
     for _, _, branch in islice(rows, _MOST_ROWS):
-        sizes = [plural(branch.tokens, "token"), plural(branch.tokens // diff.block_size, "block")]
+        sizes = [plural(branch.tokens, "token"), plural(branch.blocks, "block")]
         members = _members(branch, _PLAIN_NAMES, plain, used)
         put(console, f"Common beginning of {members}: {'; '.join([*sizes, *_told(branch, plain)])}")
     if left := sum(1 for _ in rows):
@@ -157,16 +155,17 @@ def _beginnings(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
     return used
 
 
-def _rows(root: Branch, deepest: int, plain: bool) -> Iterator[tuple[str, str, Branch]]:
+def _rows(trie: Sequence[Branch], deepest: int, plain: bool) -> Iterator[tuple[str, str, Branch]]:
     """Branches from the top down, each with what stands before it and before the lines below it."""
     fork, last, bar = ("|- ", "`- ", "|  ") if plain else ("├─ ", "└─ ", "│  ")
-    stack: list[tuple[str, str, int, Branch]] = [("  ", "  ", 0, root)]
+    stack: list[tuple[str, str, int, Branch]] = [("  ", "  ", 0, trie[0])]
     while stack:
         head, rest, level, branch = stack.pop()
         yield head, rest + (bar if branch.children else "   "), branch
         flat = level >= deepest  # no room to go further in: what is below stands beside it
         below: list[tuple[str, str, int, Branch]] = []
-        for index, child in enumerate(branch.children):
+        for index, at in enumerate(branch.children):
+            child = trie[at]
             final = index + 1 == len(branch.children)
             if flat:
                 below.append((head, rest, level, child))
@@ -177,23 +176,23 @@ def _rows(root: Branch, deepest: int, plain: bool) -> Iterator[tuple[str, str, B
 
 def _members(branch: Branch, room: int, plain: bool, used: set[int]) -> str:
     """The letters of a branch's prompts, as many as there is room for, and how many there are where that is not all."""
-    names = [letters(at) for at in branch.members]
+    names = [letters(at) for at in branch.prompts]
     text = " ".join(names)
     if len(text) <= room:
-        used.update(branch.members)
+        used.update(branch.prompts)
         return text
     more = f" {'...' if plain else '…'} {len(names):,} prompts"
     kept = 1
     while kept < len(names) and len(" ".join(names[: kept + 1])) + len(more) <= room:
         kept += 1
-    used.update(branch.members[:kept])
+    used.update(branch.prompts[:kept])
     return " ".join(names[:kept]) + more
 
 
 def _told(branch: Branch, plain: bool) -> list[str]:
     """What happens at the end of a common beginning."""
     told: list[str] = []
-    if branch.is_leaf:
+    if not branch.children:
         return [f"{len(branch.ends):,} equal prompts"] if len(branch.ends) > 1 else told
     if branch.ends:
         names = " ".join(letters(at) for at in branch.ends[:8]) + (" ..." if len(branch.ends) > 8 else "")
@@ -203,6 +202,6 @@ def _told(branch: Branch, plain: bool) -> list[str]:
     return told
 
 
-def _differs(difference: Difference, plain: bool) -> str:
+def _differs(difference: BranchDifference, plain: bool) -> str:
     where = f" at {place_of(difference.a, plain)}" if difference.a is not None else ""
     return f"{difference.kind.name}{where} ({difference.kind.code})"

@@ -1,33 +1,24 @@
-"""Findings as a linter prints them, and as JSON (`kvtool.lint/1`)."""
+"""Findings as a linter prints them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from json import dumps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kvtool.lint.lint_result import Fixed, LintResult
+from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import GROUP as PROBE
 from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
+from kvtool.results.documents.lint import Fixed
 from kvtool.results.report import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent
-from kvtool.text.terminal.runner_commands import blunt_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-SCHEMA = "kvtool.lint/1"
 _MOST = 200
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
-_JSON_FIELDS = (
-    *("code", "severity", "group", "path", "line", "column", "width", "message", "tokens_lost", "points"),
-    *("ttft_seconds", "confidence", "fix", "tier", "warnings", "in_source"),
-)
-"""No field that quotes a prompt."""
-_RENAMED = ("group_alone", "group_predicted")
 
 
 def print_lint(
@@ -128,37 +119,3 @@ def _finding(
 def _folded(console: Console, text: str, style: str | None = None) -> None:
     for line in fold(text, console.width, indent=4):
         put(console, line, style)
-
-
-def dump(result: LintResult) -> str:
-    """One JSON document with sorted keys and no prompt text."""
-    return blunt_json(dumps(document(result), indent=2, sort_keys=True, allow_nan=False)) + "\n"
-
-
-def document(result: LintResult) -> dict[str, Any]:
-    """The result as plain data; a finding without a group was seen in a file, not measured."""
-    return {
-        "schema": SCHEMA,
-        "partial": result.partial,
-        "inputs": [{"path": one.path, "kind": one.kind, "note": one.note or None} for one in result.inputs],
-        "findings": [_finding_document(finding, result) for finding in result.findings],
-        "counts": {severity: result.count(severity) for severity in ("error", "warning", "info")},
-        "ignored": result.ignored,
-        "fixed": None if result.fixed is None else asdict(result.fixed),
-        "probe": None if result.probe is None else result.probe.to_json(),
-    }
-
-
-def _finding_document(finding: Finding, result: LintResult) -> dict[str, Any]:
-    values = {name: getattr(finding, name) for name in _JSON_FIELDS}
-    rerun = finding.rerun
-    return values | {
-        "group": finding.group or None,
-        "evidence": "measured" if finding.group else "static",
-        "fix_key": finding.fix_key,
-        "share": finding.share_tokens,
-        "fixable": result.can_fix(finding),
-        "rerun": None
-        if rerun is None
-        else {name.removeprefix("group_") if name in _RENAMED else name: rate for name, rate in rerun},
-    }

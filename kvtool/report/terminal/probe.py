@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS
-from kvtool.lint.probe import Leak, ProbeResult
+from kvtool.lint.probe import FoundLeak, ProbeResult
 from kvtool.report.terminal.excerpt import print_excerpt
 from kvtool.text.terminal.console import ascii_only, at_right, cell_width, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
@@ -39,7 +39,7 @@ def print_probe(console: Console, result: ProbeResult, *, show_text: bool = True
         say(console, f"Not tried: {name}: {sanitize(reason, ascii_only=plain)}")
 
 
-def _leak(console: Console, leak: Leak, plain: bool, show_text: bool) -> None:
+def _leak(console: Console, leak: FoundLeak, plain: bool, show_text: bool) -> None:
     head = f"  {leak.factor.name}: {leak.kind.name}"
     if cell_width(head) + 2 + len(leak.kind.code) <= console.width:
         put(console, at_right(console, head, leak.kind.code), "bold")
@@ -62,7 +62,7 @@ def _leak(console: Console, leak: Leak, plain: bool, show_text: bool) -> None:
     say(console, f"help: {leak.fix}", indent=4)
 
 
-def _place(leak: Leak, plain: bool) -> str:
+def _place(leak: FoundLeak, plain: bool) -> str:
     spot = leak.difference.a
     if spot is None:
         return "in the prompt"

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.engine.config import EngineConfig
-from kvtool.lint.lint_result import LintedInput, LintResult
+from kvtool.lint.lint_result import LintResult
 from kvtool.report.terminal.contradictions import check_report
 from kvtool.results.check import CheckResult
+from kvtool.results.documents.lint import LintInput
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.text.tokens.tokenizer_files import BUILT_IN
@@ -35,7 +36,7 @@ def print_result(
         from kvtool.report.terminal.lint import print_lint
 
         found = LintResult(
-            inputs=[LintedInput(path, "text") for path in result.inputs],
+            inputs=[LintInput(path=path, kind="text", note=None) for path in result.inputs],
             findings=result.findings,
             ignored=result.ignored,
             partial=result.verdict.outcome == "partial",

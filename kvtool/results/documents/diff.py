@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, RootModel
 
 from kvtool.results.documents.parts import Blocks, Kind
-from kvtool.results.model import Count, Model
+from kvtool.results.model import Count, Document, Model
 
 
 class Side(Model):
@@ -75,17 +75,18 @@ class Trial(Model):
     places: Count
     line_a: Count
     line_b: Count
-    reusable: Blocks
+    reuse: Blocks = Field(alias="reusable")
     gained_blocks: int
-    what: str
+    result: str = Field(alias="what")
     code: str
     part: str
     further: bool
 
 
-class TwoDiff(Model):
+class TwoDiff(Document):
     """Two prompts: blocks and losses are those of the second, computed when the first is in the cache."""
 
+    tells_defaults: ClassVar[bool] = False
     schema_: Literal["kvtool.diff/1"] = Field(alias="schema")
     tokenizer: str
     block_size: Count
@@ -124,9 +125,10 @@ class Branch(Model):
     difference: BranchDifference | None
 
 
-class ManyDiff(Model):
+class ManyDiff(Document):
     """More than two prompts: what each pair shares, and the tree of their common beginnings."""
 
+    tells_defaults: ClassVar[bool] = False
     schema_: Literal["kvtool.diff/1"] = Field(alias="schema")
     tokenizer: str
     block_size: Count

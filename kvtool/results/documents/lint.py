@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kvtool.results.choices import Severity
 from kvtool.results.documents.parts import Kind
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.model import Count, Document, Model, Ratio
 
 
 class LintRerun(Model):
@@ -18,8 +18,8 @@ class LintRerun(Model):
     group_after: Ratio
     total_before: Ratio
     total_after: Ratio
-    alone: Ratio | None
-    predicted: float | None
+    group_alone: Ratio | None = Field(alias="alone")
+    group_predicted: float | None = Field(alias="predicted")
 
 
 class LintFinding(Model):
@@ -39,7 +39,7 @@ class LintFinding(Model):
     tokens_lost: Count
     points: float
     """Part of the group's prompt tokens that it costs."""
-    share: float | None
+    share_tokens: float | None = Field(alias="share")
     """Its fair share of what several causes block together, in tokens."""
     ttft_seconds: float | None
     confidence: Ratio
@@ -118,7 +118,7 @@ class Probe(Model):
     skipped: list[Skipped]
 
 
-class LintDocument(Model):
+class LintDocument(Document):
     """Findings, without any prompt text."""
 
     schema_: Literal["kvtool.lint/1"] = Field(alias="schema")

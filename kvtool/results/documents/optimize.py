@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from kvtool.results.documents.parts import BeforeAfter
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.model import Count, Document, Model, Ratio
 
 Tier = Literal["P0", "P1", "P2", "P3"]
 
@@ -70,7 +70,7 @@ class Placement(Model):
 class Costs(Model):
     """In tokens at the full price."""
 
-    no_caching: float
+    no_caching: Annotated[int, WithJsonSchema({"type": "number"})]
     naive: float
     best: float
 
@@ -100,7 +100,7 @@ class Breakpoints(Model):
     groups: list[GroupBreakpoints]
 
 
-class OptimizeDocument(Model):
+class OptimizeDocument(Document):
     """What was tried and kept, without any prompt text."""
 
     schema_: Literal["kvtool.optimize/1"] = Field(alias="schema")

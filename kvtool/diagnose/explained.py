@@ -1,0 +1,29 @@
+"""What codes mean, as the document of `kvtool explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kvtool.results.documents.explain import Entry, ExplainDocument, Remedy
+
+if TYPE_CHECKING:
+    from kvtool.diagnose.codes import CodeEntry
+
+
+def explained(entries: Iterable[CodeEntry]) -> ExplainDocument:
+    """The document of these entries."""
+    return ExplainDocument(schema="kvtool.explain/1", entries=[_document(entry) for entry in entries])
+
+
+def _document(entry: CodeEntry) -> Entry:
+    return Entry(
+        code=entry.code,
+        name=entry.name,
+        what=entry.what,
+        why=entry.why,
+        before=entry.before,
+        after=entry.after,
+        fixes=[Remedy.taken_from(remedy) for remedy in entry.remedies],
+        ignore_when=entry.ignore,
+    )

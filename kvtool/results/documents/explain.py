@@ -1,0 +1,36 @@
+"""`kvtool explain --json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from kvtool.results.model import Document, Model
+
+
+class Remedy(Model):
+    """Something to do, and the proof that kvtool can give for it."""
+
+    what: str
+    tier: str | None
+
+
+class Entry(Model):
+    """A diagnostic code."""
+
+    code: str
+    name: str
+    what: str
+    why: str
+    before: str
+    after: str
+    fixes: list[Remedy]
+    ignore_when: str
+
+
+class ExplainDocument(Document):
+    """What codes mean."""
+
+    schema_: Literal["kvtool.explain/1"] = Field(alias="schema")
+    entries: list[Entry]
