@@ -10,7 +10,7 @@ from kvtool.diagnose.codes.kv402 import KV402
 from kvtool.diagnose.codes.kv406 import KV406
 from kvtool.gate.baseline import RecordedSums, Value, WorkloadSums
 from kvtool.gate.demand import DemandLevel
-from kvtool.gate.evaluate import check_id, exact, rate, status_of
+from kvtool.gate.evaluate import check_id, exact, figureless_check, rate, status_of
 from kvtool.gate.facts import Facts
 from kvtool.results.gate_words import percents, points, subject
 from kvtool.results.verdict import Check, Level
@@ -172,18 +172,4 @@ def _some(names: Sequence[str]) -> str:
 
 def required_check(facts: Facts, problem: str) -> Check:
     """The check that fails where a baseline is required and there is none to compare with."""
-    return Check(
-        id=check_id(facts.workload, None, "baseline"),
-        code=KV406.code,
-        kind="baseline",
-        workload=facts.workload,
-        group=None,
-        level="error",
-        status=status_of(False, "error", partial=facts.partial),
-        limit=None,
-        actual=None,
-        message=f"a baseline is required: {problem}",
-        path=facts.path or facts.workload,
-        line=0,
-        column=0,
-    )
+    return figureless_check(facts, KV406, "baseline", met=False, message=f"a baseline is required: {problem}")

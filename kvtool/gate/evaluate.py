@@ -69,7 +69,8 @@ def evaluate(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
     checks = list(by_id.values())
     checks += _findings_checks(facts, [demand for demand in demands if demand.kind == "findings"])
     if facts.audit is not None:
-        checks.append(_audit_check(facts, facts.audit))
+        said = f"audit: {facts.audit or 'reuse changed no token'}"
+        checks.append(figureless_check(facts, KV407, "audit", met=not facts.audit, message=said))
     return checks
 
 
@@ -193,18 +194,19 @@ def _deciding(found: SeenFinding, demands: Iterable[Demand]) -> Demand | None:
     return best
 
 
-def _audit_check(facts: Facts, wrong: str) -> Check:
+def figureless_check(facts: Facts, entry: CodeEntry, kind: Kind, *, met: bool, message: str) -> Check:
+    """The check of a demand on a whole workload that is met or not, with no figure to tell."""
     return Check(
-        id=check_id(facts.workload, None, "audit"),
-        code=KV407.code,
-        kind="audit",
+        id=check_id(facts.workload, None, kind),
+        code=entry.code,
+        kind=kind,
         workload=facts.workload,
         group=None,
         level="error",
-        status=status_of(not wrong, "error", partial=facts.partial),
+        status=status_of(met, "error", partial=facts.partial),
         limit=None,
         actual=None,
-        message=f"audit: {wrong or 'reuse changed no token'}",
+        message=message,
         path=facts.path or facts.workload,
         line=0,
         column=0,

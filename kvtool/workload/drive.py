@@ -5,15 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from kvtool.engine.engine import Engine
 from kvtool.engine.request import Request
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation, Output, Turn
 from kvtool.workload.yaml.sessions import Interleaved, Session
 
-NO_ANSWER = Output("", np.empty(0, dtype=np.int32))
+NO_ANSWER = Output("")
 
 LOOKAHEAD = 10_000
 """Conversations that are put in order of arrival together; a log may be out of order by as much."""

@@ -33,7 +33,7 @@ class Job:
 
     def output(self) -> Output:
         """What the engine answered."""
-        return Output(self.output_text, np.asarray(self.request.outputs, dtype=np.int32))
+        return Output(self.output_text)
 
     def computed_output(self) -> Ids:
         """The answer as far as its keys and values are computed: all but the last token. Unknown for a trace of hashes."""

@@ -51,7 +51,6 @@ class Output:
     """What the engine answered to a turn."""
 
     text: str
-    token_ids: Ids
 
 
 class Conversation(Protocol):

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +22,7 @@ from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.turn import Output, Turn
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
-ANSWER = Output("Yes.", np.empty(0, dtype=np.int32))
+ANSWER = Output("Yes.")
 HEAD = """\
 version: 1
 vars:

@@ -230,7 +230,7 @@ def test_one_turn_of_each_conversation(maker: Callable[[int], JobMaker]) -> None
         assert found[1].id == "b0"
         seen.add(found[0].num_prompt_tokens)
         assert all(request.prompt_ids is not None and request.prompt_ids.max() < VOCABULARY for request in found)
-        assert [None if heard is None else len(heard.token_ids) for heard in talks[0].heard] == [None, 3, 3, 3]
+        assert [None if heard is None else len(heard.text) for heard in talks[0].heard] == [None, 3, 3, 3]
     assert seen == {10, 20, 30}
 
 

@@ -39,12 +39,12 @@ class Talk:
     arrivals: Sequence[float | None] = ()
     outputs: int = 1
     length: int = 3
-    heard: list[list[int]] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
     asked: int = 0
 
     def next_turn(self, previous: Output | None) -> Turn | None:
         if previous is not None:
-            self.heard.append(previous.token_ids.tolist())
+            self.heard.append(previous.text)
         if self.asked == self.turns:
             return None
         number = self.asked
@@ -76,7 +76,8 @@ class Books:
         assert turn.token_ids is not None
         ids = turn.token_ids
         outputs = list(range(40, 40 + (turn.output_tokens or 1)))
-        job = Job(turn, None, Request(turn.id, len(ids), prompt_ids=ids, output_ids=outputs), ids, 1, "")
+        text = " ".join(map(str, outputs))
+        job = Job(turn, None, Request(turn.id, len(ids), prompt_ids=ids, output_ids=outputs), ids, 1, text)
         self.jobs[turn.id] = job
         self.diary.append(f"+{turn.id}")
         self._open += 1
@@ -109,7 +110,7 @@ def test_one_at_a_time() -> None:
     talks = [Talk("a", 2, outputs=3), Talk("b", 1)]
     one_at_a_time(iter(talks), books.begin, books.execute, books.end)
     assert " ".join(books.diary) == "+a0 -a0 +a1 -a1 +b0 -b0"
-    assert talks[0].heard == [[40, 41, 42], [40, 41, 42]]
+    assert talks[0].heard == ["40 41 42", "40 41 42"]
     assert books.most == 1
 
 
@@ -118,7 +119,7 @@ def test_one_at_a_time_a_refused_turn_has_an_empty_answer() -> None:
     talk = Talk("a", 3)
     one_at_a_time(iter([talk]), books.begin, books.execute, books.end)
     assert " ".join(books.diary) == "+a0 -a0 refused a1 +a2 -a2"
-    assert talk.heard == [[40], [], [40]]
+    assert talk.heard == ["40", "", "40"]
 
 
 def test_at_most_so_many_requests_at_once_and_open_conversations_go_on_first() -> None:
@@ -127,7 +128,7 @@ def test_at_most_so_many_requests_at_once_and_open_conversations_go_on_first() -
     assert books.arrive(*talks, concurrency=2) == "+a0 +b0 -a0 -b0 +a1 +b1 -a1 -b1 +c0 +d0 -c0 -d0 +c1 +d1 -c1 -d1"
     assert books.most == 2
     assert books.engine.clock.now() == 4.0
-    assert all(talk.heard == [[40], [40]] for talk in talks)
+    assert all(talk.heard == ["40", "40"] for talk in talks)
 
 
 def test_a_place_that_becomes_free_is_taken_at_once() -> None:
@@ -198,7 +199,7 @@ def test_a_refused_request_makes_way() -> None:
     books = Books(refuse=["a0", "b1"])
     talks = [Talk("a", 2), Talk("b", 3)]
     assert books.arrive(*talks, concurrency=1) == "refused a0 +a1 -a1 +b0 -b0 refused b1 +b2 -b2"
-    assert (talks[0].heard, talks[1].heard) == ([[], [40]], [[40], [], [40]])
+    assert (talks[0].heard, talks[1].heard) == (["", "40"], ["40", "", "40"])
 
 
 def test_interleaved_members_run_side_by_side() -> None:

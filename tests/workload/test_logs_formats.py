@@ -14,7 +14,7 @@ from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.logs.record import seconds
 from kvtool.workload.turn import HashedPrompt, Output, Turn
 
-_NO_ANSWER = Output("ok", np.array([1], dtype=np.int32))
+_NO_ANSWER = Output("ok")
 
 
 def turns(*paths: Path | str, **options: Any) -> list[Turn]:

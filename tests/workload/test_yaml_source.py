@@ -20,7 +20,6 @@ from kvtool.workload.yaml.generate import HIGHEST_ID, LOWEST_ID
 from kvtool.workload.yaml.sessions import Interleaved
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
-NO_IDS = np.empty(0, dtype=np.int32)
 Answer = Callable[[Turn], str]
 
 
@@ -40,7 +39,7 @@ def turns(source: YamlSource, answer: Answer = lambda turn: f"answer {turn.id}")
         previous: Output | None = None
         while (turn := conversation.next_turn(previous)) is not None:
             yield turn
-            previous = Output(answer(turn), NO_IDS)
+            previous = Output(answer(turn))
 
 
 def texts(source: YamlSource) -> list[str]:

@@ -69,6 +69,20 @@ def _claude(name: str, models: str, minimum: int, as_of: str, source: str) -> Pr
     )
 
 
+def _gemini(name: str, models: str, minimum: int) -> Provider:
+    return Provider(
+        name,
+        models,
+        keeps="prefix",
+        minimum=minimum,
+        step=1,
+        ttl=None,
+        as_of="2026-10-13",
+        source=_GEMINI,
+        note="implicit caching, which promises nothing: how long a prefix is kept is not said",
+    )
+
+
 PROVIDERS: tuple[Provider, ...] = (
     Provider(
         "openai",
@@ -111,28 +125,8 @@ PROVIDERS: tuple[Provider, ...] = (
     _claude("anthropic-512", "Claude Opus 5, Fable 5, Mythos 5", 512, "2026-10-07", f"{_CLAUDE}; {_CLAUDE_MINIMUM}"),
     _claude("anthropic-2048", "Claude Haiku 3, 3.5", 2048, "2026", f"{_CLAUDE}; {_CLAUDE_OLDER}"),
     _claude("anthropic-4096", "Claude Haiku 4.5, Opus 4.5, 4.6", 4096, "2026-10-07", f"{_CLAUDE}; {_CLAUDE_MINIMUM}"),
-    Provider(
-        "gemini",
-        "Gemini 3.1 Pro to 3.8 Flash",
-        keeps="prefix",
-        minimum=4096,
-        step=1,
-        ttl=None,
-        as_of="2026-10-13",
-        source=_GEMINI,
-        note="implicit caching, which promises nothing: how long a prefix is kept is not said",
-    ),
-    Provider(
-        "gemini-2.5",
-        "Gemini 2.5 Flash and Pro",
-        keeps="prefix",
-        minimum=2048,
-        step=1,
-        ttl=None,
-        as_of="2026-10-13",
-        source=_GEMINI,
-        note="implicit caching, which promises nothing: how long a prefix is kept is not said",
-    ),
+    _gemini("gemini", "Gemini 3.1 Pro to 3.8 Flash", 4096),
+    _gemini("gemini-2.5", "Gemini 2.5 Flash and Pro", 2048),
     Provider(
         "deepseek",
         "DeepSeek API",

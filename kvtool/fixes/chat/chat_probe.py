@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.results.choices import Severity
@@ -44,7 +42,7 @@ def sample_turns(source: Source) -> list[Turn]:
             if turn is None:
                 break
             found.append(turn)
-            answer = Output(ANSWERED, np.empty(0, dtype=np.int32))
+            answer = Output(ANSWERED)
     return found
 
 

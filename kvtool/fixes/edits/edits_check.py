@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.fix import Fix, Transform, combined
 from kvtool.workload.drive import Rewrite, rewritten
@@ -22,7 +20,7 @@ _MOST = 2_000
 """Requests that are rendered to find as many that the fix changes."""
 _MOST_CHARACTERS = 64 * 1024 * 1024
 """Of prompts that are rendered for it, in each group."""
-_ANSWER = Output("An answer.", np.empty(0, dtype=np.int32))
+_ANSWER = Output("An answer.")
 
 Said = bytes
 """The digest of everything of a request that a server would get."""
