@@ -22,8 +22,7 @@ VIEWS = ("kvtool/report/", "kvtool/cli/")
 """A view is named for what it shows."""
 TOPS = ("kvtool", "engine", "kernels", "workloads", "tests", "docs", "benchmarks", ".ci")
 TWICE = {
-    "Cause": "of diagnose with the texts that tell it, and of the report, whose names the schemas have",
-    "Step": "of the engine, and of the document of an optimization, likewise",
+    "Step": "of the engine, and of the document of an optimization, whose names the schema has",
 }
 """Public classes that share a name, and why."""
 MADE_UP = re.compile(r"NAME|NNN|\*|CASE|[<>…]")
