@@ -50,8 +50,6 @@ class SlotKind:
     code: str
     lines: tuple[str, ...]
     value: Value
-    everywhere: bool = True
-    """Whether each request has a value of its own (False: `cardinality` many are used in turn)."""
 
 
 def _time(form: str, **step: float) -> Value:
@@ -112,7 +110,7 @@ def _note(chance: random.Random, cardinality: int, number: int, seed: int) -> st
 
 
 SLOTS: tuple[SlotKind, ...] = (
-    SlotKind("length", "KV201", ("Progress {}.", "So far: {}"), _longer, everywhere=False),
+    SlotKind("length", "KV201", ("Progress {}.", "So far: {}"), _longer),
     SlotKind("note", "KV201", ("Summary: {}", "What is known: {}."), _note),
     SlotKind(
         "timestamp",
@@ -131,35 +129,30 @@ SLOTS: tuple[SlotKind, ...] = (
         "KV104",
         ("User: user_{}", "You talk to user_{} now."),
         _of(lambda chance: str(chance.randrange(10**5, 10**6))),
-        False,
     ),
     SlotKind(
         "email",
         "KV104",
         ("Account: {}", "Signed in as {}."),
         _of(lambda chance: f"{word(chance)}@{word(chance)}.com"),
-        False,
     ),
     SlotKind(
         "locale",
         "KV104",
         ("Locale: {}", "Answer for the locale {}."),
         _choice("en-US", "de-DE", "fr-FR", "pt-BR", "ja-JP", "it-IT"),
-        False,
     ),
     SlotKind(
         "directory",
         "KV106",
         ("Working directory: {}", "You are in {} now."),
         _of(lambda chance: f"/home/{word(chance)}/{word(chance)}/{word(chance)}"),
-        False,
     ),
     SlotKind(
         "commit",
         "KV106",
         ("HEAD commit: {}", "The repository is at commit {}."),
         _of(lambda chance: f"{chance.getrandbits(160):040x}"),
-        False,
     ),
 )
 

@@ -22,7 +22,7 @@ VIEWS = ("kvtool/report/", "kvtool/cli/")
 """A view is named for what it shows."""
 TOPS = ("kvtool", "engine", "kernels", "workloads", "tests", "docs", "benchmarks", ".ci")
 TWICE = {
-    "Step": "of the engine, and of the document of an optimization, whose names the schema has",
+    "Step": "of the engine, and of the document of an optimization, whose name stands in its schema",
 }
 """Public classes that share a name, and why."""
 MADE_UP = re.compile(r"NAME|NNN|\*|CASE|[<>…]")

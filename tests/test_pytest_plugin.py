@@ -328,7 +328,7 @@ def test_nothing_heavy():
     heavy = {"torch", "numpy", "pydantic", "rich", "yaml", "transformers", "typer", "tokenizers", "orjson"}
     assert not heavy & set(sys.modules)
     ours = {name for name in sys.modules if name.startswith("kvtool")}
-    assert ours == {"kvtool", "kvtool.pytest_plugin"}
+    assert ours == {"kvtool", "kvtool.pytest_plugin", "kvtool.version"}
 """,
         encoding="utf-8",
     )

@@ -135,10 +135,3 @@ def _engine(model: Decoder, tokens: int, mode: DecodeMode = "auto", kv_cache_dty
     runner = ModelRunner(model, BLOCK, blocks, kv_cache_dtype=kv_cache_dtype, decode_attention=mode)
     runner.kv.reserve(blocks)
     return Engine(EngineConfig(block_size=BLOCK, num_blocks=blocks), runner, WallClock())
-
-
-def kv_bytes(model: Decoder, tokens: int) -> int:
-    """Of the cache that so many tokens take, in the model's type."""
-    config = model.config
-    vector = config.head_dim * model.dtype.itemsize
-    return 2 * config.num_hidden_layers * config.num_key_value_heads * vector * tokens

@@ -119,28 +119,15 @@ class LintCommand(Command):
 
     def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:
         """What --fix would do: in workloads by running them again, then in templates that none of them reads."""
-        from dataclasses import replace
-        from os.path import realpath
-
-        from kvtool.lint.fixing import fix_template, fix_workloads, named_by
-        from kvtool.lint.line_moves import TIER
-        from kvtool.lint.linting import Finder, selection
-        from kvtool.lint.sources import WORKLOAD_SUFFIXES, sort_inputs
+        from kvtool.lint.fixing import fix_templates, fix_workloads
+        from kvtool.lint.linting import selection
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         wanted, load = selection(selecting), Tokenizers(offline=self.showing.offline)
-        inputs = sort_inputs(options.inputs)
-        workloads = [paths[0] for paths in inputs.runs if paths[0].lower().endswith(WORKLOAD_SUFFIXES)]
         tiers = parse_tiers(None, unsafe=self.unsafe_fixes)
         with self.showing.progress() as progress:
-            runs = [replace(options, inputs=[path]) for path in workloads]
-            fixes = fix_workloads(runs, load, tiers, wanted, progress)
-        if TIER in tiers:
-            named = named_by(workloads)
-            find = Finder(options, load)
-            for one in inputs.texts:
-                if one.kind != "python" and realpath(one.path) not in named:
-                    fix_template(one, find, wanted, fixes)
+            fixes = fix_workloads(options, load, tiers, wanted, progress)
+        fix_templates(options, load, tiers, wanted, fixes)
         return fixes
 
     def _show_diff(self, fixes: Fixes) -> int:

@@ -19,10 +19,9 @@ from kvtool.gate.facts import Facts, Scope, SeenFinding, facts_of
 from kvtool.gate.opened import CheckedWorkload, Problems, open_all
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
-from kvtool.lint.ignores import apply_ignores
 from kvtool.lint.linting import lint
 from kvtool.lint.sources import TextInput
-from kvtool.lint.traffic import traffic_ignores
+from kvtool.lint.traffic import not_ignored
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.profiler import Demands
 from kvtool.profiler.quotes import patches_of, quoted
@@ -127,7 +126,7 @@ def _run(workload: CheckedWorkload, settings: CheckSettings, progress: Progress)
     opened = workload.opened
     profiler = opened.profiler(Demands(advice=settings.advice, views=settings.views), progress)
     report = opened.run(profiler)
-    kept, _ = apply_ignores(report.findings, traffic_ignores(list(workload.paths)))
+    kept = not_ignored(report.findings, list(workload.paths))
     ignored = len(report.findings) - len(kept)
     patches = patches_of(profiler, kept) if settings.show_text == "full" and not report.partial else {}
     report = report.model_copy(update={"findings": kept})

@@ -10,9 +10,10 @@ from pathlib import Path
 from kvtool.config.asked_run import RunOptions
 from kvtool.fixes.fix import Tier
 from kvtool.lint.ignores import apply_ignores, read_ignores
-from kvtool.lint.line_moves import movable, moved
-from kvtool.lint.sources import TextInput
-from kvtool.lint.traffic import traffic_ignores
+from kvtool.lint.line_moves import TIER, movable, moved
+from kvtool.lint.linting import Finder
+from kvtool.lint.sources import WORKLOAD_SUFFIXES, Inputs, TextInput, sort_inputs
+from kvtool.lint.traffic import not_ignored
 from kvtool.profiler.advice.advisor import Advice, AdviceStep
 from kvtool.profiler.advice.tell import Teller
 from kvtool.profiler.opening import Opened, open_workload
@@ -26,9 +27,6 @@ from kvtool.workload.logs.logs import LogSource, locate
 from kvtool.workload.yaml.named_files import named_files
 from kvtool.workload.yaml.yaml_source import YamlSource
 
-Find = Callable[[TextInput], list[Finding]]
-"""The findings of a template, read as it would be."""
-
 
 @dataclass(slots=True)
 class Fixes:
@@ -39,7 +37,7 @@ class Fixes:
 
 
 def fix_workloads(
-    runs: Sequence[RunOptions],
+    options: RunOptions,
     load: Tokenizers,
     tiers: Collection[Tier],
     wanted: Callable[[str], bool],
@@ -50,8 +48,8 @@ def fix_workloads(
     `wanted` says it of a code. Raises TrialInterruptedError where Ctrl-C came in between.
     """
     fixes = Fixes()
-    for options in runs:
-        opened = open_workload(options, load)
+    for path in _workloads(sort_inputs(options.inputs)):
+        opened = open_workload(replace(options, inputs=[path]), load)
         choose = _Choice(opened, wanted)
         optimized = optimize(opened, tiers, progress, choose=choose, given=fixes.files)
         fixes.files = optimized.files
@@ -73,19 +71,31 @@ class _Choice:
         teller = Teller(result, opened.setup.plan, locate=locate, path=opened.name)
         overlay = source.overlay if isinstance(source, YamlSource) else None
         found = [finding for finding in teller.findings(advice) if self._wanted(finding.code)]
-        kept, _ = apply_ignores(found, traffic_ignores([opened.name], overlay))
+        kept = not_ignored(found, [opened.name], overlay)
         keys = {finding.fix_key for finding in kept}
         return {name: [step for step in steps if step.fix.name in keys] for name, steps in advice.steps.items()}
 
 
-def named_by(workloads: Sequence[str]) -> frozenset[str]:
-    """The real paths of the files that workloads read: what is done to those is decided by running them."""
-    return frozenset(
-        realpath(file) for path in workloads for file in named_files(path, read_text(Path(path), shown=path))
-    )
+def fix_templates(
+    options: RunOptions, load: Tokenizers, tiers: Collection[Tier], wanted: Callable[[str], bool], fixes: Fixes
+) -> None:
+    """Move lines of templates, where the tiers allow it; what is done to the files of workloads is decided by running those."""
+    if TIER not in tiers:
+        return
+    inputs = sort_inputs(options.inputs)
+    texts = ((path, read_text(Path(path), shown=path)) for path in _workloads(inputs))
+    named = {realpath(file) for path, text in texts for file in named_files(path, text)}
+    find = Finder(options, load)
+    for one in inputs.texts:
+        if one.kind != "python" and realpath(one.path) not in named:
+            _fix_template(one, find, wanted, fixes)
 
 
-def fix_template(one: TextInput, find: Find, wanted: Callable[[str], bool], fixes: Fixes) -> None:
+def _workloads(inputs: Inputs) -> list[str]:
+    return [paths[0] for paths in inputs.runs if paths[0].lower().endswith(WORKLOAD_SUFFIXES)]
+
+
+def _fix_template(one: TextInput, find: Finder, wanted: Callable[[str], bool], fixes: Fixes) -> None:
     """Move the lines of a template's findings to its end, where fewer tokens stand behind what varies then."""
     findings = [finding for finding in find(one) if wanted(finding.code)]
     kept, _ = apply_ignores(findings, read_ignores(one.path, one.text))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.ignore_marks import MARK, Ignore
-from kvtool.lint.ignores import read_ignores
+from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.optimize.optimizer import worth_it
 from kvtool.profiler.profiler import Demands
-from kvtool.results.report import Report
+from kvtool.results.report import Finding, Report
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -44,6 +45,11 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     ]
     found = ((step.fix.name, profiler.edits_of(step.fix)) for step in steps)
     return Traffic(report, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))
+
+
+def not_ignored(findings: Sequence[Finding], paths: list[str], overlay: Overlay | None = None) -> list[Finding]:
+    """The findings of a run that no comment in its inputs ignores."""
+    return apply_ignores(findings, traffic_ignores(paths, overlay))[0]
 
 
 def traffic_ignores(paths: list[str], overlay: Overlay | None = None) -> list[Ignore]:

@@ -13,7 +13,7 @@ from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.results.views import Views
-from tests.report.made_results import check, finding, group, report, result
+from tests.made_results import check, finding, group, report, result
 
 SECTIONS = {
     "tokens": "Where prompt tokens went",

@@ -24,7 +24,7 @@ from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Snippet
 from tests.golden import GoldenFiles
-from tests.report.made_results import (
+from tests.made_results import (
     CASES,
     check,
     failing,

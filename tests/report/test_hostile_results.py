@@ -31,8 +31,8 @@ from kvtool.results.files import load_result
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.console import cell_width, fold, make_console, put
 from tests.files import write
+from tests.made_results import failing, finding, report, result
 from tests.report.html_results import full_result
-from tests.report.made_results import failing, finding, report, result
 
 UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff\ud800-\udfff]")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,11 +17,11 @@ from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Rerun, Snippet
 from kvtool.results.views import TreeNode, Views
+from tests.conftest import Command
 from tests.files import write
+from tests.made_results import CASES, HOSTILE, check, finding, group, report, result
 from tests.report.html_results import SECTIONS, Node, full_report, full_result, numbers, page, views
-from tests.report.made_results import CASES, HOSTILE, check, finding, group, report, result
 
-Command = Callable[..., tuple[int, str, str]]
 FIXED_TAGS = frozenset(
     """
     html head meta title style body a svg defs lineargradient stop header div p span i h1 h2 h3 h4 nav ul li main section table

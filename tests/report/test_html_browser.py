@@ -17,8 +17,8 @@ from kvtool.report.html import render
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.show_text import ShowText
+from tests.made_results import CASES, HOSTILE, result
 from tests.report.html_results import SECTIONS, full_report, full_result
-from tests.report.made_results import CASES, HOSTILE, result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

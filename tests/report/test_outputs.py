@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,10 @@ from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.files import load_result
 from kvtool.results.wrap import lint_check
+from tests.conftest import Command
 from tests.files import write
 from tests.interrupting import interrupt_at
 
-Command = Callable[..., tuple[int, str, str]]
 SECRET = "Xyzzyplugh"
 WORKLOAD = """\
 version: 1

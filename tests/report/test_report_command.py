@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -20,9 +19,9 @@ from kvtool.report.terminal.profile import print_profile
 from kvtool.results.files import load_result
 from kvtool.results.report import Flip, Measured, MeasuredTpot, Quantiles, Report
 from kvtool.text.terminal.console import cell_width, make_console, put, sanitize
+from tests.conftest import Command
 from tests.files import write
 
-Command = Callable[..., tuple[int, str, str]]
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 RULES = "\n".join(f"Rule {number} of the handbook: answer in one sentence, and be kind." for number in range(4))
 WORKLOAD = """\

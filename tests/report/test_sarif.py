@@ -15,7 +15,7 @@ import pytest
 from kvtool.report.sarif import render
 from kvtool.report.write_options import RenderOptions
 from kvtool.results.check import CheckResult
-from tests.report.made_results import (
+from tests.made_results import (
     CASES,
     HOSTILE,
     check,

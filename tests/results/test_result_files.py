@@ -27,9 +27,9 @@ from kvtool.results.model import dump
 from kvtool.results.report import Finding, Snippet
 from kvtool.results.wrap import check_of
 from kvtool.text.terminal.console import make_console
+from tests.conftest import Command
 from tests.files import write
 
-Command = Callable[..., tuple[int, str, str]]
 WORKLOAD = """\
 version: 1
 vars:
