@@ -41,7 +41,7 @@ from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source, Turn
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
-from tests.report import made_results
+from tests import made_results
 
 PLAN = Plan(EngineConfig(block_size=4), LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100")))
 RULES = "Always be kind and brief; never promise what you cannot do."

@@ -482,7 +482,7 @@ def test_counting_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     from kvtool.cli.bench import _Stages
     from kvtool.text.terminal import progress
 
-    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     heard = StringIO()
     monkeypatch.setattr(sys, "stderr", heard)

@@ -21,7 +21,7 @@ from kvtool.report.terminal.next_command import shorten_place
 from kvtool.report.terminal.unlock import print_causes
 from kvtool.results.report import Cause, SumRow, Unlock
 from kvtool.text.terminal.console import cell_width, make_console
-from tests.report import made_results
+from tests import made_results
 
 BEHIND = ("blocked", "cosmetic", "seam")
 SECRET = "Xyzzyplugh"
