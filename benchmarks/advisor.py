@@ -38,8 +38,8 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import Fix, combined
-from kvtool.profiler.passes import Accountant, PassResult
-from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.report import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
@@ -126,7 +126,7 @@ class Bench:
     def account(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> PassResult:
         maker = JobMaker(self.renderer, seed=0)
         rewrite = combined(fixes) if fixes else None
-        accountant = Accountant(plan, maker, progress=Progress(None), explain=False, rewrite=rewrite)
+        accountant = Pass(plan, maker, progress=Progress(None), explain=False, rewrite=rewrite)
         return accountant.run(LogSource([str(log)], LogOptions()))
 
     def rate(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> float:
@@ -202,7 +202,9 @@ def _kvtool(
     oracle: float,
 ) -> Marks:
     source = LogSource([str(log)], LogOptions())
-    profiler = Profiler(source, bench.renderer, plan, Demands(), progress=Progress(None), locate=locate, path=str(log))
+    profiler = Profiler(
+        source, bench.renderer, plan, ReportOptions(), progress=Progress(None), locate=locate, path=str(log)
+    )
     profile = profiler.run()
     told = [finding for finding in profile.findings if not finding.code.startswith(("KV3", "KV203", "KV204"))]
     marks = _told(case, truth, [(finding.code, _span(finding)) for finding in told])

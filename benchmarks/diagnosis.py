@@ -29,8 +29,8 @@ from timing import machine
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.passes import Accountant
-from kvtool.profiler.profiler import Demands
+from kvtool.profiler.passes import Pass
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -108,7 +108,7 @@ def measure(paths: list[str]) -> dict[str, Any]:
     def account(*, explain: bool) -> tuple[float, int]:
         began = time.process_time()
         maker = JobMaker(opened.renderer, seed=0)
-        accountant = Accountant(opened.setup.plan, maker, progress=Progress(None), explain=explain)
+        accountant = Pass(opened.planned.plan, maker, progress=Progress(None), explain=explain)
         result = accountant.run(opened.source)
         return time.process_time() - began, sum(group.prompt_tokens for group in result.ledger.totals())
 
@@ -117,7 +117,7 @@ def measure(paths: list[str]) -> dict[str, Any]:
     causes = min(account(explain=True)[0] for _ in range(2))
     passes = Passes()
     began = time.process_time()
-    profile = opened.profiler(Demands(), passes).run()
+    profile = opened.profiler(ReportOptions(), passes).run()
     whole = time.process_time() - began
     passes.stage("")
     return {

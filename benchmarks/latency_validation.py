@@ -32,7 +32,7 @@ from kvtool.engine.prediction.accelerators import Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "llmservingsim_sharegpt"
 WORKLOAD = "sharegpt-llama-3.1-8b-300-sps10.jsonl"
@@ -115,7 +115,7 @@ class RecordingClock(VirtualClock):
         self.first: dict[str, float] = {}
         self.last: dict[str, float] = {}
 
-    def step_done(self, step: Step) -> None:
+    def step_done(self, step: EngineStep) -> None:
         super().step_done(step)
         now = self.now()
         for item in step.scheduled:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from kvtool.engine.block_tables import BlockTables
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 
 
 def needs_logits(item: Scheduled) -> bool:
@@ -37,7 +37,7 @@ class Batch:
     num_blocks: int  # highest block id in use, plus one
 
     @classmethod
-    def build(cls, step: Step, block_size: int, tables: BlockTables | None = None) -> Batch:
+    def build(cls, step: EngineStep, block_size: int, tables: BlockTables | None = None) -> Batch:
         """Tensors on the CPU for a step that schedules at least one token; `tables` remembers the steps before."""
         items = step.scheduled
         counts = np.array([item.num_tokens for item in items], dtype=np.int64)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 
 
 class Clock(Protocol):
@@ -14,7 +14,7 @@ class Clock(Protocol):
 
     def now(self) -> float: ...
 
-    def step_done(self, step: Step) -> None:
+    def step_done(self, step: EngineStep) -> None:
         """A step has been executed; a virtual clock moves on by what it would have taken."""
         ...
 
@@ -29,7 +29,7 @@ class WallClock:
     def now(self) -> float:
         return time.perf_counter()
 
-    def step_done(self, step: Step) -> None:
+    def step_done(self, step: EngineStep) -> None:
         del step  # it took what it took
 
     def wait_until(self, moment: float) -> None:
@@ -54,7 +54,7 @@ class VirtualClock:
     def now(self) -> float:
         return self._now
 
-    def step_done(self, step: Step) -> None:
+    def step_done(self, step: EngineStep) -> None:
         self._now += self.model.step_seconds((start, count) for _, start, count in step.scheduled)
 
     def wait_until(self, moment: float) -> None:

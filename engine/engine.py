@@ -7,7 +7,7 @@ from kvtool.engine.clock import Clock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
-from kvtool.engine.step import Runner, Step
+from kvtool.engine.step import EngineStep, Runner
 
 
 class Engine:
@@ -19,7 +19,7 @@ class Engine:
         self.scheduler = Scheduler(config, self.cache)
         self.runner = runner
         self.clock = clock
-        self._in_flight: tuple[Step, list[int | None]] | None = None
+        self._in_flight: tuple[EngineStep, list[int | None]] | None = None
 
     @property
     def busy(self) -> bool:
@@ -41,7 +41,7 @@ class Engine:
             return finished
         return self.scheduler.update(step, self._run(step))
 
-    def _run(self, step: Step) -> list[int | None]:
+    def _run(self, step: EngineStep) -> list[int | None]:
         tokens = self.runner.run(step)
         self.clock.step_done(step)
         now = self.clock.now()

@@ -28,7 +28,7 @@ from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 
 Case = dict[str, Any]
 
@@ -85,7 +85,7 @@ class Replay:
         self.preemptions: list[list[Any]] = []
         self.actions: list[list[Any]] = []
         self.trace: list[dict[str, Any]] = []
-        self.in_flight: tuple[Step, list[int | None]] | None = None
+        self.in_flight: tuple[EngineStep, list[int | None]] | None = None
         self.labels: dict[BlockHash, str] = self._label_contents()
 
     def _label_contents(self) -> dict[BlockHash, str]:
@@ -156,7 +156,7 @@ class Replay:
             self.in_flight = step, DryRunner().run(step)
         self.step += 1
 
-    def _update(self, step: Step, tokens: list[int | None]) -> None:
+    def _update(self, step: EngineStep, tokens: list[int | None]) -> None:
         for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
             if token is not None and not request.outputs:
                 self.seen[request.id].first_token_step = self.step
@@ -166,7 +166,7 @@ class Replay:
             self.finish_order.append(request.id)
         self._take_events()
 
-    def _trace(self, step: Step) -> None:
+    def _trace(self, step: EngineStep) -> None:
         self.trace.append(
             {
                 "t": self.step,

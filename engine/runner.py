@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 
 
 class DryRunner:
     """Answers every request with its forced tokens, or with token 0."""
 
-    def run(self, step: Step) -> list[int | None]:
+    def run(self, step: EngineStep) -> list[int | None]:
         tokens: list[int | None] = []
         for request, start, count in step.scheduled:
             if start + count != request.num_tokens:

@@ -11,7 +11,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 
 
 class WaitingQueue:
@@ -117,7 +117,7 @@ class Scheduler:
                 hint="raise --capacity",
             )
 
-    def schedule(self) -> Step:
+    def schedule(self) -> EngineStep:
         """Decide the next step and give its requests their blocks."""
         budget = self.config.max_num_batched_tokens
         threshold = self.config.long_prefill_token_threshold
@@ -128,7 +128,7 @@ class Scheduler:
             budget = self._schedule_running(budget, cap, scheduled, preempted)
         if not preempted and len(self.waiting):
             self._admit(budget, cap, scheduled)
-        step = Step(self.num_steps, tuple(scheduled), tuple(preempted))
+        step = EngineStep(self.num_steps, tuple(scheduled), tuple(preempted))
         self.num_steps += 1
         if self.config.async_scheduling:
             for request, start, count in scheduled:
@@ -217,7 +217,7 @@ class Scheduler:
             scheduled.append(Scheduled(request, hit_tokens, count))
             budget -= count
 
-    def update(self, step: Step, tokens: list[int | None]) -> list[Request]:
+    def update(self, step: EngineStep, tokens: list[int | None]) -> list[Request]:
         """Append the sampled tokens, in scheduling order; returns the finished requests, whose blocks are free again."""
         finished: list[Request] = []
         max_model_len = self.config.max_model_len

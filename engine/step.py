@@ -22,7 +22,7 @@ class Scheduled(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class EngineStep:
     """The scheduled requests in scheduling order, and those that were preempted to make room.
 
     Not to be changed; frozen it is not because that would cost as much as all else that a decode step of one request does.
@@ -40,7 +40,7 @@ class Step:
 class Runner(Protocol):
     """Executes steps. The scheduler and the cache are the same objects under every runner."""
 
-    def run(self, step: Step) -> list[int | None]:
+    def run(self, step: EngineStep) -> list[int | None]:
         """A new token for each scheduled request that samples, None for the others; in the order of `step.scheduled`.
 
         A request whose outputs are forced gets `request.next_forced()` whatever the model says.

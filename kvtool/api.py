@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Limits
     from kvtool.diff.prompts import PromptDiff
-    from kvtool.profiler.profiler import Demands
+    from kvtool.profiler.profiler import ReportOptions
     from kvtool.results.choices import By, Rules
     from kvtool.results.show_text import ShowText
     from kvtool.workload.memory import MemorySource
@@ -117,9 +117,9 @@ def profile(
     from kvtool.config.asked_run import RunOptions
     from kvtool.config.judged_options import Limits
     from kvtool.config.option import made
-    from kvtool.profiler.profiler import Demands
+    from kvtool.profiler.profiler import ReportOptions
 
-    demands = Demands(advice=advice, per_request=per_request, by=by, views=views)
+    wanted = ReportOptions(advice=advice, per_request=per_request, by=by, views=views)
     for name in ("inputs", "min_hit_rate", "by", "per_request", "advice", "views", "show_text", "network"):
         del given[name]  # the others are options of the run, by the same names
     with _told():
@@ -130,7 +130,7 @@ def profile(
         paths, source = sorted_inputs(inputs, on_bad_line=on_bad_line, log_format=log_format, requests=requests)
         options = made(RunOptions, inputs=paths, **{**given, "groups": tuple(groups)})
         limits = Limits(min_hit_rate=min_hit_rate)
-        return _report(options, limits, demands, source, show_text=show_text, network=network)
+        return _report(options, limits, wanted, source, show_text=show_text, network=network)
 
 
 def check(
@@ -178,8 +178,8 @@ def check(
     from kvtool.config.judged_options import Judging
     from kvtool.config.loading import read_config
     from kvtool.config.option import made
-    from kvtool.gate.check_settings import settings_of
-    from kvtool.gate.checking import run_settings
+    from kvtool.gate.check_plan import check_plan
+    from kvtool.gate.checking import run_check
     from kvtool.text.terminal.progress import Progress
 
     with _told():
@@ -195,7 +195,7 @@ def check(
             advice=advice,
         )
         file = read_config(optional_path(config), no_config=no_config)
-        result = run_settings(settings_of(judging, run, file, offline=not network), Progress(None))
+        result = run_check(check_plan(judging, run, file, offline=not network), Progress(None))
     if result.verdict.outcome == "partial":
         raise KeyboardInterrupt
     return result
@@ -265,7 +265,7 @@ def diff_prompts(
 def _report(
     options: RunOptions,
     limits: Limits,
-    demands: Demands,
+    wanted: ReportOptions,
     source: MemorySource | None,
     *,
     show_text: ShowText,
@@ -283,7 +283,7 @@ def _report(
     check_values(limits)
     options.check()
     opened = open_workload(options, Tokenizers(offline=not network), source=source)
-    profiler = opened.profiler(demands, Progress(None), measure=True)
+    profiler = opened.profiler(wanted, Progress(None), measure=True)
     found = opened.run(profiler)
     if found.partial:
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import processors
 from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.request import Request
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 from kvtool.kernels import torch_twins
 
 OnLogits = Callable[[Request, torch.Tensor], None]
@@ -83,7 +83,7 @@ class ModelRunner:
         )
 
     @torch.inference_mode()
-    def run(self, step: Step) -> list[int | None]:
+    def run(self, step: EngineStep) -> list[int | None]:
         """A new token for each scheduled request that samples, None for the others."""
         if not step.num_tokens:
             return [None] * len(step.scheduled)

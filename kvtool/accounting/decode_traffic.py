@@ -18,7 +18,7 @@ from kvtool.engine.config import DecodeMode
 from kvtool.engine.hashing import block_hasher, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.request import Request
-from kvtool.engine.step import Runner, Step
+from kvtool.engine.step import EngineStep, Runner
 from kvtool.results.report import Decode, PredictedTpot, Tpot
 from kvtool.workload.turn import Turn
 
@@ -124,13 +124,13 @@ class SampledSteps:
         self._stride = self._next = 1
         self._seen = self._read = 0
 
-    def run(self, step: Step) -> list[int | None]:
+    def run(self, step: EngineStep) -> list[int | None]:
         self._seen += 1
         if self._seen >= self._next:
             self._look(step)
         return self._runner.run(step)
 
-    def _look(self, step: Step) -> None:
+    def _look(self, step: EngineStep) -> None:
         decoding = [
             (request, start + 1)
             for request, start, count in step.scheduled

@@ -47,7 +47,7 @@ COMMANDS = (
     Listed("compare", "What moved from one result to another.", "kvtool.cli.compare", "CompareCommand"),
     Listed("report", "A saved result again, in any format.", "kvtool.cli.report", "ReportCommand"),
     Listed("init", "Write a starting configuration for the prompts here.", "kvtool.cli.init.init", "InitCommand"),
-    Listed("config", "Every setting, and where its value comes from.", "kvtool.cli.config", "ConfigCommand"),
+    Listed("config", "Every option, and where its value comes from.", "kvtool.cli.config", "ConfigCommand"),
     Listed("schema", "JSON Schemas of what kvtool reads and writes.", "kvtool.cli.schema", "SchemaCommand"),
     Listed("explain", "What a code means; --list.", "kvtool.cli.explain", "ExplainCommand"),
     Listed("size", "How many KV blocks a model leaves room for.", "kvtool.cli.size", "SizeCommand"),

@@ -15,7 +15,7 @@ from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
-    from kvtool.gate.check_settings import CheckSettings
+    from kvtool.gate.check_plan import CheckPlan
     from kvtool.report.outputs import OutputFile
     from kvtool.results.check import CheckResult
 
@@ -47,8 +47,8 @@ class CheckCommand(Command):
         """Check, print and write; the exit code of the verdict."""
         check_piped("check", self.inputs)
         from kvtool.config.asked_run import RunOptions
-        from kvtool.gate.check_settings import settings_of
-        from kvtool.gate.checking import run_settings
+        from kvtool.gate.check_plan import check_plan
+        from kvtool.gate.checking import run_check
         from kvtool.report.outputs import check_outputs, need_views
         from kvtool.text.terminal.streams import printing
 
@@ -61,32 +61,32 @@ class CheckCommand(Command):
             caching=self.caching,
             reading=self.reading,
         )
-        settings = settings_of(self.judging, run, file, offline=self.showing.offline)
-        taken = {} if settings.baseline is None else {settings.baseline: "the baseline"}
+        plan = check_plan(self.judging, run, file, offline=self.showing.offline)
+        taken = {} if plan.baseline is None else {plan.baseline: "the baseline"}
         if file is not None:
             taken[file.path] = "the configuration"
-        outputs = check_outputs(self.writing.outputs, settings.inputs, json=self.showing.json, taken=taken)
+        outputs = check_outputs(self.writing.outputs, plan.inputs, json=self.showing.json, taken=taken)
         views = self.showing.json or need_views(outputs)
-        settings = replace(settings, views=views, show_text=self.writing.in_terminal)
+        plan = replace(plan, views=views, show_text=self.writing.in_terminal)
         with self.showing.progress() as progress:
-            result = run_settings(settings, progress)
+            result = run_check(plan, progress)
         with printing():
-            self._show(result, outputs, settings)
+            self._show(result, outputs, plan)
         return result.verdict.exit_code
 
-    def _show(self, result: CheckResult, outputs: Sequence[OutputFile], settings: CheckSettings) -> None:
+    def _show(self, result: CheckResult, outputs: Sequence[OutputFile], plan: CheckPlan) -> None:
         """The files, and the report on the terminal unless something else goes to standard output."""
         from kvtool.report.outputs import output_root, write_outputs
         from kvtool.report.terminal.next_command import without_outputs
-        from kvtool.report.write_options import RenderOptions
+        from kvtool.report.write_options import WriteOptions
         from kvtool.results.limit_text import limit_text
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
-        show_text = settings.show_text
+        show_text = plan.show_text
         in_files = self.writing.in_files
-        command = tuple(self.showing.command_line or ("check", *settings.inputs))
+        command = tuple(self.showing.command_line or ("check", *plan.inputs))
         shared = limit_text(result, in_files)
-        options = RenderOptions(
+        options = WriteOptions(
             show_text=in_files,
             root=output_root(),
             command=tuple(without_outputs(command)),

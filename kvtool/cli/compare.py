@@ -50,13 +50,13 @@ class CompareCommand(Command):
 
         from kvtool.gate.compare_results import compare_results
         from kvtool.report.terminal.comparison import print_comparison
-        from kvtool.report.write_options import RenderOptions
+        from kvtool.report.write_options import WriteOptions
         from kvtool.results.files import load_result
         from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing
 
         comparison = compare_results(load_result(self.old), load_result(self.new), old_name=self.old, new_name=self.new)
-        options = RenderOptions(width=self.showing.width or DEFAULT_WIDTH)
+        options = WriteOptions(width=self.showing.width or DEFAULT_WIDTH)
         texts = [(output, FORMATTERS[output.format.name](comparison, options)) for output in outputs]
         write_texts(texts, quiet=self.showing.quiet)
         with printing():

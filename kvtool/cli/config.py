@@ -14,14 +14,14 @@ from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
-    from kvtool.config.settings import WorkloadFile
+    from kvtool.config.option_values import WorkloadFile
 
 _YAML = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigCommand(Command):
-    """Every setting, its value, and where that comes from: a flag, a variable, the workload, a configuration file, the default."""
+    """Every option, its value, and where that comes from: a flag, a variable, the workload, a configuration file, the default."""
 
     workload: Annotated[str | None, Argument("A workload file, which may say some of it.", "[INPUT]")] = None
     predicting: Annotated[Predicting, only("model", "accelerator")]
@@ -35,28 +35,28 @@ class ConfigCommand(Command):
     given: Annotated[Mapping[str, tuple[object, str]], Origins.GIVEN] = field(default_factory=dict)
 
     def run(self) -> int:
-        """Print every setting, its value, and where that comes from; KvtoolError for a file that cannot be read."""
-        from kvtool.config.settings import settings
+        """Print every option, its value, and where that comes from; KvtoolError for a file that cannot be read."""
+        from kvtool.config.option_values import option_values
 
         if self.workload is not None and not self.workload.lower().endswith(_YAML):
             raise KvtoolError(
-                f"`{self.workload}` is no workload file", hint="only a workload file (.yaml) says settings"
+                f"`{self.workload}` is no workload file", hint="only a workload file (.yaml) says options"
             )
         file = self.configured.read()
-        found = settings(self.given, None if self.workload is None else _workload(self.workload), file)
+        found = option_values(self.given, None if self.workload is None else _workload(self.workload), file)
         if self.showing.json:
-            from kvtool.config.told_settings import settings_document
+            from kvtool.config.option_document import options_document
 
-            sys.stdout.write(settings_document(found, None if file is None else file.path).to_json())
+            sys.stdout.write(options_document(found, None if file is None else file.path).to_json())
             return 0
-        from kvtool.report.terminal.settings import print_settings
+        from kvtool.report.terminal.option_values import print_option_values
 
-        print_settings(self.showing.console(), found, None if file is None else file.path)
+        print_option_values(self.showing.console(), found, None if file is None else file.path)
         return 0
 
 
 def _workload(path: str) -> WorkloadFile:
-    from kvtool.config.settings import WorkloadFile
+    from kvtool.config.option_values import WorkloadFile
     from kvtool.diagnose import codes
     from kvtool.text.files.yaml_nodes import load_yaml
     from kvtool.workload.yaml.validate import validate

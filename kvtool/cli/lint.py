@@ -188,7 +188,7 @@ class LintCommand(Command):
         """What `-o` asks for; its JSON is that of --json."""
         from kvtool.profiler.quotes import quoted
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.write_options import RenderOptions
+        from kvtool.report.write_options import WriteOptions
         from kvtool.results.wrap import lint_check
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
@@ -200,7 +200,7 @@ class LintCommand(Command):
             partial=result.partial,
             error_on=selecting.least,
         )
-        render_options = RenderOptions(
+        render_options = WriteOptions(
             show_text=show_text,
             root=output_root(),
             command=tuple(self.showing.command_line or ("lint", *options.inputs)),

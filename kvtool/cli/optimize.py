@@ -93,7 +93,7 @@ class OptimizeCommand(Command):
             output = self.output
             write_in_order(self.inputs[0], outcome.order.order, output)
         elif self.output is not None:
-            limited = opened.setup.plan.engine.num_blocks is not None
+            limited = opened.planned.plan.engine.num_blocks is not None
             why = (
                 "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
             )

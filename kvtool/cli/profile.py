@@ -59,7 +59,7 @@ class ProfileCommand(Command):
         from kvtool.accounting.metrics import prometheus_text
         from kvtool.gate.profiled import asked_baseline, judge
         from kvtool.profiler.opening import open_workload
-        from kvtool.profiler.profiler import Demands
+        from kvtool.profiler.profiler import ReportOptions
         from kvtool.report.outputs import need_views
         from kvtool.results.verdict_of import verdict_on
         from kvtool.text.files.atomic_file import AtomicFile
@@ -72,7 +72,7 @@ class ProfileCommand(Command):
         outputs = self._outputs()
         baseline = asked_baseline(self.limits)
         opened = open_workload(options, Tokenizers(offline=self.showing.offline))
-        demands = Demands(
+        wanted = ReportOptions(
             advice=self.advice, per_request=self.per_request, by=self.by, views=self.showing.json or need_views(outputs)
         )
         with ExitStack() as stack:
@@ -80,11 +80,11 @@ class ProfileCommand(Command):
             # Opened before any work is done: a path that cannot be written is told at once, and nothing is half written.
             events = metrics = None
             if self.measuring.events is not None:
-                block_size = opened.setup.plan.engine.block_size
+                block_size = opened.planned.plan.engine.block_size
                 events = stack.enter_context(EventWriter(self.measuring.events, block_size=block_size))
             if self.measuring.metrics is not None:
                 metrics = stack.enter_context(AtomicFile(self.measuring.metrics))
-            profiler = opened.profiler(demands, progress, measure=True, events=events)
+            profiler = opened.profiler(wanted, progress, measure=True, events=events)
             report = opened.run(profiler)
             if metrics is not None and profiler.metrics is not None:
                 metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
@@ -143,11 +143,11 @@ class ProfileCommand(Command):
     def _write(self, report: Report, outputs: Sequence[OutputFile]) -> None:
         from kvtool.report.outputs import output_root, write_outputs
         from kvtool.report.terminal.next_command import without_outputs
-        from kvtool.report.write_options import RenderOptions
+        from kvtool.report.write_options import WriteOptions
         from kvtool.results.wrap import check_of
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
-        options = RenderOptions(
+        options = WriteOptions(
             show_text=self.writing.in_files,
             root=output_root(),
             command=tuple(without_outputs(self.showing.command_line or ("profile", *self.inputs))),

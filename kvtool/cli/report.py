@@ -33,7 +33,7 @@ class ReportCommand(Command):
         """Render a saved result; 0, or KvtoolError for a file that holds none."""
         check_piped("report", [self.result])
         from kvtool.report.outputs import check_outputs, output_root, write_outputs
-        from kvtool.report.write_options import RenderOptions
+        from kvtool.report.write_options import WriteOptions
         from kvtool.results.files import load_result
         from kvtool.results.limit_text import limit_text, text_in
         from kvtool.text.terminal.console import DEFAULT_WIDTH
@@ -42,7 +42,7 @@ class ReportCommand(Command):
         outputs = check_outputs(self.writing.outputs, [self.result], json=self.showing.json)
         result = limit_text(load_result(self.result), self.writing.show_text)
         if outputs:
-            options = RenderOptions(
+            options = WriteOptions(
                 show_text=text_in(result),
                 root=output_root(),
                 command=("report", self.result),
@@ -56,10 +56,10 @@ class ReportCommand(Command):
 
     def _show(self, result: CheckResult) -> None:
         if self.showing.json:
-            from kvtool.report.json_document import render
-            from kvtool.report.write_options import RenderOptions
+            from kvtool.report.json_document import write
+            from kvtool.report.write_options import WriteOptions
 
-            sys.stdout.write(render(result, RenderOptions()))
+            sys.stdout.write(write(result, WriteOptions()))
             return
         from kvtool.report.terminal.result import print_result
 

@@ -10,7 +10,7 @@ from kvtool.config.lint_options import Selecting
 from kvtool.config.shown_options import Showing
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
-from kvtool.gate.check_settings import CheckSettings
+from kvtool.gate.check_plan import CheckPlan
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
 from kvtool.gate.comparing import BaselineComparison, compare, required_check
 from kvtool.gate.demand import Demand, held
@@ -23,7 +23,7 @@ from kvtool.lint.linting import lint
 from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import not_ignored
 from kvtool.profiler.document import saved_report
-from kvtool.profiler.profiler import Demands
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.quotes import patches_of, quoted
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding, Report
@@ -53,48 +53,48 @@ class _Texts:
     ignored: int = 0
 
 
-def run_settings(settings: CheckSettings, progress: Progress) -> CheckResult:
+def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
     """Run everything and judge it. KvtoolError, or ProblemsError for all that is wrong with the inputs, and nothing is judged then.
 
     Raises KeyboardInterrupt where it was interrupted before there was anything to show; later, the result is partial.
     """
-    settings.run.check()
-    load = Tokenizers(offline=settings.offline)
+    plan.run.check()
+    load = Tokenizers(offline=plan.offline)
     problems = Problems()
-    workloads, inputs = open_all(settings.inputs, settings.run, load, problems)
+    workloads, inputs = open_all(plan.inputs, plan.run, load, problems)
     known = {name for one in workloads for name in one.groups or ()}
-    if settings.names_all and all(one.groups is not None for one in workloads) and not problems.errors:
-        problems.attempt(lambda: check_groups(settings.gate, settings.locate, sorted(known)))
-    before = problems.attempt(lambda: _baseline(settings))
-    problems.attempt(lambda: flag_demands("", min_hit_rate=None, fail_on=settings.fail_on))
-    problems.attempt(lambda: config_demands(settings.gate, settings.locate, settings.gate.groups))
-    texts = problems.attempt(lambda: _texts(inputs.texts, settings)) or _Texts()
+    if plan.names_all and all(one.groups is not None for one in workloads) and not problems.errors:
+        problems.attempt(lambda: check_groups(plan.gate, plan.locate, sorted(known)))
+    before = problems.attempt(lambda: _baseline(plan))
+    problems.attempt(lambda: flag_demands("", min_hit_rate=None, fail_on=plan.fail_on))
+    problems.attempt(lambda: config_demands(plan.gate, plan.locate, plan.gate.groups))
+    texts = problems.attempt(lambda: _texts(inputs.texts, plan)) or _Texts()
     problems.tell()
 
-    done, interrupted = _run_all(workloads, settings, progress, problems)
+    done, interrupted = _run_all(workloads, plan, progress, problems)
     problems.tell()
-    if settings.names_all and not interrupted:
+    if plan.names_all and not interrupted:
         known |= {name for one in done for name in one.facts.groups}
-        check_groups(settings.gate, settings.locate, sorted(known))
-    return _judged(done, settings, before, texts, interrupted=interrupted)
+        check_groups(plan.gate, plan.locate, sorted(known))
+    return _judged(done, plan, before, texts, interrupted=interrupted)
 
 
-def _texts(texts: Sequence[TextInput], settings: CheckSettings) -> _Texts:
+def _texts(texts: Sequence[TextInput], plan: CheckPlan) -> _Texts:
     """What can be seen in templates and Python files, as `kvtool lint` tells it."""
     if not texts:
         return _Texts()
     paths = [one.path for one in texts]
-    found = lint(replace(settings.run, inputs=paths), Selecting(), Showing(offline=settings.offline, quiet=True))
-    return _Texts(paths, [quoted(one, settings.show_text) for one in found.findings], found.ignored)
+    found = lint(replace(plan.run, inputs=paths), Selecting(), Showing(offline=plan.offline, quiet=True))
+    return _Texts(paths, [quoted(one, plan.show_text) for one in found.findings], found.ignored)
 
 
-def _baseline(settings: CheckSettings) -> Baseline | None:
+def _baseline(plan: CheckPlan) -> Baseline | None:
     """The baseline to compare with; KvtoolError where one is required and there is none."""
-    path = settings.baseline
-    if path is None or settings.update_baseline:
+    path = plan.baseline
+    if path is None or plan.update_baseline:
         return None
     found = load_baseline(path)
-    if found is None and settings.require_baseline:
+    if found is None and plan.require_baseline:
         raise KvtoolError(
             f"there is no baseline {path}, and one is required",
             hint="kvtool check --update-baseline writes it: commit it with the prompts",
@@ -103,13 +103,13 @@ def _baseline(settings: CheckSettings) -> Baseline | None:
 
 
 def _run_all(
-    workloads: Sequence[CheckedWorkload], settings: CheckSettings, progress: Progress, problems: Problems
+    workloads: Sequence[CheckedWorkload], plan: CheckPlan, progress: Progress, problems: Problems
 ) -> tuple[list[_Done], bool]:
     """All workloads, up to the one that was interrupted; what turns out to be wrong with one while it runs is collected."""
     done: list[_Done] = []
     try:
         for workload in workloads:
-            one = problems.attempt(partial(_run, workload, settings, progress))
+            one = problems.attempt(partial(_run, workload, plan, progress))
             if one is None:
                 continue
             done.append(one)
@@ -122,22 +122,22 @@ def _run_all(
     return done, False
 
 
-def _run(workload: CheckedWorkload, settings: CheckSettings, progress: Progress) -> _Done:
+def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress) -> _Done:
     opened = workload.opened
-    profiler = opened.profiler(Demands(advice=settings.advice, views=settings.views), progress)
+    profiler = opened.profiler(ReportOptions(advice=plan.advice, views=plan.views), progress)
     report = opened.run(profiler)
     kept = not_ignored(report.findings, list(workload.paths))
     ignored = len(report.findings) - len(kept)
-    patches = patches_of(profiler, kept) if settings.show_text == "full" and not report.partial else {}
+    patches = patches_of(profiler, kept) if plan.show_text == "full" and not report.partial else {}
     report = report.model_copy(update={"findings": kept})
-    named, limit = workload.groups or (), settings.run.reading.requests
+    named, limit = workload.groups or (), plan.run.reading.requests
     facts = facts_of(report, workload.name, path=workload.paths[0], limit=limit, groups=named)
-    return _Done(workload, saved_report(report, show_text=settings.show_text, patches=patches), facts, ignored)
+    return _Done(workload, saved_report(report, show_text=plan.show_text, patches=patches), facts, ignored)
 
 
 def _judged(
     done: Sequence[_Done],
-    settings: CheckSettings,
+    plan: CheckPlan,
     before: Baseline | None,
     texts: _Texts,
     *,
@@ -148,31 +148,31 @@ def _judged(
     checks: list[Check] = []
     reports: list[Report] = []
     now: dict[str, WorkloadSums] = {}
-    if before is None and settings.baseline_named and not settings.update_baseline:
+    if before is None and plan.baseline_named and not plan.update_baseline:
         notices.append(
-            f"there is no baseline {settings.baseline}: nothing was compared; the same command with --update-baseline writes it"
+            f"there is no baseline {plan.baseline}: nothing was compared; the same command with --update-baseline writes it"
         )
     for one in done:
         facts = replace(one.facts, partial=interrupted)
-        found = evaluate(facts, held(_demands(one, settings)))
-        if settings.baseline is not None:
-            chosen = (one.workload.groups or ()) if settings.run.reading.groups else ()
+        found = evaluate(facts, held(_demands(one, plan)))
+        if plan.baseline is not None:
+            chosen = (one.workload.groups or ()) if plan.run.reading.groups else ()
             config, paths = one.report.config, one.workload.paths
-            name, sums = entry_of(facts, paths, config, settings.baseline, groups=chosen, with_findings=settings.advice)
+            name, sums = entry_of(facts, paths, config, plan.baseline, groups=chosen, with_findings=plan.advice)
             now[name] = sums
             if before is not None:
-                compared = _compared(facts, sums, before.workloads.get(name), settings, settings.baseline)
+                compared = _compared(facts, sums, before.workloads.get(name), plan, plan.baseline)
                 found += compared.checks
                 notices += compared.notices
         checks += found
         reports.append(judged(one.report, found, partial=interrupted))
-    checks += _text_checks(texts, settings, partial=interrupted)
-    if before is not None and settings.runs_all and not interrupted:
+    checks += _text_checks(texts, plan, partial=interrupted)
+    if before is not None and plan.runs_all and not interrupted:
         notices += [f"in the baseline and no longer checked: {name}" for name in before.workloads if name not in now]
-    if settings.update_baseline and settings.baseline is not None and interrupted:
+    if plan.update_baseline and plan.baseline is not None and interrupted:
         notices.append("interrupted: the baseline was not written")
-    elif settings.update_baseline and settings.baseline is not None:
-        notices += update_baseline(settings.baseline, now, all_workloads=settings.runs_all)
+    elif plan.update_baseline and plan.baseline is not None:
+        notices += update_baseline(plan.baseline, now, all_workloads=plan.runs_all)
     findings = [*(found for report in reports for found in report.findings), *texts.findings]
     return CheckResult(
         version=__version__,
@@ -188,27 +188,27 @@ def _by_cost(found: Finding) -> tuple[int, str, int, int, str, str, str]:
     return -found.tokens_lost, found.path, found.line, found.column, found.code, found.group, found.message
 
 
-def _demands(one: _Done, settings: CheckSettings) -> list[Demand]:
+def _demands(one: _Done, plan: CheckPlan) -> list[Demand]:
     """All that is demanded of a workload, first what goes first."""
     return [
-        *flag_demands(one.facts.path, min_hit_rate=settings.min_hit_rate, fail_on=settings.fail_on),
+        *flag_demands(one.facts.path, min_hit_rate=plan.min_hit_rate, fail_on=plan.fail_on),
         *workload_demands(one.workload.opened.source),
-        *config_demands(settings.gate, settings.locate, list(one.facts.groups)),
+        *config_demands(plan.gate, plan.locate, list(one.facts.groups)),
     ]
 
 
 def _compared(
-    facts: Facts, now: WorkloadSums, before: WorkloadSums | None, settings: CheckSettings, path: str
+    facts: Facts, now: WorkloadSums, before: WorkloadSums | None, plan: CheckPlan, path: str
 ) -> BaselineComparison:
-    result = compare(facts, now, before, path=path, max_drop=settings.max_drop, levels=levels(settings.gate))
+    result = compare(facts, now, before, path=path, max_drop=plan.max_drop, levels=levels(plan.gate))
     if not result.problem:
         return result
-    if settings.require_baseline:
+    if plan.require_baseline:
         return BaselineComparison([required_check(facts, result.problem)])
     return BaselineComparison(notices=[f"{result.problem}; kvtool check --update-baseline records it as it is now"])
 
 
-def _text_checks(texts: _Texts, settings: CheckSettings, *, partial: bool) -> list[Check]:
+def _text_checks(texts: _Texts, plan: CheckPlan, *, partial: bool) -> list[Check]:
     """What is demanded of findings, held against each of the files that were read."""
     seen: dict[str, list[SeenFinding]] = {path: [] for path in texts.paths}
     for found in texts.findings:
@@ -216,8 +216,8 @@ def _text_checks(texts: _Texts, settings: CheckSettings, *, partial: bool) -> li
     checks: list[Check] = []
     for path, of_file in sorted(seen.items()):
         demands = [
-            *flag_demands(path, min_hit_rate=None, fail_on=settings.fail_on),
-            *config_demands(settings.gate, settings.locate, ()),
+            *flag_demands(path, min_hit_rate=None, fail_on=plan.fail_on),
+            *config_demands(plan.gate, plan.locate, ()),
         ]
         asked = held(demand for demand in demands if demand.kind == "findings")
         checks += evaluate(Facts(path, Scope(), findings=of_file, partial=partial), asked)

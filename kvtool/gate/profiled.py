@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvtool.config.judged_options import DEFAULT_DROP, Limits
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, load_baseline
-from kvtool.gate.check_settings import parsed_flag
+from kvtool.gate.check_plan import parsed_flag
 from kvtool.gate.collect import flag_demands, workload_demands
 from kvtool.gate.comparing import compare
 from kvtool.gate.demand import held

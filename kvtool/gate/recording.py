@@ -47,7 +47,7 @@ def entry_of(
 
 
 def key_of(config: Config, *, folder: str, limit: int | None, groups: Sequence[str]) -> dict[str, Value]:
-    """What decides the figures of a run: of `config` (`Setup.describe`), the first requests that were taken, the groups chosen.
+    """What decides the figures of a run: of `config` (`PlannedRun.describe`), the first requests taken, the groups chosen.
 
     What is not said, off or one engine is left out. Paths are from `folder`, that of the baseline.
     """

@@ -68,7 +68,7 @@ class _Choice:
         self, source: YamlSource | LogSource, result: PassResult, advice: Advice
     ) -> Mapping[str, Sequence[AdviceStep]]:
         opened = self._opened
-        teller = Teller(result, opened.setup.plan, locate=locate, path=opened.name)
+        teller = Teller(result, opened.planned.plan, locate=locate, path=opened.name)
         overlay = source.overlay if isinstance(source, YamlSource) else None
         found = [finding for finding in teller.findings(advice) if self._wanted(finding.code)]
         kept = not_ignored(found, [opened.name], overlay)

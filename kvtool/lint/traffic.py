@@ -12,7 +12,7 @@ from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.optimize.optimizer import worth_it
-from kvtool.profiler.profiler import Demands
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.results.report import Finding, Report
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.progress import Progress
@@ -36,7 +36,7 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     """Run the inputs of `options` as `kvtool profile --dry-run` does; KvtoolError where they cannot be run."""
     options.check()
     opened = open_workload(options, load)
-    profiler = opened.profiler(Demands(), progress)
+    profiler = opened.profiler(ReportOptions(), progress)
     report = profiler.run()
     if profiler.advice is None or not isinstance(opened.source, YamlSource):
         return Traffic(report, frozenset())

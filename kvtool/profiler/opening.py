@@ -10,8 +10,8 @@ from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
 from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError
-from kvtool.profiler.profiler import Demands, Profiler
-from kvtool.profiler.setup import Setup
+from kvtool.profiler.planned_run import PlannedRun
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.report import Report
 from kvtool.text.files.text_files import Overlay
 from kvtool.text.templates.chat import ChatTemplate
@@ -30,7 +30,7 @@ class Opened:
 
     options: RunOptions
     source: YamlSource | LogSource
-    setup: Setup
+    planned: PlannedRun
     renderer: Renderer
     name: str
 
@@ -41,7 +41,7 @@ class Opened:
 
     def profiler(
         self,
-        demands: Demands,
+        wanted: ReportOptions,
         progress: Progress,
         *,
         source: YamlSource | LogSource | None = None,
@@ -55,14 +55,14 @@ class Opened:
         return Profiler(
             source or self.source,
             self.renderer,
-            self.setup.plan,
-            demands,
+            self.planned.plan,
+            wanted,
             progress=progress,
             locate=locate,
             path=self.name,
             count_skipped=lambda: (source or self.source).skipped,
-            measure=self.setup.measure_options() if measure else None,
-            native_engine=self.setup.native_engine() if measure else None,
+            measure=self.planned.measure_options() if measure else None,
+            native_engine=self.planned.native_engine() if measure else None,
             events=events,
         )
 
@@ -70,8 +70,8 @@ class Opened:
         """The report, with all that it depends on."""
         report = profiler.run()
         measured = report.ttft.measured
-        config = self.setup.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        return report.model_copy(update={"config": config, "notes": self.setup.notes()})
+        config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
+        return report.model_copy(update={"config": config, "notes": self.planned.notes()})
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """The workload file read again, with the text of some files (by their real paths) replaced."""
@@ -117,7 +117,7 @@ def open_workload(
         raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
     asked = source.engine if isinstance(source, YamlSource) else EngineOptions()
     asked = merged(asked, options.fallback, said_options(options))
-    setup = Setup(options, asked, source)
+    planned = PlannedRun(options, asked, source)
     tokenizer = rendering.tokenizer or asked.tokenizer
     renderer = Renderer(
         lambda: load(tokenizer),
@@ -126,4 +126,4 @@ def open_workload(
     if rendering.chat_template is not None:
         _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
     name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"
-    return Opened(options, source, setup, renderer, name)
+    return Opened(options, source, planned, renderer, name)

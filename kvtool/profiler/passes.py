@@ -81,7 +81,7 @@ class PassResult:
         self.ttft.setdefault(group, array("d")).append(seconds)
 
 
-class Accountant:
+class Pass:
     """Takes jobs through the engine as configured and writes every token into the ledger."""
 
     def __init__(

@@ -33,7 +33,7 @@ from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report
 from kvtool.profiler.looks import one_in
-from kvtool.profiler.passes import Accountant, Hits, PassResult
+from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
 from kvtool.results.report import Decode, Finding, KvCacheDtype, Report, Totals
@@ -55,7 +55,7 @@ _TRIED_EDITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Demands:
+class ReportOptions:
     """What is asked of a profile beside the numbers."""
 
     advice: bool = True
@@ -73,7 +73,7 @@ class Profiler:
         source: Source,
         renderer: Renderer,
         plan: Plan,
-        demands: Demands,
+        wanted: ReportOptions,
         *,
         progress: Progress,
         locate: Locate,
@@ -100,7 +100,7 @@ class Profiler:
         self.source = source
         self.renderer = renderer
         self.plan = plan
-        self.demands = demands
+        self.wanted = wanted
         self.progress = progress
         self.locate = locate
         self.path = path
@@ -129,18 +129,18 @@ class Profiler:
             source = source if fix.source is None else fix.source(source)
             renderer = renderer if fix.renderer is None else fix.renderer(renderer)
         maker = JobMaker(renderer, seed=plan.seed)
-        accountant = Accountant(
+        accountant = Pass(
             plan,
             maker,
             progress=self.progress,
             explain=explain,
-            per_request=reported and self.demands.per_request,
+            per_request=reported and self.wanted.per_request,
             unlimited_hits=unlimited_hits,
             keep_hits=keep_hits,
             rewrite=combined(fixes) if fixes else None,
             events=events,
             look_at_decode=reported,
-            by=self.demands.by if reported else None,
+            by=self.wanted.by if reported else None,
             one_in=one_in,
             views=self._view_book(plan) if reported else None,
         )
@@ -151,7 +151,7 @@ class Profiler:
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"
-        return ViewBook(plan.engine.block_size, whole_prompt_may_hit=whole, details=self.demands.views)
+        return ViewBook(plan.engine.block_size, whole_prompt_may_hit=whole, details=self.wanted.views)
 
     def _begin(self, stage: str) -> None:
         """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
@@ -201,7 +201,7 @@ class Profiler:
         assert result.views is not None, "the pass that the report is about"
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
-        if self.demands.advice and not result.partial:
+        if self.wanted.advice and not result.partial:
             advice = self._advise(result)
             advice, findings = one_of_each(advice, findings)
             explained = {finding.group for finding in advice}
@@ -227,8 +227,8 @@ class Profiler:
             kv_cache_dtype=gain,
             skipped_lines=skipped,
             editable=self._editable(),
-            per_request=self.demands.per_request,
-            by=self.demands.by,
+            per_request=self.wanted.per_request,
+            by=self.wanted.by,
         )
         self.metrics = self._metrics(result, report.totals)
         return report
@@ -290,7 +290,7 @@ class Profiler:
         size = plan.engine.block_size
         found = run_findings(groups, path=path, block_size=size, rules=plan.cache, boundaries=result.boundaries)
         shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
-        if not self.demands.advice or result.partial:
+        if not self.wanted.advice or result.partial:
             return found + shared
 
         trials = RunTrials(result, self._tried)

@@ -10,7 +10,7 @@ from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.markdown_text import code, prose
 from kvtool.report.svg import svg_of
 from kvtool.report.terminal.comparison import cause_text, fate_rows, points, print_comparison, sentence, warnings
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.comparison import CauseMove, Comparison, GroupMove, WorkloadMove
 from kvtool.results.model import dump
 from kvtool.text.terminal.console import make_console
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 30
 
 
-def _text(comparison: Comparison, options: RenderOptions) -> str:
+def _text(comparison: Comparison, options: WriteOptions) -> str:
     file = StringIO()
     print_comparison(
         make_console(file=file, color="never", width=options.width), comparison, show_text="none", read_files=False
@@ -30,18 +30,18 @@ def _text(comparison: Comparison, options: RenderOptions) -> str:
     return file.getvalue()
 
 
-def _svg(comparison: Comparison, options: RenderOptions) -> str:
+def _svg(comparison: Comparison, options: WriteOptions) -> str:
     def show(console: Console) -> None:
         print_comparison(console, comparison, show_text="none", read_files=False)
 
     return svg_of(show, "kvtool compare", options.width)
 
 
-def _json(comparison: Comparison, _options: RenderOptions) -> str:
+def _json(comparison: Comparison, _options: WriteOptions) -> str:
     return dump(comparison)
 
 
-def _markdown(comparison: Comparison, _options: RenderOptions) -> str:
+def _markdown(comparison: Comparison, _options: WriteOptions) -> str:
     """Headings, tables and lists; names and paths cannot become markup, mentions or links."""
     lines = [f"### kvtool: {prose(sentence(comparison))}", ""]
     for what, names in (("old", comparison.only_old), ("new", comparison.only_new)):
@@ -54,7 +54,7 @@ def _markdown(comparison: Comparison, _options: RenderOptions) -> str:
     return "\n".join(lines) + "\n"
 
 
-FORMATTERS: Mapping[str, Callable[[Comparison, RenderOptions], str]] = {
+FORMATTERS: Mapping[str, Callable[[Comparison, WriteOptions], str]] = {
     "json": _json,
     "markdown": _markdown,
     "text": _text,

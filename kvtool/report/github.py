@@ -12,7 +12,7 @@ from kvtool.diagnose.cost import by_cost
 from kvtool.report import markdown
 from kvtool.report.finding_words import sentences, title_of
 from kvtool.report.places import OutputPlace, Places
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.verdict import Outcome
 from kvtool.text.terminal.console import sanitize
@@ -33,17 +33,17 @@ _VERDICTS: dict[Outcome, str] = {
 }
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """Checks that are not met, the ten costliest findings, how many more there are, and the verdict."""
     return "".join(f"{line}\n" for line in _lines(result, options))
 
 
-def step_summary(result: CheckResult, options: RenderOptions) -> str:
+def step_summary(result: CheckResult, options: WriteOptions) -> str:
     """The same result as markdown, for the file that GITHUB_STEP_SUMMARY names: at most 1 MB of UTF-8."""
     return markdown.document(result, options, limit=_MOST_SUMMARY, size=lambda text: len(text.encode(errors="replace")))
 
 
-def _lines(result: CheckResult, options: RenderOptions) -> Iterator[str]:
+def _lines(result: CheckResult, options: WriteOptions) -> Iterator[str]:
     places = Places(result, options.root)
     unmet = [check for check in result.verdict.checks if check.status in ("fail", "warn")]
     for check in unmet[:_MOST]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvtool.report.finding_words import sentences, title_of
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.runner_commands import blunt_json
@@ -19,7 +19,7 @@ _ROOT = "."
 """The path of what is in no file of the repository: GitLab leaves out what has none."""
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """An array of issues, checks first."""
     places = Places(result, options.root)
     issues = [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.model import dump
 
 
-def render(result: CheckResult, _options: RenderOptions) -> str:
+def write(result: CheckResult, _options: WriteOptions) -> str:
     """One document with sorted keys; ratios from 0 to 1, times in seconds."""
     if result.command == "profile" and len(result.reports) == 1:
         return dump(result.reports[0])

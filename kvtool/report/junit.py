@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from kvtool.report.finding_words import sentences, title_of
 from kvtool.report.places import OutputPlace, Places
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding, Report
 from kvtool.results.verdict import Check
@@ -26,7 +26,7 @@ _READ = "files that were read"
 _COUNTED = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """The whole file; what XML 1.0 has no character for is an escape that people can read."""
     places = Places(result, options.root)
     root = ET.Element("testsuites", name="kvtool")

@@ -9,7 +9,7 @@ from kvtool.diagnose.cost import by_cost
 from kvtool.report.finding_words import cost_told, gain_of, name_of
 from kvtool.report.markdown_text import block, code, prose
 from kvtool.report.places import relative
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding, Group, Report
 from kvtool.results.verdict import Check
@@ -28,12 +28,12 @@ _MOST_GROUPS = 100
 _STATUS = {"fail": "**FAIL**", "warn": "warn", "open": "not judged", "pass": "ok"}
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """A comment of at most 60,000 characters; what did not fit is counted at its end."""
     return document(result, options, limit=_LIMIT, size=len)
 
 
-def document(result: CheckResult, options: RenderOptions, *, limit: int, size: Callable[[str], int]) -> str:
+def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Callable[[str], int]) -> str:
     """The same within `limit`, measured by `size`."""
     page = _Page(limit - _ROOM, size)
     page.add(f"{MARKER}\n### {prose(result.verdict.sentence)}\n")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kvtool.config.find import git_root
 from kvtool.errors import KvtoolError
 from kvtool.report.registry import FORMATS, Format
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.streams import discard_stdout
@@ -203,7 +203,7 @@ def need_views(outputs: Sequence[OutputFile]) -> bool:
 def write_outputs(
     result: CheckResult,
     outputs: Sequence[OutputFile],
-    options: RenderOptions,
+    options: WriteOptions,
     *,
     ready: Mapping[str, str] | None = None,
     quiet: bool = False,
@@ -218,10 +218,10 @@ def write_outputs(
     texts: list[tuple[OutputFile, str]] = []
     for output in outputs:
         text = given.get(output.format.name)
-        texts.append((output, output.format.render(result, options) if text is None else text))
+        texts.append((output, output.format.write(result, options) if text is None else text))
     summary = None
     if any(output.to_stdout and output.format.name == "github" for output in outputs) and os.environ.get(_SUMMARY):
-        summarize: Callable[[CheckResult, RenderOptions], str] = import_module(FORMATS["github"].module).step_summary
+        summarize: Callable[[CheckResult, WriteOptions], str] = import_module(FORMATS["github"].module).step_summary
         summary = summarize(result, options)
     write_texts(texts, quiet=quiet)
     if summary is not None:

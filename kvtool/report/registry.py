@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 
-Renderer = Callable[[CheckResult, RenderOptions], str]
+Writer = Callable[[CheckResult, WriteOptions], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`module` has a function `render`; it is imported when it is needed. With `views` it shows what is drawn, too."""
+    """`module` has a function `write`; it is imported when it is needed. With `views` it shows what is drawn, too."""
 
     name: str
     what: str
@@ -22,9 +22,9 @@ class Format:
     extensions: tuple[str, ...] = ()
     views: bool = False
 
-    def render(self, result: CheckResult, options: RenderOptions) -> str:
+    def write(self, result: CheckResult, options: WriteOptions) -> str:
         """The whole file as text."""
-        function: Renderer = import_module(self.module).render
+        function: Writer = import_module(self.module).write
         return function(result, options)
 
 

@@ -15,7 +15,7 @@ from kvtool.diagnose.codes import CodeEntry, entry_of
 from kvtool.report.finding_words import name_of, sentences
 from kvtool.report.markdown_text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Finding
 from kvtool.results.verdict import Check
@@ -33,13 +33,13 @@ _LINK = re.compile(r"\](?=\()")
 """`[text](target)` is a link in the messages of SARIF."""
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """The whole log, with one run."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(result, options)]}
     return blunt_json(json.dumps(log, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
-def _run(result: CheckResult, options: RenderOptions) -> dict[str, Any]:
+def _run(result: CheckResult, options: WriteOptions) -> dict[str, Any]:
     places = Places(result, options.root)
     checks = [check for check in result.verdict.checks if check.status in ("fail", "warn")]
     codes = sorted({check.code for check in checks} | {finding.code for finding in result.findings})

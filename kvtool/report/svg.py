@@ -11,7 +11,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.result import print_result
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import cell_width, make_console, sanitize
 from kvtool.text.terminal.runner_commands import blunt_xml
@@ -49,7 +49,7 @@ _PIECE = re.compile(rf"[\x21-\x7e]+(?: [\x21-\x7e]+)*|[{_BAR}]+|[^\x20-\x7e{_BAR
 """Text of one kind: what another font may have to draw is put in its columns by itself."""
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """The report at `options.width` columns, under the name of the workload."""
     names = [report.workload for report in result.reports]
     shown = names[0] if len(names) == 1 else f"{len(names)} workloads" if names else ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from io import StringIO
 
 from kvtool.report.terminal.result import print_result
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import make_console
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """Lines of at most `options.width` columns."""
     file = StringIO()
     console = make_console(file=file, color="never", width=options.width)

@@ -8,7 +8,7 @@ from kvtool.results.show_text import ShowText
 
 
 @dataclass(frozen=True, slots=True)
-class RenderOptions:
+class WriteOptions:
     """`show_text` is what of prompts may be quoted; the result holds no more than that already.
 
     `root` is the folder that paths in files for other tools are relative to (the git root, else the working folder). `command` is

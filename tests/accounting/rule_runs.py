@@ -12,7 +12,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
@@ -63,7 +63,7 @@ def account(
         seed=seed,
         cache=rules,
     )
-    accountant = Accountant(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True)
+    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True)
     result = accountant.run(Given(*conversations))
     for group in result.ledger.totals():
         assert sum(group.fates.values()) == group.prompt_tokens

@@ -22,7 +22,7 @@ from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 from kvtool.results.report import Decode
 from kvtool.workload.drive import Arrivals
 from kvtool.workload.jobs import Job
@@ -277,7 +277,7 @@ class Recorder:
         self.steps: list[list[tuple[list[int], int]]] = []
         self._runner = DryRunner()
 
-    def run(self, step: Step) -> list[int | None]:
+    def run(self, step: EngineStep) -> list[int | None]:
         decoding = [
             (list(request.block_ids), start + 1)
             for request, start, count in step.scheduled

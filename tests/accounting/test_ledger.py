@@ -16,7 +16,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.choices import Rules
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
@@ -76,7 +76,7 @@ def account(
 
 def _run(renderer: Renderer, plan: Plan, conversations: Sequence[list[Turn]], **options: object) -> PassResult:
     maker = JobMaker(renderer, seed=0)
-    accountant = Accountant(plan, maker, progress=Progress(None), **options)  # type: ignore[arg-type]
+    accountant = Pass(plan, maker, progress=Progress(None), **options)  # type: ignore[arg-type]
     result = accountant.run(Given(*conversations))
     assert_sums(result)
     return result

@@ -19,7 +19,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.choices import By
 from kvtool.results.report import lost_tokens
 from kvtool.text.terminal.progress import Progress
@@ -84,7 +84,7 @@ def account(
 ) -> PassResult:
     engine = EngineConfig(block_size=BLOCK, num_blocks=how.pop("num_blocks", None))  # type: ignore[arg-type]
     plan = Plan(engine, LATENCY, **how)  # type: ignore[arg-type]
-    accountant = Accountant(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True, by=by)
+    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True, by=by)
     accountant.result.causes = Book(rungs or ["blocked"])  # type: ignore[assignment]
     return accountant.run(Given(conversations))
 

@@ -13,7 +13,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.choices import Rules
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
@@ -44,7 +44,7 @@ def run(byte_renderer: Renderer) -> Run:
     def run(path: Path, rules: Rules = "vllm", block_size: int = 16, num_blocks: int | None = None) -> PassResult:
         plan = Plan(EngineConfig(block_size=block_size, num_blocks=num_blocks), LATENCY, rules=rules)
         maker = JobMaker(byte_renderer, seed=0)
-        accountant = Accountant(plan, maker, progress=Progress(None), explain=False)
+        accountant = Pass(plan, maker, progress=Progress(None), explain=False)
         return accountant.run(LogSource([str(path)], LogOptions()))
 
     return run

@@ -13,7 +13,7 @@ from kvtool.accounting.views.collector import ViewBook
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.choices import Rules
 from kvtool.results.views import Views
 from kvtool.text.terminal.progress import Progress
@@ -84,7 +84,7 @@ def watched(
     config = EngineConfig(block_size=BLOCK, **engine)  # type: ignore[arg-type]
     book = ViewBook(BLOCK, whole_prompt_may_hit=rules == "block-lru")
     plan = Plan(config, LATENCY, rules=rules, concurrency=concurrency)
-    accountant = Accountant(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True, views=book)
+    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True, views=book)
     result = accountant.run(Given(turns))
     views = book.views(result.ledger)
     assert views is not None

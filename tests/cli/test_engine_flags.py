@@ -21,7 +21,7 @@ from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.model.parameters import parameter_shapes
 from kvtool.engine.model.weights import DTYPES
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 from kvtool.engine.vllm_hashing import VllmHasher, event_hash
 from kvtool.measure.measure_options import MODEL_DTYPES
 from kvtool.profiler.profiler import Profiler
@@ -227,7 +227,7 @@ def test_a_broken_reuse_fails(
 ) -> None:
     healthy = ModelRunner.run
 
-    def spoiled(self: ModelRunner, step: Step) -> list[int | None]:
+    def spoiled(self: ModelRunner, step: EngineStep) -> list[int | None]:
         for request, start, _ in step.scheduled:
             if start == request.num_cached_tokens > 0:
                 for cache in (*self.kv.k, *self.kv.v):

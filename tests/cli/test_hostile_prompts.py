@@ -24,7 +24,7 @@ from kvtool.diagnose.detectors import DETECTORS
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.report import Report
 from kvtool.text.sensitive import find_sensitive
 from kvtool.text.terminal.progress import Progress
@@ -69,7 +69,9 @@ def profile(renderer: Renderer, folder: Path, records: list[dict[str, Any]]) -> 
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     plan = Plan(EngineConfig(block_size=16), LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100")))
     source = LogSource([str(path)], LogOptions())
-    return Profiler(source, renderer, plan, Demands(), progress=Progress(None), locate=locate, path=str(path)).run()
+    return Profiler(
+        source, renderer, plan, ReportOptions(), progress=Progress(None), locate=locate, path=str(path)
+    ).run()
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -105,7 +105,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_json: str) -> di
         opened = open_workload(options, Tokenizers(offline=True))
         _ = opened.renderer.tokenizer, opened.renderer.chat_template
         found.clear()
-        found.update(opened.setup.describe(opened.name, opened.renderer))
+        found.update(opened.planned.describe(opened.name, opened.renderer))
         return 0
 
     monkeypatch.setattr(ProfileCommand, "run", instead)

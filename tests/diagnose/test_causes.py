@@ -26,8 +26,8 @@ from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.passes import Accountant, PassResult
-from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.unlock import group_causes
 from kvtool.report.terminal.unlock import told
 from kvtool.results.report import Finding
@@ -48,11 +48,11 @@ RULES = "Always be kind and brief; never promise what you cannot do."
 
 
 def account(source: Source, renderer: Renderer) -> PassResult:
-    return Accountant(PLAN, JobMaker(renderer, seed=0), progress=Progress(None)).run(source)
+    return Pass(PLAN, JobMaker(renderer, seed=0), progress=Progress(None)).run(source)
 
 
 def findings(source: Source, renderer: Renderer) -> list[Finding]:
-    demands = Demands()
+    demands = ReportOptions()
     profiler = Profiler(source, renderer, PLAN, demands, progress=Progress(None), locate=locate, path="w")
     return [
         finding for finding in profiler.run().findings if finding.code != "KV204"

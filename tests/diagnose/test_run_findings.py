@@ -17,7 +17,7 @@ from kvtool.diagnose.run_findings import run_findings, sensitive_findings
 from kvtool.engine.config import EngineConfig
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.run_fixes import run_fixes
-from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.report import Finding
 from kvtool.text.sensitive import find_sensitive
 from kvtool.text.terminal.progress import Progress
@@ -29,7 +29,7 @@ from tests.accounting.rule_runs import BLOCK, LATENCY, Given, numbers, turn
 
 
 def run(renderer: Renderer, plan: Plan, *conversations: list[Turn]) -> PassResult:
-    accountant = Accountant(plan, JobMaker(renderer, seed=0), progress=Progress(None))
+    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None))
     return accountant.run(Given(*conversations))
 
 

@@ -16,7 +16,7 @@ from kvtool.engine.engine import Engine
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 
 BLOCK = 4
 
@@ -24,7 +24,7 @@ BLOCK = 4
 class Oracle:
     """A model whose next token depends on every token before it, so that one wrong or missing token changes the rest."""
 
-    def run(self, step: Step) -> list[int | None]:
+    def run(self, step: EngineStep) -> list[int | None]:
         tokens: list[int | None] = []
         for item in step.scheduled:
             request, end = item.request, item.start + item.num_tokens
@@ -57,7 +57,7 @@ def test_a_request_ends_one_step_later_and_is_never_scheduled_in_vain() -> None:
     seen: list[list[tuple[int, int]]] = []
 
     class Watching(DryRunner):
-        def run(self, step: Step) -> list[int | None]:
+        def run(self, step: EngineStep) -> list[int | None]:
             seen.append([(item.start, item.num_tokens) for item in step.scheduled])
             return super().run(step)
 

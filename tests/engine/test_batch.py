@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kvtool.engine.batch import Batch
 from kvtool.engine.request import Request
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 
 
 def make_request(
@@ -24,7 +24,7 @@ def make_request(
 
 
 def build(*items: tuple[Request, int, int], block_size: int = 4) -> Batch:
-    return Batch.build(Step(0, tuple(Scheduled(*item) for item in items)), block_size)
+    return Batch.build(EngineStep(0, tuple(Scheduled(*item) for item in items)), block_size)
 
 
 def test_prefill_chunk_and_decode_in_one_batch() -> None:
@@ -112,7 +112,7 @@ def test_a_trace_without_token_ids_cannot_become_tensors() -> None:
 
 
 @st.composite
-def steps(draw: st.DrawFn) -> tuple[Step, int]:
+def steps(draw: st.DrawFn) -> tuple[EngineStep, int]:
     """Requests of random lengths and progress over blocks of one pool, in random order."""
     block_size = draw(st.sampled_from([1, 3, 16]))
     shapes = draw(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=1, max_size=5))
@@ -124,12 +124,12 @@ def steps(draw: st.DrawFn) -> tuple[Step, int]:
         request = Request(str(len(items)), start + count, prompt_ids=ids)
         request.block_ids, pool = list(pool[:need]), pool[need:]
         items.append(Scheduled(request, start, count))
-    return Step(0, tuple(items)), block_size
+    return EngineStep(0, tuple(items)), block_size
 
 
 @settings(max_examples=60, deadline=None)
 @given(steps())
-def test_every_token_goes_to_its_own_place(case: tuple[Step, int]) -> None:
+def test_every_token_goes_to_its_own_place(case: tuple[EngineStep, int]) -> None:
     step, block_size = case
     batch = Batch.build(step, block_size)
     expected = [

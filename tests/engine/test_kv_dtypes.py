@@ -20,7 +20,7 @@ from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.prediction.sizing import bytes_per_block
 from kvtool.engine.request import Request
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 from kvtool.kernels.kv_quantization import MAXIMA, Scale, dequantized, dynamic_scale, quantized
 from kvtool.kernels.paged_attention import paged_attention
 from kvtool.kernels.store_kv import store_kv
@@ -190,7 +190,7 @@ def test_models_of_half_precision(dtype: torch.dtype, name: str) -> None:
         request = Request("r", len(ids), prompt_ids=ids)
         request.block_ids = [3, 1, 5, 2]
         for start, count in ((0, 20), (20, 9)):
-            runner.run(Step(0, (Scheduled(request, start, count),)))
+            runner.run(EngineStep(0, (Scheduled(request, start, count),)))
         [row] = rows
         return row.double()
 

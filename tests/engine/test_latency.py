@@ -19,7 +19,7 @@ from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.accelerators import ACCELERATORS, Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "llmservingsim_sharegpt"
 
@@ -219,7 +219,7 @@ def test_a_virtual_clock_moves_by_the_model() -> None:
     model = exact(flops=1.0)
     clock = VirtualClock(model)
     clock.wait_until(10.0)
-    clock.step_done(Step(0, (Scheduled(request, 3, 2),)))
+    clock.step_done(EngineStep(0, (Scheduled(request, 3, 2),)))
     assert clock.now() == 10.0 + model.step_seconds([(3, 2)])
 
 
@@ -294,6 +294,6 @@ def test_the_wall_clock_does_not_wait_for_the_past() -> None:
     clock = WallClock()
     before = clock.now()
     clock.wait_until(before - 1000.0)
-    clock.step_done(Step(0, ()))
+    clock.step_done(EngineStep(0, ()))
     clock.wait_until(clock.now() + 0.001)
     assert clock.now() >= before + 0.001

@@ -26,7 +26,7 @@ from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.model.random_weights import RandomWeights
 from kvtool.engine.model.rope_config import DefaultRope
 from kvtool.engine.request import Request
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 from kvtool.kernels.paged_attention import paged_attention
 
 BLOCK = 4
@@ -122,7 +122,7 @@ class Bench:
         return request
 
     def run(self, *items: tuple[Request, int, int]) -> list[int | None]:
-        step = Step(0, tuple(Scheduled(*item) for item in items))
+        step = EngineStep(0, tuple(Scheduled(*item) for item in items))
         tokens = self.runner.run(step)
         for (request, _, _), token in zip(items, tokens, strict=True):
             if token is not None:
@@ -147,7 +147,7 @@ def test_logits_of_every_position(config: ModelConfig) -> None:
     tokens = prompt(45)
     request = Request("r", len(tokens), prompt_ids=np.array(tokens, dtype=np.int32))
     request.block_ids = [9, 3, 11, 5, 2, 8, 1, 7, 6, 4, 12, 10]
-    batch = Batch.build(Step(0, (Scheduled(request, 0, len(tokens)),)), BLOCK)
+    batch = Batch.build(EngineStep(0, (Scheduled(request, 0, len(tokens)),)), BLOCK)
     batch = dataclasses.replace(batch, logits_at=torch.arange(len(tokens)))
     model = Decoder(config, hf.state_dict())
     assert_same(model.forward(batch, KVStore(config, BLOCK)), hf_logits(hf, tokens))
@@ -253,7 +253,7 @@ def test_logits_of_some_tokens_are_those_of_a_pass_over_all(model: Decoder) -> N
         (bench.request(prompt(length, seed=length)), start, length - start) for length, start in ((33, 0), (21, 9))
     ]
     bench.run((items[1][0], 0, 9))
-    batch = Batch.build(Step(0, tuple(Scheduled(*item) for item in items)), BLOCK)
+    batch = Batch.build(EngineStep(0, tuple(Scheduled(*item) for item in items)), BLOCK)
     owner = (0,) * 33 + (1,) * 12
 
     def logits(at: list[int]) -> torch.Tensor:
@@ -348,7 +348,7 @@ def test_growth_stops_at_the_limit(limit: int | None, sizes: list[int], monkeypa
 
 
 def test_an_empty_step() -> None:
-    assert ModelRunner(Decoder.random(CONFIG), BLOCK).run(Step(0, ())) == []
+    assert ModelRunner(Decoder.random(CONFIG), BLOCK).run(EngineStep(0, ())) == []
 
 
 @pytest.mark.parametrize("token", [-1, CONFIG.vocab_size])

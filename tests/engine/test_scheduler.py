@@ -16,7 +16,7 @@ from kvtool.engine.events import AllBlocksCleared
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
-from kvtool.engine.step import Step
+from kvtool.engine.step import EngineStep
 
 BLOCK = 4
 Row = dict[str, tuple[int, int]]
@@ -37,7 +37,7 @@ def numbers(start: int, count: int) -> list[int]:
     return list(range(start, start + count))
 
 
-def run_step(engine: Scheduler) -> Step:
+def run_step(engine: Scheduler) -> EngineStep:
     step = engine.schedule()
     engine.check()
     engine.update(step, DryRunner().run(step))

@@ -23,7 +23,7 @@ from kvtool.engine.model.parameters import parameter_shapes
 from kvtool.engine.model.random_weights import RandomWeights
 from kvtool.engine.model.weights import free_memory, load_model
 from kvtool.engine.request import Request
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -82,7 +82,7 @@ def logits(model: Decoder) -> torch.Tensor:
     ids = torch.arange(21, dtype=torch.int32).numpy() * 5 % 101
     request = Request("r", 21, prompt_ids=ids)
     request.block_ids = [3, 1, 2]
-    batch = Batch.build(Step(0, (Scheduled(request, 0, 21),)), 8)
+    batch = Batch.build(EngineStep(0, (Scheduled(request, 0, 21),)), 8)
     with torch.inference_mode():
         return model.forward(batch, KVStore(model.config, 8, dtype=model.dtype))[0].float()
 

@@ -23,7 +23,7 @@ from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.turn_texts import map_texts
 from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor, keeps_promise
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.samples import SampleBook
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.traced import Traced
@@ -308,7 +308,9 @@ def test_planted_causes_are_found_and_their_fixes_win(
     latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
     plan = Plan(EngineConfig(block_size=case.block_size), latency)
     source = LogSource([str(log)], LogOptions())
-    profiler = Profiler(source, byte_renderer, plan, Demands(), progress=Progress(None), locate=locate, path=str(log))
+    profiler = Profiler(
+        source, byte_renderer, plan, ReportOptions(), progress=Progress(None), locate=locate, path=str(log)
+    )
     found = profiler.run()
     codes = {case.code_of(index) for index in case.planted}
     told = [finding for finding in found.findings if finding.rerun is not None]

@@ -12,7 +12,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.looks import MOST_LOOKED_AT, Looks, one_in
-from kvtool.profiler.passes import Accountant, PassResult
+from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions, LogSource
@@ -45,7 +45,7 @@ def test_runs_of_a_large_group_are_looked_at_all_over_it() -> None:
 def account(renderer: Renderer, path: Path, every: dict[str, int]) -> PassResult:
     latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
     plan = Plan(EngineConfig(block_size=16), latency)
-    accountant = Accountant(plan, JobMaker(renderer, seed=0), progress=Progress(None), one_in=every)
+    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), one_in=every)
     return accountant.run(LogSource([str(path)], LogOptions()))
 
 

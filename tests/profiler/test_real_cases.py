@@ -19,7 +19,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.report import Finding, Report
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
@@ -57,7 +57,7 @@ def profile(
 ) -> Report:
     latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
     plan = Plan(EngineConfig(block_size=block_size), latency, use_arrivals=use_arrivals)
-    return Profiler(source, renderer, plan, Demands(), progress=Progress(None), locate=locate, path=path).run()
+    return Profiler(source, renderer, plan, ReportOptions(), progress=Progress(None), locate=locate, path=path).run()
 
 
 def first_finding(found: Report) -> Finding:

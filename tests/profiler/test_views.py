@@ -12,7 +12,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.profiler import Demands
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.report.terminal.profile import print_profile
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
@@ -60,18 +60,18 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def profiled(
-    path: str, tokenizer: str, *, demands: Demands | None = None, **how: object
+    path: str, tokenizer: str, *, demands: ReportOptions | None = None, **how: object
 ) -> tuple[Report, list[Timeline]]:
     options = made(RunOptions, inputs=[path], tokenizer=tokenizer, **how)
     opened = open_workload(options, Tokenizers(offline=True))
-    profiler = opened.profiler(demands or Demands(views=True), Progress(None))
+    profiler = opened.profiler(demands or ReportOptions(views=True), Progress(None))
     return opened.run(profiler), profiler.timelines
 
 
 @pytest.mark.parametrize("how", [{}, {"concurrency": 4}, {"capacity": "100", "block_size": 8}])
 def test_the_document_is_the_same_but_for_the_views(workload: str, bytes_json: str, how: dict[str, object]) -> None:
     without, with_views = (
-        profiled(workload, bytes_json, demands=Demands(views=views), **how)[0] for views in (False, True)
+        profiled(workload, bytes_json, demands=ReportOptions(views=views), **how)[0] for views in (False, True)
     )
     assert without.views is None
     assert with_views.views is not None
@@ -81,7 +81,7 @@ def test_the_document_is_the_same_but_for_the_views(workload: str, bytes_json: s
 @pytest.mark.parametrize("show_text", ["none", "full"])
 def test_a_fresh_report_is_what_is_read_again(workload: str, bytes_json: str, show_text: ShowText) -> None:
     """One type, field by field: what a run puts into its report without a check is what a file holds."""
-    report, _ = profiled(workload, bytes_json, demands=Demands(views=True, by="line", per_request=True))
+    report, _ = profiled(workload, bytes_json, demands=ReportOptions(views=True, by="line", per_request=True))
     assert any(finding.rerun is not None for finding in report.findings)
     assert any(cause.unlock is not None for cause in report.causes)
     saved = saved_report(report, show_text=show_text)
@@ -172,7 +172,7 @@ def printed(report: Report, timelines: list[Timeline], width: int, *, encoding: 
 
 
 def test_the_groups_gain_a_row_of_bars_where_there_is_room(workload: str, bytes_json: str) -> None:
-    report, timelines = profiled(workload, bytes_json, demands=Demands())
+    report, timelines = profiled(workload, bytes_json, demands=ReportOptions())
     assert report.views is None
     lines = printed(report, timelines, 120)
     at = next(number for number, line in enumerate(lines) if line.lstrip().startswith("Group"))

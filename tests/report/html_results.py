@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-from kvtool.report.html import render
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.html import write
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
@@ -291,7 +291,7 @@ def parse(text: str) -> Node:
 
 def page(found: CheckResult, show_text: ShowText = "none") -> Node:
     """The page of a result."""
-    return parse(render(found, RenderOptions(show_text=show_text)))
+    return parse(write(found, WriteOptions(show_text=show_text)))
 
 
 def numbers(texts: list[str]) -> list[float]:

@@ -20,7 +20,7 @@ from kvtool.report.github import step_summary
 from kvtool.report.markdown_text import code, prose
 from kvtool.report.places import fingerprints, relative
 from kvtool.report.registry import FORMATS
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Snippet
 from tests.golden import GoldenFiles
@@ -45,7 +45,7 @@ UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u20
 
 
 def render(name: str, result: CheckResult, **options: object) -> str:
-    return FORMATS[name].render(result, RenderOptions(**options))  # type: ignore[arg-type]
+    return FORMATS[name].write(result, WriteOptions(**options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -75,7 +75,7 @@ def test_nothing_unsafe_is_left_of_any_text(name: str, text: str) -> None:
 @pytest.mark.parametrize("make", [hostile, failing])
 def test_no_line_is_a_command_of_somebody_else(name: str, make: object) -> None:
     made = hostile() if make is hostile else failing()
-    text = step_summary(made, RenderOptions()) if name == "summary" else render(name, made)
+    text = step_summary(made, WriteOptions()) if name == "summary" else render(name, made)
     commands = [line for line in text.splitlines() if line.lstrip().startswith("::")]
     assert all(re.match(r"::(error|warning|notice) ", line) for line in commands)
     assert bool(commands) == (name == "github")
@@ -177,7 +177,7 @@ def test_a_comment_stays_below_githubs_limit_and_says_what_was_cut() -> None:
     assert page.startswith("<!-- kvtool -->\n### FAIL 80 checks\n")
     assert re.search(r"\*\*Cut:\*\* (\d+ \w+(, )?)+ did not fit here", page)
     assert page.count("<details>") == page.count("</details>")
-    assert len(step_summary(made, RenderOptions()).encode()) <= 1 << 20
+    assert len(step_summary(made, WriteOptions()).encode()) <= 1 << 20
 
 
 # JUnit

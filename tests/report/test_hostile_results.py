@@ -25,7 +25,7 @@ from kvtool.report.registry import FORMATS
 from kvtool.report.terminal.errors import print_error
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.result import print_result
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.files import load_result
 from kvtool.text.files.atomic_file import AtomicFile
@@ -90,7 +90,7 @@ def test_nothing_of_it_reaches_the_terminal(hostile: CheckResult, options: dict[
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "github"])
 def test_nothing_of_it_is_in_a_file(hostile: CheckResult, name: str) -> None:
-    text = FORMATS[name].render(hostile, RenderOptions(show_text="full"))
+    text = FORMATS[name].write(hostile, WriteOptions(show_text="full"))
     assert_harmless(text)
     if name in ("json", "sarif", "gitlab"):
         json.loads(text)

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from kvtool.accounting.ledger.fates import FATES
-from kvtool.report.html import render
+from kvtool.report.html import write
 from kvtool.report.html.icicle import layout
 from kvtool.report.html.markup import element, prose, share
 from kvtool.report.html.ticks import round_step, round_ticks
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Rerun, Snippet
 from kvtool.results.views import TreeNode, Views
 from tests.conftest import Command
-from tests.files import write
+from tests.files import write as write_file
 from tests.made_results import CASES, HOSTILE, check, finding, group, report, result
 from tests.report.html_results import SECTIONS, Node, full_report, full_result, numbers, page, views
 
@@ -63,7 +63,7 @@ def test_is_well_formed_and_whole(name: str, show_text: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_asks_for_nothing(name: str) -> None:
-    text = render(CASES[name](), RenderOptions(show_text="full"))
+    text = write(CASES[name](), WriteOptions(show_text="full"))
     found = page(CASES[name](), "full")
     policy = [node.attributes["content"] for node in found.all("meta") if node.attributes.get("http-equiv")]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"]
@@ -108,7 +108,7 @@ def test_nothing_hostile_gets_through() -> None:
         notices=[evil],
         inputs=[evil],
     )
-    text = render(made, RenderOptions(show_text="full"))
+    text = write(made, WriteOptions(show_text="full"))
     found = page(made, "full")
     assert {node.tag for node in found.all()} - {"#text"} <= FIXED_TAGS
     assert not [node for node in found.all() for key in node.attributes if key.startswith("on")]
@@ -126,7 +126,7 @@ def test_text_of_prompts_is_hidden_unless_asked_for(show_text: str) -> None:
         snippet=Snippet(text=f"Now: {secret}", start=5, stop=8), patch=f"--- a\n+++ a\n@@ -1 +1 @@\n-{secret}\n+new\n"
     )
     made = result("fail", "FAIL", report(findings=[shown]))
-    text = render(made, RenderOptions(show_text="none" if show_text == "none" else "full"))
+    text = write(made, WriteOptions(show_text="none" if show_text == "none" else "full"))
     assert ("4711" in text) == (show_text != "none")
     found = page(made, "none" if show_text == "none" else "full")
     assert [node.words() for node in found.all("mark")] == ([] if show_text == "none" else ["The"])
@@ -364,7 +364,7 @@ def test_large_results_stay_small() -> None:
         report(*groups, views=Views.model_validate(shapes), findings=[finding(line=line) for line in range(1, many)]),
         checks=tuple(check(id=f"{number}", group=f"group {number}") for number in range(many)),
     )
-    text = render(made, RenderOptions())
+    text = write(made, WriteOptions())
     assert len(text) < 800_000
     words = page(made).words()
     for left in (
@@ -377,15 +377,15 @@ def test_large_results_stay_small() -> None:
 
 
 def test_is_deterministic() -> None:
-    assert render(full_result(), RenderOptions()) == render(full_result(), RenderOptions())
+    assert write(full_result(), WriteOptions()) == write(full_result(), WriteOptions())
 
 
 def test_profile_writes_the_page(in_folder: Command) -> None:
-    write(
+    write_file(
         "prompts/support.md",
         "Clock: {{ now }}\nYou are a support agent who answers calmly and in full sentences. Be brief.\n",
     )
-    write(
+    write_file(
         "w.yaml",
         "version: 1\nvars: {now: {datetime: 1m}}\ngroups:\n  - name: a<b>\n    requests: 12\n"
         "    messages: [{role: system, file: prompts/support.md}, {role: user, text: hi}]\n    gate: {hit_rate: '>=99%'}\n",
@@ -452,5 +452,5 @@ def test_round_ticks() -> None:
 def test_result_is_not_changed_by_rendering() -> None:
     made: CheckResult = full_result()
     before = made.model_dump()
-    render(made, RenderOptions())
+    write(made, WriteOptions())
     assert made.model_dump() == before

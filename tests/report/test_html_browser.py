@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kvtool.report.html import render
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.html import write
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.show_text import ShowText
 from tests.made_results import CASES, HOSTILE, result
@@ -126,7 +126,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
         page.on("dialog", lambda dialog: problems.append(dialog.message))
         context.on("request", lambda request: asked.append(request.url))
         path = tmp_path / f"{len(contexts)}.html"
-        path.write_text(render(made, RenderOptions(show_text=show_text)), encoding="utf-8")
+        path.write_text(write(made, WriteOptions(show_text=show_text)), encoding="utf-8")
         page.goto(path.as_uri(), wait_until="load")
         return page
 

@@ -15,7 +15,7 @@ from kvtool.cli.app import run
 from kvtool.errors import KvtoolError
 from kvtool.report.outputs import check_outputs, output_root, parse_output, write_outputs
 from kvtool.report.registry import FORMATS
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.files import load_result
 from kvtool.results.wrap import lint_check
@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_the_other_files_as_they_were(result: CheckResult, tm
     kept.write_text("before")
     outputs = check_outputs([str(kept), "json=/dev/full"], [])
     with pytest.raises(KvtoolError, match="cannot write /dev/full: No space left on device"):
-        write_outputs(result, outputs, RenderOptions())
+        write_outputs(result, outputs, WriteOptions())
     assert kept.read_text() == "before"
     assert list(tmp_path.iterdir()) == [kept]
 
@@ -182,13 +182,13 @@ def test_a_full_disk_leaves_the_other_files_as_they_were(result: CheckResult, tm
 def test_nothing_is_written_where_a_format_fails(
     result: CheckResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_result: CheckResult, _options: RenderOptions) -> str:
+    def fail(_result: CheckResult, _options: WriteOptions) -> str:
         raise KvtoolError("no")
 
-    monkeypatch.setattr("kvtool.report.text_format.render", fail)
+    monkeypatch.setattr("kvtool.report.text_format.write", fail)
     outputs = check_outputs([str(tmp_path / "a.json"), str(tmp_path / "a.txt")], [])
     with pytest.raises(KvtoolError):
-        write_outputs(result, outputs, RenderOptions())
+        write_outputs(result, outputs, WriteOptions())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,25 +197,25 @@ def test_files_are_utf_8_and_told_on_stderr(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outputs = check_outputs(["é\x1b[1m.txt", "json=b"], [])
-    write_outputs(result, outputs, RenderOptions(), ready={"text": "naïve \ud800\n", "json": "{}\n"})
+    write_outputs(result, outputs, WriteOptions(), ready={"text": "naïve \ud800\n", "json": "{}\n"})
     assert Path("é\x1b[1m.txt").read_bytes() == "naïve \\ud800\n".encode()
     assert capsys.readouterr() == ("", "written: \\xe9\\x1b[1m.txt (text)\nwritten: b (json)\n")
-    write_outputs(result, outputs, RenderOptions(), quiet=True)
+    write_outputs(result, outputs, WriteOptions(), quiet=True)
     assert capsys.readouterr().err == ""
 
 
 def test_standard_output_gets_the_bytes_of_a_file(result: CheckResult, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    write_outputs(result, check_outputs(["json"], []), RenderOptions(), ready={"json": "é\n"})
+    write_outputs(result, check_outputs(["json"], []), WriteOptions(), ready={"json": "é\n"})
     assert raw.getvalue() == "é\n".encode()
 
 
 def test_two_runs_that_write_one_file_leave_one_of_them_whole(result: CheckResult, tmp_path: Path) -> None:
     outputs = check_outputs([str(tmp_path / "a.json")], [])
     first, second = (check_outputs([str(tmp_path / "a.json")], []) for _ in range(2))
-    write_outputs(result, first, RenderOptions(), ready={"json": "long " * 9})
-    write_outputs(result, second, RenderOptions(), ready={"json": "short"})
+    write_outputs(result, first, WriteOptions(), ready={"json": "long " * 9})
+    write_outputs(result, second, WriteOptions(), ready={"json": "short"})
     assert (tmp_path / "a.json").read_text() == "short"
     assert [outputs[0].path] == [str(path) for path in tmp_path.iterdir()]
 
@@ -243,7 +243,7 @@ def test_the_step_summary_is_appended_to(
     summary = tmp_path / "summary.md"
     summary.write_text("another step\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    write_outputs(result, check_outputs([spec], []), RenderOptions())
+    write_outputs(result, check_outputs([spec], []), WriteOptions())
     before, _, added = summary.read_text().partition("\n")
     assert before == "another step"
     assert bool(added.strip()) == (spec != "github=notes")
@@ -261,7 +261,7 @@ def test_a_step_summary_that_cannot_be_written_is_a_warning(
     if kind == "full":
         path.write_bytes(b"x" * (1 << 20))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
-    write_outputs(result, check_outputs(["github"], []), RenderOptions())
+    write_outputs(result, check_outputs(["github"], []), WriteOptions())
     assert "kvtool: warning: the step summary was not written: " in capsys.readouterr().err
     assert kind == "gone" or path.stat().st_size == 1 << 20
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import jsonschema
 import pytest
 
-from kvtool.report.sarif import render
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.sarif import write
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from tests.made_results import (
     CASES,
@@ -51,19 +51,19 @@ def schema() -> dict[str, Any]:
 
 
 def run_of(made: CheckResult) -> dict[str, Any]:
-    (run,) = json.loads(render(made, RenderOptions()))["runs"]
+    (run,) = json.loads(write(made, WriteOptions()))["runs"]
     return dict(run)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_valid(case: str, schema: dict[str, Any]) -> None:
     jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker()).validate(
-        json.loads(render(CASES[case](), RenderOptions()))
+        json.loads(write(CASES[case](), WriteOptions()))
     )
 
 
 def test_the_schema_refuses_what_is_wrong(schema: dict[str, Any]) -> None:
-    log = json.loads(render(failing(), RenderOptions()))
+    log = json.loads(write(failing(), WriteOptions()))
     log["runs"][0]["results"][0]["level"] = "fatal"
     assert not jsonschema.Draft7Validator(schema).is_valid(log)
 

@@ -19,7 +19,7 @@ from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.report.registry import FORMATS
 from kvtool.report.terminal.contradictions import check_report
 from kvtool.report.terminal.profile import print_profile
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results import files
 from kvtool.results.files import load_result
 from kvtool.results.limit_text import limit_text, text_in
@@ -107,7 +107,7 @@ def test_of_fates_with_as_many_tokens_the_first_on_the_ladder_is_told_first(save
 def test_a_check_comes_back_as_it_was(saved: dict[str, Any], save: Save) -> None:
     profile = load_result(save(saved))
     check = profile.model_copy(update={"command": "check", "reports": [*profile.reports, *profile.reports]})
-    text = FORMATS["json"].render(check, RenderOptions())
+    text = FORMATS["json"].write(check, WriteOptions())
     assert json.loads(text)["schema"] == "kvtool.check/1"
     assert load_result(save(text.encode())) == check
 

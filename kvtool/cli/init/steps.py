@@ -18,7 +18,7 @@ from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.profiler import Demands
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
@@ -100,7 +100,7 @@ def measured_inputs(
             options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving)
             try:
                 opened = open_workload(options, load, overlay=overlay)
-                profile = opened.profiler(Demands(advice=False), progress).run()
+                profile = opened.profiler(ReportOptions(advice=False), progress).run()
             except KvtoolError as error:
                 if error.exit_code == EXIT_NOT_AVAILABLE:
                     raise

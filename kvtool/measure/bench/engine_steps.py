@@ -12,14 +12,14 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
-from kvtool.engine.step import Scheduled, Step
+from kvtool.engine.step import EngineStep, Scheduled
 from kvtool.measure.bench.attention import random_cache
 from kvtool.measure.bench.bench_result import StepTime
 from kvtool.measure.bench.cases import Mode, StepCase
 from kvtool.measure.bench.timing import host_seconds
 
 
-def build_step(case: StepCase, vocab_size: int, block_size: int) -> Step:
+def build_step(case: StepCase, vocab_size: int, block_size: int) -> EngineStep:
     """Requests of random tokens whose blocks lie anywhere in as small a pool as holds them."""
     rng = np.random.default_rng(0)
     pool = iter((1 + rng.permutation(case.blocks(block_size))).tolist())
@@ -32,7 +32,7 @@ def build_step(case: StepCase, vocab_size: int, block_size: int) -> Step:
         own = -(-length // block_size) - len(common)
         request.block_ids = [*common, *(next(pool) for _ in range(own))]
         items.append(Scheduled(request, before, new))
-    return Step(0, tuple(items))
+    return EngineStep(0, tuple(items))
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Timed:
     """A case, its step and how long it took each time."""
 
     case: StepCase
-    step: Step
+    step: EngineStep
     times: list[float] = field(default_factory=list)
 
     def result(self) -> StepTime:

@@ -15,7 +15,7 @@ from kvtool.fixes.request_order import ReorderedSource, request_order_fix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
-from kvtool.profiler.profiler import Demands, Profiler
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.progress import Progress
@@ -41,7 +41,7 @@ def request_order(opened: Opened, progress: Progress, result: PassResult) -> Log
     That is so for sessions, for arrival times, for more than one log, and for a cache without limit, which forgets nothing.
     Raises TrialInterruptedError.
     """
-    plan, source = opened.setup.plan, opened.source
+    plan, source = opened.planned.plan, opened.source
     names = [group.name for group in result.ledger.totals()]
     if not isinstance(source, LogSource) or len(names) != 1 or plan.engine.num_blocks is None or plan.use_arrivals:
         return None
@@ -51,7 +51,9 @@ def request_order(opened: Opened, progress: Progress, result: PassResult) -> Log
     other = fix.source(source)
     if not isinstance(other, ReorderedSource):
         return None
-    profiler = Profiler(other, opened.renderer, plan, Demands(), progress=progress, locate=locate, path=opened.name)
+    profiler = Profiler(
+        other, opened.renderer, plan, ReportOptions(), progress=progress, locate=locate, path=opened.name
+    )
     rates = BeforeAfter(before=total_rate(result), after=total_rate(profiler.explained()))
     return LogOrder(fix, rates, other.order) if rates.after > rates.before else None
 

@@ -17,7 +17,7 @@ from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, AdviceStep
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
-from kvtool.profiler.profiler import Demands
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
@@ -265,13 +265,13 @@ def optimize(
     originals = {realpath(file.path): (file.path, file.before) for file in given}
 
     def account(source: YamlSource | LogSource) -> PassResult:
-        return opened.profiler(Demands(), progress, source=source).explained()
+        return opened.profiler(ReportOptions(), progress, source=source).explained()
 
     def advise(source: YamlSource | LogSource, result: PassResult) -> Mapping[str, Sequence[AdviceStep]]:
-        advice = opened.profiler(Demands(), progress, source=source).advised(result, tiers)
+        advice = opened.profiler(ReportOptions(), progress, source=source).advised(result, tiers)
         return advice.steps if choose is None else choose(source, result, advice)
 
-    block_size = opened.setup.plan.engine.block_size
+    block_size = opened.planned.plan.engine.block_size
     optimizer = Optimizer(opened.reloaded, account, advise, block_size=block_size, originals=originals)
     return optimizer.run(source, account(source))
 
@@ -282,5 +282,5 @@ def needing_consent(
     """What would win on top of what was done, were all tiers allowed. Raises TrialInterruptedError."""
     if set(tiers) >= ALL_TIERS:
         return []
-    advice = opened.profiler(Demands(), progress, source=optimized.source).advised(optimized.after)
+    advice = opened.profiler(ReportOptions(), progress, source=optimized.source).advised(optimized.after)
     return [step for steps in advice.steps.values() for step in steps if step.fix.tier not in tiers]

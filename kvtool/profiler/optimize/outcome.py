@@ -55,7 +55,7 @@ def optimized(
         schema="kvtool.optimize/1",
         input=opened.name,
         tiers=list(tiers),
-        block_size=opened.setup.plan.engine.block_size,
+        block_size=opened.planned.plan.engine.block_size,
         requests=sum(group.requests for group in groups),
         hit_rate=_rates(*found.rates),
         groups=groups,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kvtool.report.html.page import render
+from kvtool.report.html.page import write
 
-__all__ = ["render"]
+__all__ = ["write"]

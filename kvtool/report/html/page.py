@@ -19,7 +19,7 @@ from kvtool.report.html.tables import boundaries_section, causes_section, config
 from kvtool.report.html.timeline import timeline_section
 from kvtool.report.html.times import memory_section, ttft_section
 from kvtool.report.html.waterfall import token_strip, waterfall
-from kvtool.report.write_options import RenderOptions
+from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
@@ -58,7 +58,7 @@ class ReportPart:
     after: list[Section]
 
 
-def render(result: CheckResult, options: RenderOptions) -> str:
+def write(result: CheckResult, options: WriteOptions) -> str:
     """The whole page; what prompts say is in it only where `options.show_text` allows that and the result holds it."""
     parts = [
         _part(report, result, f"w{number}", options.show_text)

@@ -19,7 +19,7 @@ from kvtool.text.quantities import parse_limit, parse_threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckSettings:
+class CheckPlan:
     """What a check is asked: inputs, demands, and the baseline that it compares with or writes.
 
     `run` says how each workload is run. `gate` is what the configuration file demands, `locate` finds a key of it in the file.
@@ -58,7 +58,7 @@ class CheckSettings:
         return self.configured and not self.run.reading.groups
 
 
-def settings_of(judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool) -> CheckSettings:
+def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool) -> CheckPlan:
     """What stands on the command line over what the configuration file says; KvtoolError where there is nothing to check."""
     run = run.over(file)
     options = CheckOptions() if file is None else file.config.check
@@ -76,7 +76,7 @@ def settings_of(judging: Judging, run: RunOptions, file: ConfigFile | None, *, o
     if max_drop is None:
         max_drop = options.max_drop
     asked = named is not None or max_drop is not None  # who says how far rates may fall expects that they are compared
-    return CheckSettings(
+    return CheckPlan(
         inputs=in_order(inputs),
         run=replace(run, inputs=()),
         gate=WorkloadGate() if file is None else file.config.gate,

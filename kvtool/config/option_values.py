@@ -1,4 +1,4 @@
-"""Every setting with its value and where that comes from; what `kvtool config` shows."""
+"""Every option with its value and where that comes from; what `kvtool config` shows."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ValueOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting, its value as it was written, and where that comes from. `words` are for a default that is no value."""
+class OptionValue:
+    """An option, its value as it was written, and where that comes from. `words` are for a default that is no value."""
 
     name: str
     value: Value
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFile:
-    """A workload file, as far as it says settings."""
+    """A workload file, as far as it says options."""
 
     document: YamlDocument
     spec: Workload
@@ -66,8 +66,8 @@ class WorkloadFile:
         return ValueOrigin("workload", place=self.document.place(path))
 
 
-def settings(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> list[Setting]:
-    """All settings, those of groups only where something is demanded of them."""
+def option_values(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> list[OptionValue]:
+    """All options, those of groups only where something is demanded of them."""
     found = [_workloads(file), *_top(given, workload, file), *_engine(given, workload, file)]
     if file is not None:
         found += _gate(file, ("gate",), file.config.gate)
@@ -79,21 +79,21 @@ def settings(given: Given, workload: WorkloadFile | None, file: ConfigFile | Non
     return found
 
 
-def _top(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[Setting]:
+def _top(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[OptionValue]:
     declared = in_table("")
     for name in _TOP:
         value, words = declared[name]
         if name in given:
             yield _of_flag(name, name, given)
         elif name == "seed" and workload is not None and "seed" in workload.spec.model_fields_set:
-            yield Setting(name, workload.spec.seed, workload.origin(("seed",)))
+            yield OptionValue(name, workload.spec.seed, workload.origin(("seed",)))
         elif file is not None and name in file.config.model_fields_set:
-            yield Setting(name, getattr(file.config, name), ValueOrigin("config", place=file.place(name)))
+            yield OptionValue(name, getattr(file.config, name), ValueOrigin("config", place=file.place(name)))
         else:
-            yield Setting(name, value, ValueOrigin("default"), words)
+            yield OptionValue(name, value, ValueOrigin("default"), words)
 
 
-def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[Setting]:
+def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> Iterator[OptionValue]:
     flags = {name for name in given if name in EngineOptions.model_fields}
     in_workload = set() if workload is None else workload.spec.engine.model_fields_set
     hidden = hidden_by(flags | in_workload)
@@ -105,17 +105,19 @@ def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None
             value: Value = getattr(workload.spec.engine, name)
             if not isinstance(value, str | bool | int) or name == "gpu_memory":
                 value = workload.said(("engine", name))
-            yield Setting(full, value, workload.origin(("engine", name)))
+            yield OptionValue(full, value, workload.origin(("engine", name)))
         elif file is not None and name in file.config.engine.model_fields_set and name not in hidden:
-            yield Setting(full, _written(file, "engine", name), ValueOrigin("config", place=file.place("engine", name)))
+            yield OptionValue(
+                full, _written(file, "engine", name), ValueOrigin("config", place=file.place("engine", name))
+            )
         else:
-            yield Setting(full, default, ValueOrigin("default"), words)
+            yield OptionValue(full, default, ValueOrigin("default"), words)
 
 
-def _of_flag(full: str, name: str, given: Given) -> Setting:
+def _of_flag(full: str, name: str, given: Given) -> OptionValue:
     value, where = given[name]
     assert isinstance(value, str | int | float | bool)
-    return Setting(full, value, ValueOrigin("flag" if where.startswith("-") else "variable", where))
+    return OptionValue(full, value, ValueOrigin("flag" if where.startswith("-") else "variable", where))
 
 
 def _written(file: ConfigFile, *path: str) -> Value:
@@ -124,23 +126,23 @@ def _written(file: ConfigFile, *path: str) -> Value:
     return value
 
 
-def _workloads(file: ConfigFile | None) -> Setting:
+def _workloads(file: ConfigFile | None) -> OptionValue:
     if file is None or not file.config.workloads:
-        return Setting("workloads", None, ValueOrigin("default"), "none")
-    return Setting("workloads", list(file.config.workloads), ValueOrigin("config", place=file.place("workloads")))
+        return OptionValue("workloads", None, ValueOrigin("default"), "none")
+    return OptionValue("workloads", list(file.config.workloads), ValueOrigin("config", place=file.place("workloads")))
 
 
-def _gate(file: ConfigFile, path: tuple[str, ...], gate: GateOptions) -> Iterator[Setting]:
+def _gate(file: ConfigFile, path: tuple[str, ...], gate: GateOptions) -> Iterator[OptionValue]:
     for name in sorted(gate.model_fields_set - {"findings", "groups"}):
-        yield Setting(
+        yield OptionValue(
             ".".join((*path, name)), _written(file, *path, name), ValueOrigin("config", place=file.place(*path, name))
         )
     for key, level in sorted(gate.findings.items()):
         place = file.place(*path, "findings", key)
-        yield Setting(".".join((*path, "findings", key)), str(level), ValueOrigin("config", place=place))
+        yield OptionValue(".".join((*path, "findings", key)), str(level), ValueOrigin("config", place=place))
 
 
-def _gates_of(workload: WorkloadFile | None) -> Iterator[Setting]:
+def _gates_of(workload: WorkloadFile | None) -> Iterator[OptionValue]:
     """What the workload file itself demands of its groups; it holds beside what the configuration demands."""
     for number, group in enumerate(() if workload is None else workload.spec.groups):
         if workload is None or group.gate is None:
@@ -148,17 +150,17 @@ def _gates_of(workload: WorkloadFile | None) -> Iterator[Setting]:
         at: Path = ("groups", number, "gate")
         for name in sorted(group.gate.model_fields_set - {"findings"}):
             path = (*at, name)
-            yield Setting(f"gate.groups.{group.name}.{name}", workload.said(path), workload.origin(path))
+            yield OptionValue(f"gate.groups.{group.name}.{name}", workload.said(path), workload.origin(path))
         for key, level in sorted(group.gate.findings.items()):
             path = (*at, "findings", key)
-            yield Setting(f"gate.groups.{group.name}.findings.{key}", str(level), workload.origin(path))
+            yield OptionValue(f"gate.groups.{group.name}.findings.{key}", str(level), workload.origin(path))
 
 
-def _table(file: ConfigFile | None, table: Table, options: BaseModel | None) -> Iterator[Setting]:
+def _table(file: ConfigFile | None, table: Table, options: BaseModel | None) -> Iterator[OptionValue]:
     for name, (default, words) in in_table(table).items():
         if file is not None and options is not None and name in options.model_fields_set:
             value = file.found((table, name))
             assert isinstance(value, str | int | float | bool | list)
-            yield Setting(f"{table}.{name}", value, ValueOrigin("config", place=file.place(table, name)))
+            yield OptionValue(f"{table}.{name}", value, ValueOrigin("config", place=file.place(table, name)))
         else:
-            yield Setting(f"{table}.{name}", default, ValueOrigin("default"), words)
+            yield OptionValue(f"{table}.{name}", default, ValueOrigin("default"), words)

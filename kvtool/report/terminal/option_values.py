@@ -1,4 +1,4 @@
-"""Settings in the terminal: name, value, and where the value comes from."""
+"""Options in the terminal: name, value, and where the value comes from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from json import dumps
 from typing import TYPE_CHECKING
 
 from kvtool.config.option import Value
-from kvtool.config.settings import Setting
+from kvtool.config.option_values import OptionValue
 from kvtool.report.terminal.diff import shown_path
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, put, sanitize, say
 
@@ -19,19 +19,17 @@ _WIDEST_VALUE = 22
 """Cells; a longer value does not push the others apart."""
 
 
-def print_settings(console: Console, settings: Sequence[Setting], path: str | None) -> None:
-    """One line a setting, under the table of the configuration file that it belongs to; defaults are dimmed."""
+def print_option_values(console: Console, values: Sequence[OptionValue], path: str | None) -> None:
+    """One line an option, under the table of the configuration file that it belongs to; defaults are dimmed."""
     plain = ascii_only(console)
     if is_plain(console):
-        for one in settings:
+        for one in values:
             name, value = (sanitize(text, ascii_only=plain) for text in (one.name, _value(one)))
             put(console, f"{name}: {value}; {_origin(one, plain)}")
         return
-    rows = [
-        (one, *_named(one, plain), sanitize(_value(one), ascii_only=plain), _origin(one, plain)) for one in settings
-    ]
+    rows = [(one, *_named(one, plain), sanitize(_value(one), ascii_only=plain), _origin(one, plain)) for one in values]
     names = max((size for _, _, name, _, _ in rows if (size := cell_width(name)) <= console.width // 2), default=0)
-    values = max((size for _, _, _, value, _ in rows if (size := cell_width(value)) <= _WIDEST_VALUE), default=0)
+    widest = max((size for _, _, _, value, _ in rows if (size := cell_width(value)) <= _WIDEST_VALUE), default=0)
     section = ""
     for one, table, name, value, origin in rows:
         if table != section:
@@ -40,7 +38,7 @@ def print_settings(console: Console, settings: Sequence[Setting], path: str | No
                 put(console, line, "bold")
             section = table
         style = "dim" if one.origin.kind == "default" else None
-        for line in _lines([name, value, origin], [names, values], console.width):
+        for line in _lines([name, value, origin], [names, widest], console.width):
             put(console, line, style)
     put(console)
     told = (
@@ -51,8 +49,8 @@ def print_settings(console: Console, settings: Sequence[Setting], path: str | No
     say(console, told, indent=0, style="dim")
 
 
-def _named(one: Setting, plain: bool) -> tuple[str, str]:
-    """The table of a setting, empty for those of the top, and its name in it."""
+def _named(one: OptionValue, plain: bool) -> tuple[str, str]:
+    """The table of an option, empty for those of the top, and its name in it."""
     table, _, name = sanitize(one.name, ascii_only=plain).rpartition(".")
     return table, name
 
@@ -72,7 +70,7 @@ def _lines(cells: Sequence[str], sizes: Sequence[int], width: int) -> list[str]:
     return [*lines, *fold(line, width, indent=4)]
 
 
-def _value(one: Setting) -> str:
+def _value(one: OptionValue) -> str:
     return one.words if one.value is None else written(one.value)
 
 
@@ -85,7 +83,7 @@ def written(value: Value) -> str:
     return dumps(value)
 
 
-def _origin(one: Setting, plain: bool) -> str:
+def _origin(one: OptionValue, plain: bool) -> str:
     place = one.origin.place
     if place is None:
         return str(one.origin)

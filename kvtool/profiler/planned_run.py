@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.plan import Plan
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
@@ -37,81 +38,78 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 _MOST_BLOCKS = 10_000_000
 
 
-class Setup:
-    """Flags over the workload's own options over defaults."""
+class PlannedRun:
+    """Flags over the workload's own options over defaults, settled as the plan; what else reports and real runs need beside it."""
 
     def __init__(self, options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> None:
         self.options = options
         self._asked = asked
-        self.cache_rules = asked_rules(options, asked, lambda: _first_turn(source))
+        rules = asked_rules(options, asked, lambda: _first_turn(source))
         self.model = options.predicting.model or asked.model
         if options.measuring.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         geometry = find_geometry(self.model or DEFAULT_MODEL)
-        block_size = self._block_size(asked, source)
+        block_size = self._block_size(rules, source)
         self.calibration = (
             load_calibration(options.predicting.calibration) if options.predicting.calibration is not None else None
         )
-        self.kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO)
-        self.tensor_parallel = options.serving.tensor_parallel or asked.tensor_parallel or 1
-        self.max_num_batched_tokens = (
-            options.serving.max_num_batched_tokens
-            or asked.max_num_batched_tokens
-            or EngineConfig.max_num_batched_tokens
-        )
-        self.max_num_seqs = options.serving.max_num_seqs or asked.max_num_seqs or EngineConfig.max_num_seqs
-        self.max_model_len = options.serving.max_model_len or asked.max_model_len
-        self.concurrency = None if self.cache_rules is not None else options.caching.concurrency or asked.concurrency
-        self.use_arrivals = options.caching.use_timestamps or (isinstance(source, YamlSource) and source.timed)
-        if self.cache_rules is not None and self.cache_rules.ttl is not None:
-            self.use_arrivals = True
+        kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
         caching = options.serving.enable_prefix_caching
         if caching is None:
             caching = asked.enable_prefix_caching is not False
         engine = EngineConfig(
             block_size=block_size,
-            num_blocks=self._num_blocks(asked, geometry, block_size, self.kv_dtype.name),
-            max_num_batched_tokens=self.max_num_batched_tokens,
-            max_num_seqs=self.max_num_seqs,
-            max_model_len=self.max_model_len or EngineConfig.max_model_len,
+            max_num_batched_tokens=(
+                options.serving.max_num_batched_tokens
+                or asked.max_num_batched_tokens
+                or EngineConfig.max_num_batched_tokens
+            ),
+            max_num_seqs=options.serving.max_num_seqs or asked.max_num_seqs or EngineConfig.max_num_seqs,
+            max_model_len=options.serving.max_model_len or asked.max_model_len or EngineConfig.max_model_len,
             enable_prefix_caching=caching,
             enable_chunked_prefill=asked.enable_chunked_prefill is not False,
             async_scheduling=options.mirroring.async_scheduling,
             hash_algo=options.mirroring.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
-        kv_token_bytes = block_bytes(geometry, 1, self.kv_dtype.name)
+        latency = self._latency(geometry, block_bytes(geometry, 1, kv_dtype))
+        if rules is None or rules.provider is None:  # nobody says how large a provider's is
+            engine = replace(engine, num_blocks=self._num_blocks(engine, latency, kv_dtype))
+        concurrency = None if rules is not None else options.caching.concurrency or asked.concurrency
         seed = source.seed if isinstance(source, YamlSource) else options.reading.seed
         self.plan = Plan(
             engine,
-            self._latency(geometry, options.predicting.accelerator or asked.accelerator, kv_token_bytes),
+            latency,
             rules=options.tracing.rules,
-            concurrency=self.concurrency,
-            use_arrivals=self.use_arrivals,
+            concurrency=concurrency,
+            use_arrivals=options.caching.use_timestamps
+            or (isinstance(source, YamlSource) and source.timed)
+            or (rules is not None and rules.ttl is not None),
             seed=(options.fallback_seed or 0) if seed is None else seed,
-            kv_cache_dtype=self.kv_dtype.name,
+            kv_cache_dtype=kv_dtype,
             limit=options.reading.requests,
             skip_refused=options.reading.on_bad_line == "skip",
             decode_attention=options.measuring.decode_attention,
-            decode_batch=self._decode_batch(),
-            cache=self.cache_rules,
+            decode_batch=self._decode_batch(engine, concurrency),
+            cache=rules,
         )
 
-    def _decode_batch(self) -> int:
+    def _decode_batch(self, engine: EngineConfig, concurrency: int | None) -> int:
         """How many conversations decode together where no run says it."""
-        most = self.max_num_seqs if self.concurrency is None else min(self.max_num_seqs, self.concurrency)
+        most = engine.max_num_seqs if concurrency is None else min(engine.max_num_seqs, concurrency)
         given = self.options.measuring.decode_batch
         if given is not None and given > most:
-            flag = "--max-num-seqs" if most == self.max_num_seqs else "--concurrency"
+            flag = "--max-num-seqs" if most == engine.max_num_seqs else "--concurrency"
             raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
         return given or min(DEFAULT_DECODE_BATCH, most)
 
-    def _latency(self, geometry: Geometry, accelerator: str | None, kv_token_bytes: float) -> LatencyModel:
+    def _latency(self, geometry: Geometry, kv_token_bytes: float) -> LatencyModel:
         """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
-        calibration, ways = self.calibration, self.tensor_parallel
+        calibration, options = self.calibration, self.options
+        ways = options.serving.tensor_parallel or self._asked.tensor_parallel or 1
         if calibration is None:
-            found = find_accelerator(accelerator or DEFAULT_ACCELERATOR)
+            found = find_accelerator(options.predicting.accelerator or self._asked.accelerator or DEFAULT_ACCELERATOR)
             return LatencyModel(geometry, found, tensor_parallel=ways, kv_token_bytes=kv_token_bytes)
         if ways > 1:
             raise KvtoolError(
@@ -120,11 +118,11 @@ class Setup:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
-    def _block_size(self, asked: EngineOptions, source: YamlSource | LogSource) -> int:
+    def _block_size(self, rules: CacheRules | None, source: YamlSource | LogSource) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
-        given = self.options.serving.block_size or asked.block_size
-        if self.cache_rules is not None and self.cache_rules.provider is not None:
-            return self.cache_rules.provider.step
+        given = self.options.serving.block_size or self._asked.block_size
+        if rules is not None and rules.provider is not None:
+            return rules.provider.step
         trace = _trace_block_size(source)
         if trace is None:
             return given or EngineConfig.block_size
@@ -135,11 +133,9 @@ class Setup:
             )
         return trace
 
-    def _num_blocks(self, asked: EngineOptions, geometry: Geometry, block_size: int, kv_dtype: str) -> int | None:
+    def _num_blocks(self, engine: EngineConfig, latency: LatencyModel, kv_dtype: str) -> int | None:
         """Blocks of the pool with vLLM's null block; None is unlimited."""
-        options = self.options
-        if self.cache_rules is not None and self.cache_rules.provider is not None:
-            return None  # nobody says how large it is
+        options, asked, block_size, geometry = self.options, self._asked, engine.block_size, latency.geometry
         try:
             capacity = parse_capacity(options.serving.capacity) if options.serving.capacity is not None else None
             memory = parse_bytes(options.serving.gpu_memory) if options.serving.gpu_memory is not None else None
@@ -160,10 +156,10 @@ class Setup:
                 block_size,
                 utilization=utilization,
                 kv_cache_dtype=kv_dtype,
-                tensor_parallel=self.tensor_parallel,
-                max_model_len=self.max_model_len,
-                max_num_batched_tokens=self.max_num_batched_tokens,
-                max_num_seqs=self.max_num_seqs,
+                tensor_parallel=latency.tensor_parallel,
+                max_model_len=engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
+                max_num_batched_tokens=engine.max_num_batched_tokens,
+                max_num_seqs=engine.max_num_seqs,
             )
         else:
             return None
@@ -176,37 +172,39 @@ class Setup:
 
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""
-        engine = self.plan.engine
-        if self.cache_rules is not None:
-            how = rule_note(self.cache_rules)
-        elif self.plan.rules == "block-lru":
+        plan, engine = self.plan, self.plan.engine
+        if plan.cache is not None:
+            how = rule_note(plan.cache)
+        elif plan.rules == "block-lru":
             how = "block-lru accounting: whole requests, one at a time, an LRU list of blocks"
-        elif self.use_arrivals:
-            how = "requests as they arrive" + (f", at most {self.concurrency} at once" if self.concurrency else "")
-        elif self.concurrency is not None:
-            how = f"{self.concurrency} requests at once"
+        elif plan.use_arrivals:
+            how = "requests as they arrive" + (f", at most {plan.concurrency} at once" if plan.concurrency else "")
+        elif plan.concurrency is not None:
+            how = f"{plan.concurrency} requests at once"
         else:
             how = "requests one at a time"
         if engine.num_blocks is None:
             cache = "unlimited cache"
         else:
-            held = size((engine.num_blocks - 1) * self.plan.bytes_per_block)
-            cache = f"cache of {engine.num_blocks - 1:,} blocks ({held} for {self.plan.latency.geometry.name})"
-        if self.kv_dtype != find_kv_dtype(AUTO):
-            cache += f" in {self.kv_dtype.name}"
+            held = size((engine.num_blocks - 1) * plan.bytes_per_block)
+            cache = f"cache of {engine.num_blocks - 1:,} blocks ({held} for {plan.latency.geometry.name})"
+        if plan.kv_cache_dtype != find_kv_dtype(AUTO).name:
+            cache += f" in {plan.kv_cache_dtype}"
         if not engine.enable_prefix_caching:
             cache += ", prefix caching off"
-        if engine.async_scheduling and self.plan.rules == "vllm":
+        if engine.async_scheduling and plan.rules == "vllm":
             how += ", asynchronous scheduling"
         notes = [f"{how}; {cache}"]
-        if self.untimed and self.use_arrivals and self.plan.rules == "vllm":
+        if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
 
     def native_engine(self) -> EngineConfig | None:
         """The engine with a KV cache in the model's own dtype in the same memory; None where that is the same or cannot be."""
+        if self.plan.engine.num_blocks is None:
+            return None
         try:
-            blocks = self._num_blocks(self._asked, self.plan.latency.geometry, self.plan.engine.block_size, AUTO)
+            blocks = self._num_blocks(self.plan.engine, self.plan.latency, AUTO)
         except (KvtoolError, EngineError):  # only the smaller type fits
             return None
         if blocks is None or blocks == self.plan.engine.num_blocks:
@@ -216,7 +214,7 @@ class Setup:
     def measure_options(self) -> MeasureOptions | None:
         """What to measure; None: nothing."""
         options = self.options
-        if options.measuring.seconds <= 0 or self.cache_rules is not None:  # one engine measures none of those
+        if options.measuring.seconds <= 0 or self.plan.cache is not None:  # one engine measures none of those
             return None
         return MeasureOptions(
             budget=options.measuring.seconds,
@@ -260,9 +258,9 @@ class Setup:
             "max_model_len": engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
             "max_num_batched_tokens": engine.max_num_batched_tokens,
             "max_num_seqs": engine.max_num_seqs,
-            "concurrency": self.concurrency,
-            "use_arrivals": self.use_arrivals,
-            **described_rules(self.cache_rules),
+            "concurrency": self.plan.concurrency,
+            "use_arrivals": self.plan.use_arrivals,
+            **described_rules(self.plan.cache),
             "seed": self.plan.seed,
             "model": self.plan.latency.geometry.name,
             "accelerator": self.plan.latency.accelerator.name,
@@ -270,8 +268,8 @@ class Setup:
             "calibration_model": None if calibration is None else calibration.geometry.name,
             "calibration_dtype": None if calibration is None else calibration.dtype,
             "predicted_dtype": find_kv_dtype(AUTO).torch_name,
-            "kv_cache_dtype": self.kv_dtype.name,
-            "tensor_parallel": self.tensor_parallel,
+            "kv_cache_dtype": self.plan.kv_cache_dtype,
+            "tensor_parallel": self.plan.latency.tensor_parallel,
             "async_scheduling": engine.async_scheduling,
             "hash_algo": engine.hash_algo,
             "hash_seed": engine.hash_seed if engine.hash_algo != "native" else None,
