@@ -213,7 +213,7 @@ def _kvtool(
     after = bench.rate(plan, log, fixes)
     _note_gain(marks, before, after, oracle)
     if advice is not None:
-        marks.errors += [abs(steps[-1].predicted - steps[-1].after) for steps in advice.steps.values() if steps]
+        marks.errors += [abs(steps[-1].predicted - steps[-1].after) for steps in advice.kept.values() if steps]
     _note_warnings(marks, case, fixes)
     if fixes:
         marks.held_out += 1

@@ -14,7 +14,7 @@ from kvtool.lint.line_moves import TIER, movable, moved
 from kvtool.lint.linting import Finder
 from kvtool.lint.sources import WORKLOAD_SUFFIXES, Inputs, TextInput, sort_inputs
 from kvtool.lint.traffic import not_ignored
-from kvtool.profiler.advice.advisor import Advice, AdviceStep
+from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.tell import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.optimizer import Changed, optimize
@@ -66,14 +66,14 @@ class _Choice:
 
     def __call__(
         self, source: YamlSource | LogSource, result: PassResult, advice: Advice
-    ) -> Mapping[str, Sequence[AdviceStep]]:
+    ) -> Mapping[str, Sequence[KeptFix]]:
         opened = self._opened
         teller = Teller(result, opened.planned.plan, locate=locate, path=opened.name)
         overlay = source.overlay if isinstance(source, YamlSource) else None
         found = [finding for finding in teller.findings(advice) if self._wanted(finding.code)]
         kept = not_ignored(found, [opened.name], overlay)
         keys = {finding.fix_key for finding in kept}
-        return {name: [step for step in steps if step.fix.name in keys] for name, steps in advice.steps.items()}
+        return {name: [step for step in steps if step.fix.name in keys] for name, steps in advice.kept.items()}
 
 
 def fix_templates(

@@ -41,7 +41,7 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     if profiler.advice is None or not isinstance(opened.source, YamlSource):
         return Traffic(report, frozenset())
     steps = [
-        step for chain in profiler.advice.steps.values() for number, step in enumerate(chain) if worth_it(chain, number)
+        step for chain in profiler.advice.kept.values() for number, step in enumerate(chain) if worth_it(chain, number)
     ]
     found = ((step.fix.name, profiler.edits_of(step.fix)) for step in steps)
     return Traffic(report, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))

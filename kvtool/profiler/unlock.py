@@ -9,7 +9,7 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
-from kvtool.profiler.advice.advisor import Advice, AdviceStep
+from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.passes import PassResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
@@ -35,7 +35,7 @@ def group_causes(
     """By name, the causes of each group that has any. `path` stands for text without a source."""
     found: dict[str, GroupCauses] = {}
     for group in groups:
-        steps = advice.steps.get(group.name, []) if advice is not None else []
+        steps = advice.kept.get(group.name, []) if advice is not None else []
         causes = result.causes.of_group(group.name)
         known = {cause.slot: cause for cause in causes}
         numbers = {step.cause.slot: number for number, step in enumerate(steps, 1)}
@@ -62,7 +62,7 @@ def group_causes(
     return found
 
 
-def _unlock(number: int, step: AdviceStep) -> Unlock:
+def _unlock(number: int, step: KeptFix) -> Unlock:
     return Unlock(
         order=number,
         tier=step.fix.tier,

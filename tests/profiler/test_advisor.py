@@ -111,7 +111,7 @@ class World:
 
 
 def kept(advice: Advice, group: str = "g") -> list[str]:
-    return [step.fix.key for step in advice.steps.get(group, [])]
+    return [step.fix.key for step in advice.kept.get(group, [])]
 
 
 def test_two_fixes_of_which_neither_wins_alone_are_kept_together() -> None:
@@ -120,7 +120,7 @@ def test_two_fixes_of_which_neither_wins_alone_are_kept_together() -> None:
     world.cause("second", 50_000, "b")
     advice = world.advise()
     assert kept(advice) == ["a", "b"]
-    first, second = advice.steps["g"]
+    first, second = advice.kept["g"]
     assert (first.before, first.after, first.alone) == (0.1, 0.1, 0.1)
     assert (second.before, second.after, second.alone) == (0.1, 0.9, 0.1)
 
@@ -230,8 +230,8 @@ def test_the_order_is_that_of_marginal_value() -> None:
         world.cause(name, blocked, name)
     advice = world.advise()
     assert kept(advice) == ["b", "c", "a"]
-    assert [step.alone for step in advice.steps["g"]] == pytest.approx([0.4, 0.3, 0.2])
-    assert [step.after for step in advice.steps["g"]] == pytest.approx([0.4, 0.6, 0.7])
+    assert [step.alone for step in advice.kept["g"]] == pytest.approx([0.4, 0.3, 0.2])
+    assert [step.after for step in advice.kept["g"]] == pytest.approx([0.4, 0.6, 0.7])
 
 
 def test_a_fix_that_costs_another_group_hits_is_dropped() -> None:
@@ -243,7 +243,7 @@ def test_a_fix_that_costs_another_group_hits_is_dropped() -> None:
     world = World(rates, ("one", "two"))
     world.cause("first", 60_000, "a", group="one")
     advice = world.advise()
-    assert (advice.steps, advice.proof) == ({}, None)
+    assert (advice.kept, advice.proof) == ({}, None)
 
 
 @pytest.mark.parametrize(
@@ -323,6 +323,6 @@ def test_planted_causes_are_found_and_their_fixes_win(
         assert min(abs(finding.share_tokens - share) for share in shares) <= 1  # the table tells the same
     advice = profiler.advice
     assert advice is not None
-    for steps in advice.steps.values():
+    for steps in advice.kept.values():
         assert steps[-1].predicted == pytest.approx(steps[-1].after, abs=0.12)
         assert all(step.after >= step.before - 0.005 for step in steps)

@@ -29,7 +29,7 @@ _PROOFS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class AdviceStep:
+class KeptFix:
     """A fix that is kept. The rates are the group's: before it, with it and all steps before it, and with nothing but it.
 
     `predicted` is the rate that the alignment of the prompts promised for the steps up to here, before anything was run.
@@ -44,7 +44,7 @@ class AdviceStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class StuckCause:
     """A cause that no fix removed: `tried` won nothing (None: there was none to try), and `advice` is for people only."""
 
     cause: SlotCause
@@ -56,15 +56,15 @@ class Stuck:
 class Advice:
     """What is worth doing, by group in the order of marginal value, and the run that proves all of it together."""
 
-    steps: dict[str, list[AdviceStep]] = field(default_factory=dict)
-    stuck: list[Stuck] = field(default_factory=list)
+    kept: dict[str, list[KeptFix]] = field(default_factory=dict)
+    stuck: list[StuckCause] = field(default_factory=list)
     """The first cause of each group in which no fix won anything."""
     proof: PassResult | None = None
 
     @property
     def fixes(self) -> list[Fix]:
         """All that is kept, in the order in which it was made."""
-        return [fix for steps in self.steps.values() for fix in steady_first(step.fix for step in steps)]
+        return [fix for chain in self.kept.values() for fix in steady_first(one.fix for one in chain)]
 
 
 class Advisor:
@@ -105,7 +105,7 @@ class Advisor:
         proof = self._harmless(kept)
         steps = self._steps(kept)
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
-        stuck = [Stuck(fix.cause, fix) for fix in first if fix.cause is not None]
+        stuck = [StuckCause(fix.cause, fix) for fix in first if fix.cause is not None]
         return Advice(steps, [*stuck, *self._never_tried(piled)], proof)
 
     def _piled(self) -> dict[str, Chain]:
@@ -228,11 +228,11 @@ class Advisor:
             del chains[least]
         return None
 
-    def _steps(self, chains: Mapping[str, Chain]) -> dict[str, list[AdviceStep]]:
+    def _steps(self, chains: Mapping[str, Chain]) -> dict[str, list[KeptFix]]:
         """The fixes of each group, the one that adds most first, measured alone and one after the other."""
         alone = self._each_alone(chains)
         ordered = self._ordered(chains, alone)
-        steps: dict[str, list[AdviceStep]] = {}
+        steps: dict[str, list[KeptFix]] = {}
         for name, chain in ordered.items():
             group = self._groups[name]
             before = group.hit_rate
@@ -242,7 +242,7 @@ class Advisor:
                 assert fix.cause is not None
                 predicted = self._predicted(group, chain[:number])
                 steps.setdefault(name, []).append(
-                    AdviceStep(fix, fix.cause, before, after, alone[name, fix.key], predicted)
+                    KeptFix(fix, fix.cause, before, after, alone[name, fix.key], predicted)
                 )
                 before = after
         return steps
@@ -286,14 +286,14 @@ class Advisor:
             kept = 1.0
         return min(reached * kept / group.prompt_tokens, 1.0)
 
-    def _never_tried(self, piled: Mapping[str, Chain]) -> list[Stuck]:
+    def _never_tried(self, piled: Mapping[str, Chain]) -> list[StuckCause]:
         """The costliest cause of each group for which there was no fix that could be tried, with the advice for it."""
-        found: list[Stuck] = []
+        found: list[StuckCause] = []
         for name, group in self._groups.items():
             causes = self._result.causes.of_group(name) if name not in piled else []
             for cause in [cause for cause in causes if is_candidate(cause, group)][:1]:
                 fixes = self._propose(cause, self._result.samples.of_group(name))
-                found.append(Stuck(cause, advice=next((fix.what for fix in fixes if not fix.can_be_tried), "")))
+                found.append(StuckCause(cause, advice=next((fix.what for fix in fixes if not fix.can_be_tried), "")))
         return found
 
 

@@ -15,7 +15,7 @@ from kvtool.diagnose.findings import (
     no_gain_finding,
     place_of,
 )
-from kvtool.profiler.advice.advisor import Advice, AdviceStep, Stuck
+from kvtool.profiler.advice.advisor import Advice, KeptFix, StuckCause
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.passes import PassResult
@@ -42,7 +42,7 @@ class Teller:
     def findings(self, advice: Advice) -> list[Finding]:
         """One for each step that is kept, and one for each big loss that no fix wins back."""
         found: list[Finding | None] = []
-        for name, steps in advice.steps.items():
+        for name, steps in advice.kept.items():
             assert advice.proof is not None
             found += self._of_steps(self._groups[name], steps, advice.proof)
         for stuck in advice.stuck:
@@ -58,7 +58,7 @@ class Teller:
             found.append(None if finding is None else self._priced(finding, cause, group))
         return [finding for finding in found if finding is not None]
 
-    def _of_steps(self, group: GroupTotals, steps: list[AdviceStep], proof: PassResult) -> list[Finding | None]:
+    def _of_steps(self, group: GroupTotals, steps: list[KeptFix], proof: PassResult) -> list[Finding | None]:
         after = next(each for each in proof.ledger.totals() if each.name == group.name)
         together = Rerun(
             group_before=group.hit_rate,
@@ -89,7 +89,7 @@ class Teller:
         return [*found, *self._closed_too(group, steps, proof, together)]
 
     def _closed_too(
-        self, group: GroupTotals, steps: list[AdviceStep], proof: PassResult, rerun: Rerun
+        self, group: GroupTotals, steps: list[KeptFix], proof: PassResult, rerun: Rerun
     ) -> Iterator[Finding]:
         """Values that vary and went where the text around them went: no fix of their own was needed."""
         handled = {step.cause.slot for step in steps}
@@ -123,7 +123,7 @@ class Teller:
         )
 
 
-def _left_to_do(stuck: Stuck) -> str:
+def _left_to_do(stuck: StuckCause) -> str:
     """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
     if stuck.tried is None:
         return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)

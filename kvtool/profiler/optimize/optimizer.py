@@ -13,7 +13,7 @@ from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.propose import propose
-from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, AdviceStep
+from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, KeptFix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
@@ -29,9 +29,9 @@ Load = Callable[[Mapping[str, str]], YamlSource]
 """Reads the workload again with the text of some files, by their real paths, replaced."""
 Account = Callable[[YamlSource | LogSource], PassResult]
 """Runs a source through the engine, looking for causes. Raises TrialInterruptedError."""
-Advise = Callable[[YamlSource | LogSource, PassResult], Mapping[str, Sequence[AdviceStep]]]
+Advise = Callable[[YamlSource | LogSource, PassResult], Mapping[str, Sequence[KeptFix]]]
 """The steps that are worth doing in a source that was run, by group. Raises TrialInterruptedError."""
-Choose = Callable[[YamlSource | LogSource, PassResult, Advice], Mapping[str, Sequence[AdviceStep]]]
+Choose = Callable[[YamlSource | LogSource, PassResult, Advice], Mapping[str, Sequence[KeptFix]]]
 """Which steps of the advice on a source that was run may be taken, by group."""
 
 _WORSE = 0.005
@@ -54,7 +54,7 @@ class Done:
     were not edited, on changed prompts.
     """
 
-    step: AdviceStep
+    step: KeptFix
     reason: str
     before: float
     rate: float
@@ -142,7 +142,7 @@ class Optimizer:
         files = sorted((file for file in files if file.before != file.after), key=lambda file: file.path)
         return Optimized(before, state.result, state.source, [*edited, *left], files)
 
-    def _chain(self, state: _State, steps: Sequence[AdviceStep]) -> tuple[_State, list[Done]]:
+    def _chain(self, state: _State, steps: Sequence[KeptFix]) -> tuple[_State, list[Done]]:
         """The steps of one group, each on top of those before it; what stands behind the last gain is dropped again.
 
         A step may win nothing until the next one is made: a state is kept when its files hit more than the last that was kept.
@@ -185,7 +185,7 @@ class Optimizer:
                 return f"group `{group.name}` would hit less ({rates}), so the edit was dropped"
         return ""
 
-    def _edited(self, state: _State, step: AdviceStep) -> dict[str, str] | str:
+    def _edited(self, state: _State, step: KeptFix) -> dict[str, str] | str:
         """The new texts of all files with a step, by real path, or why there are none."""
         if isinstance(state.source, LogSource):
             path = "" if step.cause.origin is None else step.cause.origin.path
@@ -207,7 +207,7 @@ class Optimizer:
             return _NOTHING_LEFT
         return {**state.overlay, **{realpath(path): text for path, text in changed.items()}}
 
-    def _found_again(self, result: PassResult, step: AdviceStep) -> Fix | None:
+    def _found_again(self, result: PassResult, step: KeptFix) -> Fix | None:
         """The step's fix for the files as they are by now: earlier edits may have moved its lines."""
         cause = same_cause(step.cause, result.causes.of_group(step.cause.group))
         if cause is None:
@@ -218,7 +218,7 @@ class Optimizer:
         return next((fix for fix in proposed if fix.tier == step.fix.tier and fix.key.split(":")[0] == kind), None)
 
 
-def worth_it(steps: Sequence[AdviceStep], number: int) -> bool:
+def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
     """Whether a step of a group, with those that it may open the way for, wins enough for what its tier does to text."""
     step = steps[number]
     return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
@@ -243,7 +243,7 @@ def _wins(result: PassResult, before: PassResult) -> bool:
     return now.hit_rate > then.hit_rate and now.hit_tokens > then.hit_tokens
 
 
-def _rate(result: PassResult, step: AdviceStep) -> float:
+def _rate(result: PassResult, step: KeptFix) -> float:
     return next(group.hit_rate for group in result.ledger.totals() if group.name == step.cause.group)
 
 
@@ -267,20 +267,18 @@ def optimize(
     def account(source: YamlSource | LogSource) -> PassResult:
         return opened.profiler(ReportOptions(), progress, source=source).explained()
 
-    def advise(source: YamlSource | LogSource, result: PassResult) -> Mapping[str, Sequence[AdviceStep]]:
+    def advise(source: YamlSource | LogSource, result: PassResult) -> Mapping[str, Sequence[KeptFix]]:
         advice = opened.profiler(ReportOptions(), progress, source=source).advised(result, tiers)
-        return advice.steps if choose is None else choose(source, result, advice)
+        return advice.kept if choose is None else choose(source, result, advice)
 
     block_size = opened.planned.plan.engine.block_size
     optimizer = Optimizer(opened.reloaded, account, advise, block_size=block_size, originals=originals)
     return optimizer.run(source, account(source))
 
 
-def needing_consent(
-    opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized
-) -> list[AdviceStep]:
+def needing_consent(opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized) -> list[KeptFix]:
     """What would win on top of what was done, were all tiers allowed. Raises TrialInterruptedError."""
     if set(tiers) >= ALL_TIERS:
         return []
     advice = opened.profiler(ReportOptions(), progress, source=optimized.source).advised(optimized.after)
-    return [step for steps in advice.steps.values() for step in steps if step.fix.tier not in tiers]
+    return [step for steps in advice.kept.values() for step in steps if step.fix.tier not in tiers]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kvtool.diagnose.findings import place_of
 from kvtool.fixes.fix import Tier
-from kvtool.profiler.advice.advisor import AdviceStep
+from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
@@ -82,7 +82,7 @@ def _rates(before: float, after: float) -> BeforeAfter:
     return BeforeAfter(before=before, after=after)
 
 
-def _step(step: AdviceStep) -> Step:
+def _step(step: KeptFix) -> Step:
     path, line, column = place_of(step.cause, locate, "")
     return Step(
         code=step.fix.code,

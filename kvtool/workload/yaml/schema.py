@@ -61,7 +61,7 @@ GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
 class EngineOptions(SpecModel):
     """What is asked of the engine; what is left out is decided by the next place that may say it, or by default.
 
-    `replicas`, `routing`, `ttl` (seconds) and `provider` are rules beyond one engine's cache (`accounting.caches`).
+    `replicas`, `routing`, `ttl` (seconds) and `provider` are rules beyond one engine's cache.
     """
 
     model: Str | None = None
