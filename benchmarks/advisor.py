@@ -40,7 +40,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import load_tokenizer

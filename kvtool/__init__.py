@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kvtool.diff.prompts import PromptDiff
     from kvtool.errors import KvtoolError, NotAvailableError
     from kvtool.results.check import CheckResult
-    from kvtool.results.report import Finding, Report
+    from kvtool.results.finding import Finding
+    from kvtool.results.report import Report
     from kvtool.results.verdict import Verdict
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
 
 _HOMES = {
     "CheckResult": "kvtool.results.check",
-    "Finding": "kvtool.results.report",
+    "Finding": "kvtool.results.finding",
     "KvtoolError": "kvtool.errors",
     "NotAvailableError": "kvtool.errors",
     "PromptDiff": "kvtool.diff.prompts",

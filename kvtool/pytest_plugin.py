@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kvtool.results.report import Finding, Group, Report, Totals
+    from kvtool.results.finding import Finding
+    from kvtool.results.report import Group, Report, Totals
 
 MARKER = "kv_hit_rate"
 _FIXTURES = ("kv_profile", "kv_record")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding, Group, Report, Rerun, Snippet
+from kvtool.results.finding import Finding, Rerun, Snippet
+from kvtool.results.report import Group, Report
 from kvtool.results.verdict import Check, Outcome, Verdict
 
 EXIT_CODES: dict[Outcome, int] = {"pass": 0, "warn": 0, "fail": 1, "partial": 130, "none": 0}

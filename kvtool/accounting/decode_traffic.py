@@ -19,7 +19,7 @@ from kvtool.engine.hashing import block_hasher, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Runner
-from kvtool.results.report import Decode, PredictedTpot, Tpot
+from kvtool.results.run_times import Decode, PredictedTpot, Tpot
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kvtool.results.report import Quantiles
+from kvtool.results.run_times import Quantiles
 
 QUANTILES = (0.5, 0.9, 0.99)
 

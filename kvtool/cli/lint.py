@@ -61,7 +61,7 @@ class LintCommand(Command):
         from kvtool.lint.linting import lint
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.report.outputs import check_outputs
-        from kvtool.results.report import as_severe
+        from kvtool.results.finding import as_severe
         from kvtool.text.terminal.streams import printing
 
         file = self.configured.read()

@@ -13,7 +13,7 @@ from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
     from kvtool.results.check import CheckResult
-    from kvtool.results.report import Finding
+    from kvtool.results.finding import Finding
 
 RESULT = "A file that kvtool profile, check or lint wrote as JSON, or -."
 

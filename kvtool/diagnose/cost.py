@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import duration
 
 

@@ -9,7 +9,7 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.results.choices import Severity
-from kvtool.results.report import Finding, Rerun, Snippet
+from kvtool.results.finding import Finding, Rerun, Snippet
 from kvtool.text.traced import Origin
 
 Locate = Callable[[Origin, int], tuple[int, int]]

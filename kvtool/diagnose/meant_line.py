@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.redact import redact_marked
 
 _LONGEST_LINE = 2000

@@ -18,7 +18,7 @@ from kvtool.diagnose.codes.kv306 import KV306
 from kvtool.diagnose.findings import WORTH_TELLING, Locate, severity_of
 from kvtool.diagnose.shared_secrets import Sensitive
 from kvtool.results.choices import Severity
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
 """Codes whose findings are told from the fates that they win alone."""

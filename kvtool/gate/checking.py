@@ -26,7 +26,8 @@ from kvtool.profiler.document import saved_report
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.quotes import patches_of, quoted
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding, Report
+from kvtool.results.finding import Finding
+from kvtool.results.report import Report
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import judged, verdict_of
 from kvtool.text.terminal.progress import Progress

@@ -23,7 +23,9 @@ from kvtool.results.comparison import (
     TtftMove,
     WorkloadMove,
 )
-from kvtool.results.report import Fates, Finding, Group, Quantiles, Report, Totals
+from kvtool.results.finding import Finding
+from kvtool.results.report import Fates, Group, Report, Totals
+from kvtool.results.run_times import Quantiles
 
 _TIMES = (
     *("model", "accelerator", "calibration", "calibration_model", "calibration_dtype", "predicted_dtype"),

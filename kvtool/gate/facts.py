@@ -10,7 +10,8 @@ from kvtool.results.verdict import Kind
 
 if TYPE_CHECKING:
     from kvtool.results.choices import Severity
-    from kvtool.results.report import Group, Measured, Quantiles, Report, Totals
+    from kvtool.results.report import Group, Report, Totals
+    from kvtool.results.run_times import Measured, Quantiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from kvtool.profiler.advice.tell import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.optimizer import Changed, optimize
 from kvtool.profiler.passes import PassResult
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.files.text_files import read_source, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kvtool.diagnose.codes import entry_of, similar_code
 from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 
 MARK = "kvtool:"
 _WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+[^\r\n]{0,400}+")

@@ -21,7 +21,7 @@ from pathlib import Path
 from kvtool.diagnose.codes.kv001 import KV001
 from kvtool.diagnose.codes.kv002 import KV002
 from kvtool.lint.ignore_marks import HOW, MARK, Ignore, IgnoredLines, between, parse_ignore
-from kvtool.results.report import Finding, Snippet
+from kvtool.results.finding import Finding, Snippet
 
 _JINJA = re.compile(r"\{[{%]")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kvtool.diagnose.codes import varies
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 from kvtool.fixes.fix import fix_name
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 
 TIER = "P2"
 _KEY = "move-line"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.results.choices import Severity
 from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 
 if TYPE_CHECKING:
     from kvtool.lint.probe import ProbeResult

@@ -26,7 +26,7 @@ from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
 from kvtool.results.documents.lint import LintInput
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
 from kvtool.workload.yaml.schema import EngineOptions

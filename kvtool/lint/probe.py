@@ -26,7 +26,7 @@ from kvtool.lint.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances
 from kvtool.lint.probe_runner import Circumstances, ProbeOutput, ProbeRunner, RunError
 from kvtool.results.documents.lint import Leak, Probe, Skipped
 from kvtool.results.documents.parts import Kind
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.align import EqualRun, align
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer

@@ -8,7 +8,7 @@ from kvtool.diagnose.codes import find_entry
 from kvtool.lint.skeleton import Behind, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
-from kvtool.results.report import Finding, Snippet
+from kvtool.results.finding import Finding, Snippet
 
 WARNING_TOKENS = 256
 ERROR_TOKENS = 1024

@@ -13,7 +13,8 @@ from kvtool.lint.sources import WORKLOAD_SUFFIXES
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.optimize.optimizer import worth_it
 from kvtool.profiler.profiler import ReportOptions
-from kvtool.results.report import Finding, Report
+from kvtool.results.finding import Finding
+from kvtool.results.report import Report
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers

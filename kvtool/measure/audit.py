@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
-from kvtool.results.report import Flip, Logits
+from kvtool.results.run_times import Flip, Logits
 
 if TYPE_CHECKING:
     import torch

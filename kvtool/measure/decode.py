@@ -19,7 +19,7 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
-from kvtool.results.report import MeasuredTpot
+from kvtool.results.run_times import MeasuredTpot
 from kvtool.workload.drive import NO_ANSWER, first_turns, side_by_side
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.turn import Source

@@ -27,7 +27,7 @@ from kvtool.measure.audit import Audit, AuditResult, to_all
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
 from kvtool.measure.device_memory import DeviceMemory
 from kvtool.measure.measure_options import MeasureOptions
-from kvtool.results.report import Measured, MeasuredTpot
+from kvtool.results.run_times import Measured, MeasuredTpot
 from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, one_at_a_time

@@ -13,26 +13,22 @@ from kvtool.profiler.passes import PassResult
 from kvtool.profiler.quotes import quoted
 from kvtool.profiler.unlock import GroupCauses
 from kvtool.results.choices import By
+from kvtool.results.finding import Finding
 from kvtool.results.report import (
     Alignment,
     CausesLeftOut,
-    Decode,
     Fates,
-    Finding,
     Group,
     KvCache,
     KvCacheDtype,
-    Measured,
-    MeasuredTpot,
-    OnOff,
     Report,
     SumRow,
     Sums,
     Totals,
-    Ttft,
     TurnSums,
     lost_tokens,
 )
+from kvtool.results.run_times import Decode, Measured, MeasuredTpot, OnOff, Ttft
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict_of import verdict_of
 

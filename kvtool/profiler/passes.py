@@ -26,7 +26,8 @@ from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
 from kvtool.results.choices import By
-from kvtool.results.report import Decode, RequestRow
+from kvtool.results.report import RequestRow
+from kvtool.results.run_times import Decode
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.arrival_order import in_order_of_arrival

@@ -36,7 +36,9 @@ from kvtool.profiler.looks import one_in
 from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
-from kvtool.results.report import Decode, Finding, KvCacheDtype, Report, Totals
+from kvtool.results.finding import Finding
+from kvtool.results.report import KvCacheDtype, Report, Totals
+from kvtool.results.run_times import Decode
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.progress import Progress

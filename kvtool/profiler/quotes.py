@@ -12,7 +12,7 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edit import FileEdit
 from kvtool.fixes.edits.patch import unified_patch
-from kvtool.results.report import Finding, Snippet
+from kvtool.results.finding import Finding, Snippet
 from kvtool.results.show_text import ShowText
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.yaml.yaml_source import YamlSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvtool.diagnose.codes import entry_of
 from kvtool.diagnose.cost import cost_of
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import percent
 

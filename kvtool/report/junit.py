@@ -15,7 +15,8 @@ from kvtool.report.finding_words import sentences, title_of
 from kvtool.report.places import OutputPlace, Places
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding, Report
+from kvtool.results.finding import Finding
+from kvtool.results.report import Report
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import percent

@@ -11,7 +11,8 @@ from kvtool.report.markdown_text import block, code, prose
 from kvtool.report.places import relative
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding, Group, Report
+from kvtool.results.finding import Finding
+from kvtool.results.report import Group, Report
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import cell_width, sanitize
 from kvtool.text.terminal.numbers import percent, plural, shares

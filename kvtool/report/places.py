@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.results.verdict import Check
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
 from kvtool.text.terminal.console import sanitize

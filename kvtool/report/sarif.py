@@ -17,7 +17,7 @@ from kvtool.report.markdown_text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.runner_commands import blunt_json

@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.results.finding import Finding
 from kvtool.results.model import Count, Document
-from kvtool.results.report import Finding, Report
+from kvtool.results.report import Report
 from kvtool.results.verdict import Verdict
 
 SCHEMA: Literal["kvtool.check/1"] = "kvtool.check/1"

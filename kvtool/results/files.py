@@ -17,8 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.results.check import SCHEMA as CHECK
 from kvtool.results.check import CheckResult
+from kvtool.results.finding import Finding
 from kvtool.results.report import SCHEMA as REPORT
-from kvtool.results.report import Finding, Report
+from kvtool.results.report import Report
 from kvtool.results.wrap import check_of, lint_check
 from kvtool.text.files.compressed import open_bytes
 from kvtool.text.terminal.streams import STDIN

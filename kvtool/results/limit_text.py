@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding, Snippet
+from kvtool.results.finding import Finding, Snippet
 from kvtool.results.show_text import ShowText
 from kvtool.text.redact import redact_marked
 

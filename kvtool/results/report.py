@@ -10,13 +10,14 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
-from kvtool.results.choices import By, Severity
-from kvtool.results.model import Count, Document, Model, Ratio, Seconds
+from kvtool.results.choices import By
+from kvtool.results.finding import Finding
+from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.results.run_times import Decode, Quantiles, Ttft
 from kvtool.results.verdict import Check
 from kvtool.results.views import Views
 
 SCHEMA: Literal["kvtool.report/1"] = "kvtool.report/1"
-_RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 Fates = dict[str, Count]
 """Tokens by fate, in words of `kvtool.accounting.ledger.fates`; they sum to the prompt tokens."""
 
@@ -33,11 +34,6 @@ class HitSums(Protocol):
 def lost_tokens(sums: HitSums) -> int:
     """Tokens that were computed, as they did not hit."""
     return sums.prompt_tokens - sums.hit_tokens
-
-
-def as_severe(severity: Severity, least: Severity) -> bool:
-    """Whether a finding is of that severity, or a worse one."""
-    return _RANK[severity] >= _RANK[least]
 
 
 class Totals(Model):
@@ -100,99 +96,6 @@ class Group(Model):
     """Of the group's own requests, cache on."""
 
 
-class Quantiles(Model):
-    """Of times, in seconds."""
-
-    p50: Seconds
-    p90: Seconds
-    p99: Seconds
-
-
-class OnOff(Model):
-    """With the prefix cache and without."""
-
-    on: Quantiles | None
-    off: Quantiles | None
-
-
-class Flip(Model):
-    """A token that reuse of KV would have changed."""
-
-    request: str
-    position: int
-    expected: int
-    actual: int
-    margin: float | None
-    difference: float | None
-
-
-class Logits(Model):
-    """Two sets of logits compared; what is infinite or unknown is None."""
-
-    requests: Count
-    tokens: Count
-    max_difference: float | None
-    relative_error: float | None
-    least_margin: float | None
-    flips: list[Flip]
-
-
-class Measured(OnOff):
-    """TTFT of real forward passes on the machine where the profile was made."""
-
-    requests: Count
-    prompt_tokens: Count
-    hit_tokens: Count
-    complete: bool
-    exact: bool
-    audit: Logits | None
-    kv_cache_dtype_error: Logits | None
-    device: str
-    reason: str
-    kernels: str
-    shortfall: str
-    too_large_requests: Count
-
-
-class Ttft(Model):
-    measured: Measured | None
-    predicted: OnOff
-
-
-class PredictedTpot(Model):
-    flat: Seconds
-    prefix_aware: Seconds
-
-
-class MeasuredTpot(Model):
-    requests: Count
-    tokens_mean: float
-    steps: Count
-    flat: Seconds
-    prefix_aware: Seconds | None
-
-
-class Tpot(Model):
-    predicted: PredictedTpot
-    measured: MeasuredTpot | None
-
-
-class Decode(Model):
-    """Of a decode step: bytes of keys and values that it reads, and seconds that it takes."""
-
-    batch: float
-    tokens_mean: float
-    sampled: Literal["steps", "windows"]
-    samples: Count
-    sampled_of: Count
-    flat_bytes_per_step: Count
-    prefix_aware_bytes_per_step: Count
-    decode_attention: str
-    chosen: str
-    prefix_aware_share: Ratio
-    tpot: Tpot
-
-
 class KvCache(Model):
     block_size: int
     bytes_per_block: Count
@@ -210,109 +113,6 @@ class KvCacheDtype(Model):
     native_blocks: Count
     hit_rate: Ratio
     native_hit_rate: Ratio | None
-
-
-class Rerun(Model):
-    """Hit rates before and after a fix, measured by running again; `group_alone` with nothing else fixed."""
-
-    group_before: Ratio
-    group_after: Ratio
-    total_before: Ratio
-    total_after: Ratio
-    group_alone: Ratio | None
-    group_predicted: float | None
-
-
-class Snippet(Model):
-    """The line of a prompt that a finding is about, and which of its characters are meant; only where text was asked for."""
-
-    text: str
-    start: Count
-    stop: Count
-
-    @classmethod
-    def of(cls, text: str, start: int, stop: int) -> Snippet | None:
-        """None where there is no text."""
-        return cls(text=text, start=start, stop=stop) if text else None
-
-
-class Finding(Model):
-    """One diagnosis. `line` is 0 where there is no place in a file; `group` is empty where it was seen in a file, not measured."""
-
-    code: str
-    severity: Severity
-    group: str
-    path: str
-    line: Count
-    column: Count
-    width: Count
-    in_source: bool
-    """Whether the place is in a file that people edit (a template), not in a log."""
-    message: str
-    tokens_lost: Count
-    points: float
-    share_tokens: float | None
-    ttft_seconds: float | None
-    confidence: float
-    fix: str
-    tier: str | None
-    fix_key: str = ""
-    """Names the fix that was tried; findings that one fix mends share it, and it is empty where there was none."""
-    rerun: Rerun | None
-    tried: Rerun | None
-    warnings: list[str]
-    snippet: Snippet | None = None
-    patch: str | None = None
-    """The edit of the file that makes the fix, as a unified diff; only where text was asked for."""
-
-    @classmethod
-    def of(
-        cls,
-        code: str,
-        severity: Severity,
-        group: str,
-        path: str,
-        line: int,
-        column: int,
-        message: str,
-        tokens_lost: int,
-        fix: str,
-        *,
-        width: int = 1,
-        in_source: bool = False,
-        points: float = 0.0,
-        confidence: float = 1.0,
-        tier: str | None = None,
-        snippet: Snippet | None = None,
-    ) -> Finding:
-        """One that was just found: no fix of it was tried. `snippet` is the line as it was sent, until it is shown or saved."""
-        return cls(
-            code=code,
-            severity=severity,
-            group=group,
-            path=path,
-            line=line,
-            column=column,
-            width=width,
-            in_source=in_source,
-            message=message,
-            tokens_lost=tokens_lost,
-            points=points,
-            share_tokens=None,
-            ttft_seconds=None,
-            confidence=confidence,
-            fix=fix,
-            tier=tier,
-            rerun=None,
-            tried=None,
-            warnings=[],
-            snippet=snippet,
-        )
-
-    @property
-    def identity(self) -> tuple[str, str, str, int, int, str]:
-        """What tells it from the others of its result."""
-        return self.code, self.group, self.path, self.line, self.column, self.message
 
 
 class Unlock(Model):

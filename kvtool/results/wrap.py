@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kvtool.results.check import CheckResult
 from kvtool.results.choices import Severity
-from kvtool.results.report import Finding, Report, as_severe
+from kvtool.results.finding import Finding, as_severe
+from kvtool.results.report import Report
 from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, Outcome, Verdict
 from kvtool.results.verdict_of import PARTIAL, verdict_on
 from kvtool.text.terminal.numbers import plural

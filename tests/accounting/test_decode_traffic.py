@@ -23,7 +23,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import EngineStep
-from kvtool.results.report import Decode
+from kvtool.results.run_times import Decode
 from kvtool.workload.drive import Arrivals
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Output, Turn

@@ -30,7 +30,7 @@ from kvtool.profiler.passes import Pass, PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.unlock import group_causes
 from kvtool.report.terminal.unlock import told
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt

@@ -18,7 +18,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.run_fixes import run_fixes
 from kvtool.profiler.passes import Pass, PassResult
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.sensitive import find_sensitive
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.traced import Origin, Traced

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kvtool.lint.line_moves import movable, moved
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind.\n"

@@ -9,7 +9,7 @@ import pytest
 from kvtool.errors import KvtoolError
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 
 
 def finding(path: str, line: int, code: str = "KV101", group: str = "one") -> Finding:

@@ -16,7 +16,7 @@ from kvtool.lint.sources import sort_inputs
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, text_template
 from kvtool.lint.volatile import RANDOM
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 
 LONG = "x" * 300
 HUGE = "y" * 1100

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvtool.profiler.quotes import snippet_of
-from kvtool.results.report import Finding, Snippet
+from kvtool.results.finding import Finding, Snippet
 from tests.conftest import Command
 from tests.files import write
 

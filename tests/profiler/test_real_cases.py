@@ -20,7 +20,8 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.profiler import Profiler, ReportOptions
-from kvtool.results.report import Finding, Report
+from kvtool.results.finding import Finding
+from kvtool.results.report import Report
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer

@@ -22,7 +22,7 @@ from kvtool.report.places import fingerprints, relative
 from kvtool.report.registry import FORMATS
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Snippet
+from kvtool.results.finding import Snippet
 from tests.golden import GoldenFiles
 from tests.made_results import (
     CASES,

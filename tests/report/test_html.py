@@ -15,7 +15,7 @@ from kvtool.report.html.markup import element, prose, share
 from kvtool.report.html.ticks import round_step, round_ticks
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Rerun, Snippet
+from kvtool.results.finding import Rerun, Snippet
 from kvtool.results.views import TreeNode, Views
 from tests.conftest import Command
 from tests.files import write as write_file

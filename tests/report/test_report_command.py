@@ -17,7 +17,8 @@ from kvtool.report.registry import FORMATS
 from kvtool.report.svg import svg_of
 from kvtool.report.terminal.profile import print_profile
 from kvtool.results.files import load_result
-from kvtool.results.report import Flip, Measured, MeasuredTpot, Quantiles, Report
+from kvtool.results.report import Report
+from kvtool.results.run_times import Flip, Measured, MeasuredTpot, Quantiles
 from kvtool.text.terminal.console import cell_width, make_console, put, sanitize
 from tests.conftest import Command
 from tests.files import write

@@ -22,9 +22,9 @@ from kvtool.report.terminal.profile import print_profile
 from kvtool.report.write_options import WriteOptions
 from kvtool.results import files
 from kvtool.results.files import load_result
+from kvtool.results.finding import Finding, Snippet
 from kvtool.results.limit_text import limit_text, text_in
 from kvtool.results.model import dump
-from kvtool.results.report import Finding, Snippet
 from kvtool.results.wrap import check_of
 from kvtool.text.terminal.console import make_console
 from tests.conftest import Command

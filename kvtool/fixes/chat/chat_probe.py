@@ -10,7 +10,7 @@ from typing import Any
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.results.choices import Severity
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.message import Message
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Ids

@@ -13,7 +13,7 @@ from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, findin
 from kvtool.fixes.chat.chat_reasoning import dropped_reasoning
 from kvtool.fixes.fix import Fix
 from kvtool.results.choices import Severity
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.text.align import common_prefix
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES

@@ -19,7 +19,7 @@ from kvtool.profiler.advice.advisor import Advice, KeptFix, StuckCause
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.passes import PassResult
-from kvtool.results.report import Finding, Rerun
+from kvtool.results.finding import Finding, Rerun
 
 _GOES_ALONG = "it goes with the text that the fix above moves"
 

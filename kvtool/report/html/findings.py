@@ -13,7 +13,8 @@ from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.results.check import CheckResult
-from kvtool.results.report import Finding, Report, Snippet
+from kvtool.results.finding import Finding, Snippet
+from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.numbers import duration, plural
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvtool.report.html.drawing import drawing, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.page_parts import Drawing, Key
-from kvtool.results.report import Rerun
+from kvtool.results.finding import Rerun
 from kvtool.text.terminal.numbers import percent
 
 _TOLD_ALONE = 0.005

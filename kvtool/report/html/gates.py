@@ -11,8 +11,9 @@ from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import arrows, element, share
 from kvtool.report.html.page_parts import Drawing, Key, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
+from kvtool.results.finding import Finding
 from kvtool.results.gate_words import durations, percents
-from kvtool.results.report import Finding, Group, Report, lost_tokens
+from kvtool.results.report import Group, Report, lost_tokens
 from kvtool.results.verdict import Check, Kind
 from kvtool.text.terminal.numbers import duration, percent
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from kvtool.report.html.missing import profile_command
 from kvtool.report.html.page_parts import Missing, Section, Table, TableColumn
-from kvtool.results.report import Decode, Logits, Measured, Quantiles, Report
+from kvtool.results.report import Report
+from kvtool.results.run_times import Decode, Logits, Measured, Quantiles
 from kvtool.text.terminal.numbers import percent, plural, size
 
 _MOST_FLIPS = 10

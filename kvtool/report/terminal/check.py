@@ -9,8 +9,9 @@ from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.next_command import allowing, shell_lines, shorten_middle, with_flag
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
 from kvtool.results.check import CheckResult
+from kvtool.results.finding import Finding
 from kvtool.results.gate_words import change
-from kvtool.results.report import Finding, Group, Report, Totals
+from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import ascii_only, fold, is_plain, pack, put, sanitize, say

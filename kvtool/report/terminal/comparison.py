@@ -11,7 +11,7 @@ from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
 from kvtool.report.terminal.next_command import shorten_middle
 from kvtool.results.comparison import CauseMove, Comparison, ConfigMove, GroupMove, Outcome, RateMove, WorkloadMove
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural, shares

@@ -9,7 +9,7 @@ from kvtool.lint.probe import GROUP as PROBE
 from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
 from kvtool.results.documents.lint import Fixed
-from kvtool.results.report import Finding
+from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent

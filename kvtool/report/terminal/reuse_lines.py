@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from kvtool.results.report import Logits, Report
+from kvtool.results.report import Report
+from kvtool.results.run_times import Logits
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import percent, plural
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvtool.results.report import Decode, Measured, Report
+from kvtool.results.report import Report
+from kvtool.results.run_times import Decode, Measured
 from kvtool.text.terminal.console import put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural, size
 from kvtool.text.terminal.table import Column, table

@@ -1,0 +1,116 @@
+"""One diagnosis: what it found, where, what it costs, and what its fix gave when it was tried."""
+
+from __future__ import annotations
+
+from kvtool.results.choices import Severity
+from kvtool.results.model import Count, Model, Ratio
+
+_RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
+
+
+def as_severe(severity: Severity, least: Severity) -> bool:
+    """Whether a finding is of that severity, or a worse one."""
+    return _RANK[severity] >= _RANK[least]
+
+
+class Rerun(Model):
+    """Hit rates before and after a fix, measured by running again; `group_alone` with nothing else fixed."""
+
+    group_before: Ratio
+    group_after: Ratio
+    total_before: Ratio
+    total_after: Ratio
+    group_alone: Ratio | None
+    group_predicted: float | None
+
+
+class Snippet(Model):
+    """The line of a prompt that a finding is about, and which of its characters are meant; only where text was asked for."""
+
+    text: str
+    start: Count
+    stop: Count
+
+    @classmethod
+    def of(cls, text: str, start: int, stop: int) -> Snippet | None:
+        """None where there is no text."""
+        return cls(text=text, start=start, stop=stop) if text else None
+
+
+class Finding(Model):
+    """One diagnosis. `line` is 0 where there is no place in a file; `group` is empty where it was seen in a file, not measured."""
+
+    code: str
+    severity: Severity
+    group: str
+    path: str
+    line: Count
+    column: Count
+    width: Count
+    in_source: bool
+    """Whether the place is in a file that people edit (a template), not in a log."""
+    message: str
+    tokens_lost: Count
+    points: float
+    share_tokens: float | None
+    ttft_seconds: float | None
+    confidence: float
+    fix: str
+    tier: str | None
+    fix_key: str = ""
+    """Names the fix that was tried; findings that one fix mends share it, and it is empty where there was none."""
+    rerun: Rerun | None
+    tried: Rerun | None
+    warnings: list[str]
+    snippet: Snippet | None = None
+    patch: str | None = None
+    """The edit of the file that makes the fix, as a unified diff; only where text was asked for."""
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        severity: Severity,
+        group: str,
+        path: str,
+        line: int,
+        column: int,
+        message: str,
+        tokens_lost: int,
+        fix: str,
+        *,
+        width: int = 1,
+        in_source: bool = False,
+        points: float = 0.0,
+        confidence: float = 1.0,
+        tier: str | None = None,
+        snippet: Snippet | None = None,
+    ) -> Finding:
+        """One that was just found: no fix of it was tried. `snippet` is the line as it was sent, until it is shown or saved."""
+        return cls(
+            code=code,
+            severity=severity,
+            group=group,
+            path=path,
+            line=line,
+            column=column,
+            width=width,
+            in_source=in_source,
+            message=message,
+            tokens_lost=tokens_lost,
+            points=points,
+            share_tokens=None,
+            ttft_seconds=None,
+            confidence=confidence,
+            fix=fix,
+            tier=tier,
+            rerun=None,
+            tried=None,
+            warnings=[],
+            snippet=snippet,
+        )
+
+    @property
+    def identity(self) -> tuple[str, str, str, int, int, str]:
+        """What tells it from the others of its result."""
+        return self.code, self.group, self.path, self.line, self.column, self.message
