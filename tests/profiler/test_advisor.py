@@ -257,7 +257,7 @@ def test_what_a_limited_cache_loses_it_goes_on_losing_unless_all_fits(capacity: 
     world.reachable = 0.2
     world.promised = 60_000
     world.cause("clock", 60_000, "a")
-    (step,) = world.advise(capacity=capacity).steps["g"]
+    (step,) = world.advise(capacity=capacity).kept["g"]
     assert step.predicted == pytest.approx(rate)
 
 
