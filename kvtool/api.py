@@ -178,6 +178,7 @@ def check(
     from kvtool.config.judged_options import Judging
     from kvtool.config.loading import read_config
     from kvtool.config.option import made
+    from kvtool.config.shown_options import Configured
     from kvtool.gate.check_plan import check_plan
     from kvtool.gate.checking import run_check
     from kvtool.text.terminal.progress import Progress
@@ -194,7 +195,7 @@ def check(
             update_baseline=update_baseline,
             advice=advice,
         )
-        file = read_config(optional_path(config), no_config=no_config)
+        file = read_config(Configured(config=optional_path(config), no_config=no_config))
         result = run_check(check_plan(judging, run, file, offline=not network), Progress(None))
     if result.verdict.outcome == "partial":
         raise KeyboardInterrupt
@@ -276,7 +277,7 @@ def _report(
     from kvtool.gate.profiled import asked_baseline, judge
     from kvtool.profiler.document import saved_report
     from kvtool.profiler.opening import open_workload
-    from kvtool.profiler.quotes import patches_of
+    from kvtool.profiler.patches import patches_of
     from kvtool.text.terminal.progress import Progress
     from kvtool.text.tokens.tokenizer import Tokenizers
 

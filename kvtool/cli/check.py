@@ -45,6 +45,8 @@ class CheckCommand(Command):
 
     def run(self) -> int:
         """Check, print and write; the exit code of the verdict."""
+        from kvtool.config.loading import read_config
+
         check_piped("check", self.inputs)
         from kvtool.config.asked_run import RunOptions
         from kvtool.gate.check_plan import check_plan
@@ -52,7 +54,7 @@ class CheckCommand(Command):
         from kvtool.report.outputs import check_outputs, need_views
         from kvtool.text.terminal.streams import printing
 
-        file = self.configured.read()
+        file = read_config(self.configured)
         run = RunOptions(
             inputs=self.inputs,
             predicting=self.predicting,

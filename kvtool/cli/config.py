@@ -36,13 +36,14 @@ class ConfigCommand(Command):
 
     def run(self) -> int:
         """Print every option, its value, and where that comes from; KvtoolError for a file that cannot be read."""
+        from kvtool.config.loading import read_config
         from kvtool.config.option_values import option_values
 
         if self.workload is not None and not self.workload.lower().endswith(_YAML):
             raise KvtoolError(
                 f"`{self.workload}` is no workload file", hint="only a workload file (.yaml) says options"
             )
-        file = self.configured.read()
+        file = read_config(self.configured)
         found = option_values(self.given, None if self.workload is None else _workload(self.workload), file)
         if self.showing.json:
             from kvtool.config.option_document import options_document

@@ -51,8 +51,10 @@ class DiffCommand(Command):
 
         0, or with `exit_code` 1 where the prompts differ. Raises KvtoolError for input that cannot be read.
         """
+        from kvtool.config.loading import read_config
+
         check_piped("diff-prompts", self.prompts)
-        file = self.configured.read()
+        file = read_config(self.configured)
         tokenizer, chat_template = self.rendering.tokenizer, self.rendering.chat_template
         block_size = self.serving.block_size
         if file is not None:

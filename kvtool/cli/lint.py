@@ -57,6 +57,8 @@ class LintCommand(Command):
         0, or 1 where a finding is as severe as `error_on` (with `diff`: where anything would change), or 130 where it was
         interrupted.
         """
+        from kvtool.config.loading import read_config, selected
+
         check_piped("lint", self.inputs)
         from kvtool.lint.linting import lint
         from kvtool.profiler.advice.trials import TrialInterruptedError
@@ -64,8 +66,8 @@ class LintCommand(Command):
         from kvtool.results.finding import as_severe
         from kvtool.text.terminal.streams import printing
 
-        file = self.configured.read()
-        options, selecting = self._options(file), self.selecting.over(file)
+        file = read_config(self.configured)
+        options, selecting = self._options(file), selected(self.selecting, file)
         self._check_flags(options.inputs)
         outputs = check_outputs(self.writing.outputs, options.inputs, json=self.showing.json, taken=self._taken())
         result = lint(options, selecting, self.showing, self.probing)

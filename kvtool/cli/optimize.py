@@ -52,6 +52,8 @@ class OptimizeCommand(Command):
 
     def run(self) -> int:
         """Find, edit, prove, print, and write where told; 0, or 130 where it was interrupted and nothing was written."""
+        from kvtool.config.loading import read_config
+
         check_piped("optimize", self.inputs)
         from kvtool.config.asked_run import RunOptions
         from kvtool.profiler.advice.trials import TrialInterruptedError
@@ -68,7 +70,7 @@ class OptimizeCommand(Command):
             serving=self.serving,
             caching=self.caching,
             reading=self.reading,
-        ).over(self.configured.read())
+        ).over(read_config(self.configured))
         options.check()
         tiers = parse_tiers(self.allow, unsafe=self.unsafe_fixes)
         self._check_outputs()

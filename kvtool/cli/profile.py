@@ -103,6 +103,7 @@ class ProfileCommand(Command):
     def options(self) -> RunOptions:
         """What decides the run, over what the configuration file says."""
         from kvtool.config.asked_run import RunOptions
+        from kvtool.config.loading import read_config
 
         return RunOptions(
             inputs=self.inputs,
@@ -114,7 +115,7 @@ class ProfileCommand(Command):
             tracing=self.tracing,
             reading=self.reading,
             measuring=self.measuring,
-        ).over(self.configured.read())
+        ).over(read_config(self.configured))
 
     def _outputs(self) -> list[OutputFile]:
         """What `-o` asks for; KvtoolError for what cannot be written."""
@@ -134,7 +135,7 @@ class ProfileCommand(Command):
     def _saved(self, profiler: Profiler, report: Report) -> Report:
         """The report for files and programs, with as much of prompts as may be shown."""
         from kvtool.profiler.document import saved_report
-        from kvtool.profiler.quotes import patches_of
+        from kvtool.profiler.patches import patches_of
 
         show_text = self.writing.in_files
         patches = patches_of(profiler, report.findings) if show_text == "full" else None

@@ -80,6 +80,7 @@ class SizeCommand(Command):
     def _asked(self) -> EngineOptions:
         """What flags and variables say over what the configuration file says."""
         from kvtool.config.layers import merged
+        from kvtool.config.loading import read_config
         from kvtool.workload.yaml.schema import EngineOptions
 
         asked = EngineOptions.model_construct(
@@ -90,7 +91,7 @@ class SizeCommand(Command):
             tensor_parallel=self.serving.tensor_parallel,
             block_size=self.serving.block_size,
         )
-        file = self.configured.read()
+        file = read_config(self.configured)
         return merged(asked, None if file is None else file.engine)
 
     def _next_command(self, report: SizeDocument, geometry: Geometry) -> list[str]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from kvtool.config.option import Option
 from kvtool.results.choices import Severity
-
-if TYPE_CHECKING:
-    from kvtool.config.loading import ConfigFile
 
 ERROR_ON: Severity = "error"
 
@@ -30,17 +27,6 @@ class Selecting:
     def least(self) -> Severity:
         """From which severity on lint fails."""
         return self.error_on or ERROR_ON
-
-    def over(self, file: ConfigFile | None) -> Selecting:
-        """The same over what the configuration file says."""
-        if file is None:
-            return self
-        lint = file.config.lint
-        return Selecting(
-            select=self.select or tuple(lint.select),
-            ignore=self.ignore or tuple(lint.ignore),
-            error_on=self.error_on or lint.error_on,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

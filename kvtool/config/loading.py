@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 from kvtool.config.file_model import Config, EngineOptions
 from kvtool.config.find import NAME, PYPROJECT, find_config, from_here
+from kvtool.config.lint_options import Selecting
+from kvtool.config.shown_options import Configured
 from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.text_files import check_file, decode
@@ -112,9 +114,13 @@ class ConfigFile:
         return sorted(files)
 
 
-def read_config(given: str | None, *, no_config: bool = False) -> ConfigFile | None:
-    """The configuration that applies: the file that was given, else the nearest; None where there is none, or none is wanted."""
-    if no_config:
+def read_config(asked: Configured) -> ConfigFile | None:
+    """The configuration that applies: the file that was given, else the nearest; None where there is none, or none is wanted.
+
+    KvtoolError for one that cannot be read.
+    """
+    given = asked.config
+    if asked.no_config:
         if given is not None and given != os.environ.get("KVTOOL_CONFIG"):
             raise KvtoolError("--config names a file, and --no-config reads none", hint="leave one of them out")
         return None
@@ -122,6 +128,18 @@ def read_config(given: str | None, *, no_config: bool = False) -> ConfigFile | N
         return load_config(from_here(given))
     found = find_config()
     return None if found is None else load_config(_shown(found))
+
+
+def selected(selecting: Selecting, file: ConfigFile | None) -> Selecting:
+    """The findings that `kvtool lint` tells: what the command line says over what the configuration file says."""
+    if file is None:
+        return selecting
+    lint = file.config.lint
+    return Selecting(
+        select=selecting.select or tuple(lint.select),
+        ignore=selecting.ignore or tuple(lint.ignore),
+        error_on=selecting.error_on or lint.error_on,
+    )
 
 
 def load_config(path: str) -> ConfigFile:

@@ -12,7 +12,6 @@ from kvtool.text.terminal.console import ColorChoice
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvtool.config.loading import ConfigFile
     from kvtool.text.terminal.progress import Progress
 
 
@@ -64,12 +63,6 @@ class Configured:
         ),
     ] = None
     no_config: Annotated[bool, Option("Read no configuration file.")] = False
-
-    def read(self) -> ConfigFile | None:
-        """The configuration that applies; None where there is none. KvtoolError for one that cannot be read."""
-        from kvtool.config.loading import read_config
-
-        return read_config(self.config, no_config=self.no_config)
 
 
 @dataclass(frozen=True, kw_only=True)

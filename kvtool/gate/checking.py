@@ -23,8 +23,9 @@ from kvtool.lint.linting import lint
 from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import not_ignored
 from kvtool.profiler.document import saved_report
+from kvtool.profiler.patches import patches_of
 from kvtool.profiler.profiler import ReportOptions
-from kvtool.profiler.quotes import patches_of, quoted
+from kvtool.profiler.quotes import quoted
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report

@@ -107,7 +107,7 @@ def made_report(
 def saved_report(report: Report, *, show_text: ShowText = "none", patches: Mapping[str, str] | None = None) -> Report:
     """The report with no more of prompts in it than may be saved.
 
-    `snippet` quotes the lines that findings are about, `full` gives them as they are, and the `patches` (`quotes.patches_of`).
+    `snippet` quotes the lines that findings are about, `full` gives them as they are, and the `patches` (`patches.patches_of`).
     """
     return report.model_copy(update={"findings": [quoted(one, show_text, patches) for one in report.findings]})
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kvtool.cli.app import run
 from kvtool.config.find import find_config
 from kvtool.config.loading import MAX_BYTES, ConfigFile, load_config, read_config
+from kvtool.config.shown_options import Configured
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.text.files.toml_places import MAX_DEPTH, TomlPlaces
 from tests.files import write
@@ -218,21 +219,21 @@ def test_the_nearest_file_up_to_the_git_root(tmp_path: Path) -> None:
 def test_the_file_that_is_named_and_none(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write("kvtool.toml", "seed = 1")
     write("other.toml", "seed = 2")
-    found = read_config(None)
+    found = read_config(Configured())
     assert found is not None
     assert (found.path, found.config.seed) == ("kvtool.toml", 1)
-    named = read_config("other.toml")
+    named = read_config(Configured(config="other.toml"))
     assert named is not None
     assert named.config.seed == 2
-    assert read_config(None, no_config=True) is None
+    assert read_config(Configured(no_config=True)) is None
     with pytest.raises(KvtoolError, match="--no-config"):
-        read_config("other.toml", no_config=True)
+        read_config(Configured(config="other.toml", no_config=True))
     monkeypatch.setenv("KVTOOL_CONFIG", "other.toml")
-    assert read_config("other.toml", no_config=True) is None  # the flag goes before the variable
+    assert read_config(Configured(config="other.toml", no_config=True)) is None  # the flag goes before the variable
     (here / "in").mkdir()
     (here / ".git").mkdir()
     monkeypatch.chdir(here / "in")
-    above = read_config(None)
+    above = read_config(Configured())
     assert above is not None
     assert above.path == "../kvtool.toml"
 

@@ -98,10 +98,11 @@ def _size(path: Path) -> int:
 def configuration() -> Iterator[DoctorItem]:
     """The configuration file that commands here would read, and KVTOOL_* variables."""
     from kvtool.config.loading import read_config
+    from kvtool.config.shown_options import Configured
 
     section = "Configuration"
     try:
-        found = read_config(None, no_config=False)
+        found = read_config(Configured())
         if found is None:
             yield DoctorItem(section, "file", "none, which is fine", help="kvtool init writes one")
         else:
