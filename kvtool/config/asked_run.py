@@ -49,6 +49,8 @@ class RunOptions:
         measuring, serving = self.measuring, self.serving
         if self.tracing.rules == "block-lru" and measuring.events is not None:
             raise KvtoolError("--events are those of the engine; --rules block-lru has none")
+        if measuring.events_no_tokens and measuring.events is None:
+            raise KvtoolError("--events-no-tokens says what --events leaves out", hint="add --events FILE")
         if measuring.audit and not measuring.seconds:
             raise KvtoolError(
                 "--audit compares the logits of real runs, and --dry-run or --measure-budget 0 asks for none",

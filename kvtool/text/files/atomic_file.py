@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.part_file import NEW_FILE, PartFile
+
+PRIVATE = 0o600
+"""The mode of a new file that only its user may read."""
+
+
+def as_private_as(paths: Iterable[str | Path]) -> int:
+    """The mode for a new file that quotes these: who may not read or write one of them may not do so here. OSError."""
+    mode = NEW_FILE
+    for path in paths:
+        mode &= stat.S_IMODE(Path(path).stat().st_mode)
+    return mode | PRIVATE
 
 
 class AtomicFile:
@@ -20,7 +33,7 @@ class AtomicFile:
     """
 
     def __init__(self, path: str | Path, *, mode: int = NEW_FILE) -> None:
-        """KvtoolError where the file could not be made. `mode` is that of a new file, before the umask: 0o600 for private text."""
+        """KvtoolError where the file could not be made. `mode` is that of a new file, before the umask."""
         self.path = Path(path)
         self._part: PartFile | None = None
         try:
