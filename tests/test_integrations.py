@@ -80,7 +80,8 @@ def stub(folder: Path, name: str, *answers: str) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, bytes_json: str) -> Path:
     write(str(tmp_path / "w.yaml"), WORKLOAD)
-    write(str(tmp_path / "kvtool.toml"), f'workloads = ["w.yaml"]\n[engine]\ntokenizer = {json.dumps(bytes_json)}\n')
+    shutil.copy(bytes_json, tmp_path / "tokenizer.json")
+    write(str(tmp_path / "kvtool.toml"), 'workloads = ["w.yaml"]\n[engine]\ntokenizer = "tokenizer.json"\n')
     return tmp_path
 
 

@@ -119,7 +119,7 @@ class ProfileCommand(Command):
             tracing=self.tracing,
             reading=self.reading,
             measuring=self.measuring,
-        ).over(read_config(self.configured))
+        ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
 
     def _tell_events(self) -> None:
         """That the file of --events is no file to share."""
@@ -141,7 +141,13 @@ class ProfileCommand(Command):
             self.limits.baseline: "the baseline",
         }
         known = {path: what for path, what in taken.items() if path is not None}
-        return check_outputs(self.writing.outputs, self.inputs, json=self.showing.json, taken=known)
+        return check_outputs(
+            self.writing.outputs,
+            self.inputs,
+            json=self.showing.json,
+            taken=known,
+            allow_outside=self.reading.allow_outside,
+        )
 
     def _saved(self, profiler: Profiler, report: Report) -> Report:
         """The report for files and programs, with as much of prompts as may be shown."""

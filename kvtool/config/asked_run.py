@@ -41,7 +41,8 @@ class RunOptions:
         reading = self.reading
         if reading.requests is None:
             reading = replace(reading, requests=file.config.requests)
-        return replace(self, reading=reading, fallback=file.engine, fallback_seed=file.config.seed)
+        engine = file.engine_without(said_options(self))
+        return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed)
 
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""

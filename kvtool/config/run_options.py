@@ -246,6 +246,9 @@ class Reading:
             check=bounds.not_negative,
         ),
     ] = None
+    allow_outside: Annotated[
+        bool, Option("Workloads and the configuration may name files outside of their repository, or folder.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
