@@ -99,7 +99,10 @@ def _baseline(named: str | None, file: ConfigFile | None, *, wanted: bool) -> st
     """The baseline's path: the one that is named, else the usual one beside the configuration where it is there or wanted."""
     if named is not None:
         return named
-    usual = BASELINE_FILE if file is None else os.path.normpath(Path(file.path).parent / BASELINE_FILE)
+    if file is None:
+        usual = BASELINE_FILE
+    else:
+        usual = file.inside(os.path.normpath(Path(file.path).parent / BASELINE_FILE), Place(file.path))
     return usual if wanted or os.path.lexists(usual) else None
 
 

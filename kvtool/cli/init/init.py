@@ -34,6 +34,7 @@ class InitCommand(InitOptions, Command):
             appended,
             engine_settings,
             measured_inputs,
+            names_outside,
             nothing_found,
             target_file,
             tell_written,
@@ -58,15 +59,17 @@ class InitCommand(InitOptions, Command):
             return 130
         if not measured.rates:
             raise nothing_found(self.folder, found)
+        engine = engine_settings(self, folder)
         text = compose_config(
             measured.rates,
             groups=measured.groups,
-            engine=engine_settings(self, folder),
+            engine=engine,
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text
         if not self.dry_run:
             write_all(folder, files)
             load_config(str(target))
-        tell_written(self, found, prompts, measured, files, text)
+        outside = names_outside(folder, engine)
+        tell_written(self, found, prompts, measured, files, text, outside=outside)
         return 0

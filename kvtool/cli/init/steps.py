@@ -20,6 +20,7 @@ from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
@@ -126,6 +127,12 @@ def engine_settings(command: InitOptions, folder: Path) -> dict[str, str | int]:
     return found
 
 
+def names_outside(folder: Path, settings: Mapping[str, str | int]) -> bool:
+    """Whether the configuration names a file that a command reads only with --allow-outside."""
+    root = RootFolder.of(str(folder / NAME))
+    return any(not root.holds(folder / value) for value in settings.values() if isinstance(value, str))
+
+
 def appended(project: Path, text: str) -> str:
     """pyproject.toml with the table at its end; KvtoolError where that is no TOML."""
     before = read_text(project, shown=str(project))
@@ -153,6 +160,8 @@ def tell_written(
     measured: MeasuredInputs,
     files: Mapping[str, str],
     config: str,
+    *,
+    outside: bool,
 ) -> None:
     """What was found and written, or would be, and what to do next."""
     console = command.showing.console()
@@ -183,9 +192,8 @@ def tell_written(
         say(console, "Nothing was written: without --dry-run (or --print) it would be", indent=0)
         return
     first = next(iter(measured.rates))
-    here = os.path.normpath(folder) == "."
+    flag = " --allow-outside" if outside else ""
+    into = "" if os.path.normpath(folder) == "." else f"cd {sanitize(shlex.quote(folder), ascii_only=plain)} && "
     put(console, "Next:")
-    put(
-        console, "  kvtool check" if here else f"  cd {sanitize(shlex.quote(folder), ascii_only=plain)} && kvtool check"
-    )
-    put(console, f"  kvtool lint {sanitize(shlex.quote(first), ascii_only=plain)}")
+    put(console, f"  {into}kvtool check{flag}")
+    put(console, f"  kvtool lint {sanitize(shlex.quote(first), ascii_only=plain)}{flag}")
