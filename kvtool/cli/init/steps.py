@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kvtool.cli.init.compose import FoundPrompt
 from kvtool.cli.init.detect import FoundPrompts
+from kvtool.cli.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
@@ -26,9 +26,6 @@ from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.tokens.tokenizer import Tokenizers
 
-if TYPE_CHECKING:
-    from kvtool.cli.init.init import InitCommand
-
 
 @dataclass(slots=True)
 class MeasuredInputs:
@@ -39,7 +36,7 @@ class MeasuredInputs:
     partial: bool = False
 
 
-def target_file(command: InitCommand, folder: Path) -> Path:
+def target_file(command: InitOptions, folder: Path) -> Path:
     """The file to write; KvtoolError where one is in the way."""
     own, project = folder / NAME, folder / PYPROJECT
     configured = _line_of_table(project)
@@ -90,7 +87,7 @@ def nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
 
 
 def measured_inputs(
-    command: InitCommand, folder: Path, names: list[str], files: Mapping[str, str], notes: list[str]
+    command: InitOptions, folder: Path, names: list[str], files: Mapping[str, str], notes: list[str]
 ) -> MeasuredInputs:
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
@@ -118,7 +115,7 @@ def measured_inputs(
     return measured
 
 
-def engine_settings(command: InitCommand, folder: Path) -> dict[str, str | int]:
+def engine_settings(command: InitOptions, folder: Path) -> dict[str, str | int]:
     """What the gate was measured with beside the defaults; files as paths from the folder of the configuration."""
     found: dict[str, str | int] = {}
     for name, value in (("tokenizer", command.rendering.tokenizer), ("chat_template", command.rendering.chat_template)):
@@ -157,7 +154,7 @@ def write_all(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def tell_written(
-    command: InitCommand,
+    command: InitOptions,
     found: FoundPrompts,
     prompts: list[FoundPrompt],
     measured: MeasuredInputs,
