@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kvtool.errors import KvtoolError, NotAvailableError
+from kvtool.text.files.part_file import PartFile
 
 BUILT_IN = "tekken"
 _BUILT_IN_FILE = "tekken_240911.json"
@@ -207,15 +206,14 @@ def _parsed(data: bytes) -> Mapping[str, object] | None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that no other process ever sees a part of it."""
+    """Write a file so that no other process ever sees a part of it; OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    part = PartFile(path)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
+        part.file.write(data)
+        part.put()
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        part.discard()
         raise
 
 
