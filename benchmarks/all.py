@@ -39,6 +39,8 @@ class Run:
     command: str
     code: tuple[str, ...] = PRODUCT
     """What it measures: it is done again where one of these has changed."""
+    last: int = 0
+    """Lines at the end that are kept of what it prints; 0 keeps all."""
 
     @property
     def program(self) -> str:
@@ -72,7 +74,7 @@ RUNS = (
     Run(
         "agent_logs", "benchmarks/agent_logs.py DATA/lmcache_agent/miniswe/*.jsonl DATA/lmcache_agent/taubench/*.jsonl"
     ),
-    Run("replay", "-m kvtool.engine.replay DATA/../oracle/vllm-0.33/*.json", ("engine",)),
+    Run("replay", "-m kvtool.engine.replay DATA/../oracle/vllm-0.33/*.json", ("engine",), last=1),
     Run("advisor", "benchmarks/advisor.py --scenarios 300 --seed 20000"),
     Run("injections", "benchmarks/injections.py DATA --seed 701 702 703"),
     Run(
@@ -148,6 +150,7 @@ def with_section(results: str, run: Run, printed: str, *, commit: str, date: str
     lines = [line.rstrip() for line in printed.strip("\n").splitlines()]
     while lines and lines[0] in ("", machine()):
         del lines[0]
+    lines = lines[-run.last :]  # all where `last` is 0
     head = f"`python {run.command}`, {date}, commit {commit}, {machine()}:"
     body = "\n".join([f"<!-- run {run.name} -->", head, "", "```text", *lines, "```", "<!-- end -->"])
     return results[: found.start()] + body + results[found.end() :]
