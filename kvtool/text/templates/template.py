@@ -14,12 +14,14 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.templates.environment import TracedEnvironment
+from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.traced import Origin, Traced
 
 __all__ = ["TracedEnvironment", "TracedTemplate", "compile_template"]
 
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
 _NO_ATTRIBUTE = re.compile(r".* has no attribute '(\w+)'")
+_LONGEST_MESSAGE = 1_000
 _HAS_SYNTAX = re.compile(r"\{[{%#]")
 
 
@@ -64,12 +66,13 @@ class TracedTemplate:
         except (RecursionError, SyntaxError, MemoryError, ValueError, OverflowError) as error:
             raise KvtoolError("template: nested too deeply or too large to compile", place=self._place(1)) from error
 
-    def render(self, variables: Mapping[str, object]) -> Traced:
-        """The text for these variables. Raises KvtoolError, with the place in the template, on every failure."""
+    def render(self, variables: Mapping[str, object], steps: int = MAX_WORK) -> Traced:
+        """The text for these variables. Raises KvtoolError, with the place in the template, on every failure; one is that it
+        takes more than so many steps."""
         if self._template is None:
             return self.source
         environment = self._environment
-        environment.start()
+        environment.start(steps)
         try:
             context = self._template.new_context(dict(variables))
             return environment.concat(self._template.root_render_func(context))
@@ -90,6 +93,11 @@ class TracedTemplate:
         except Exception as error:  # an expression of the template may raise anything
             raise self._failed(str(error) or type(error).__name__, error) from error
 
+    @property
+    def left(self) -> int:
+        """Steps that the last rendering left; below zero where they did not suffice."""
+        return self._environment.left if self._template is not None else MAX_WORK
+
     def _failed(
         self, message: str, error: BaseException, hint: str | None = None, near: str | None = None
     ) -> KvtoolError:
@@ -97,6 +105,8 @@ class TracedTemplate:
         message = message.replace("kvtool.text.traced.Traced object", "str object").replace(
             "'Traced' object", "'str' object"
         )
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]} …"
         return KvtoolError(f"template: {message}", hint=hint, place=self._place(line, near))
 
     def _line(self, traceback: TracebackType | None) -> int:
