@@ -34,7 +34,7 @@ class TemplateParser(Parser):
         node = super().parse_for()
         if node.test is not None:  # which runs for items that the body never sees
             steps = nodes.Const(_ITERATION + node_price(node.test))
-            node.iter = _called("items", node.iter, steps)
+            node.iter = _called("items", node.iter, steps)  # type: ignore[arg-type]  # an expression, as it was parsed as one
         return node
 
     def parse_call_args(self) -> Any:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import BuiltinMethodType, MethodType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from jinja2 import StrictUndefined, nodes
 from jinja2.exceptions import TemplateError, TemplateRuntimeError
@@ -31,17 +31,21 @@ from kvtool.text.templates.method_prices import price_method, price_replace
 from kvtool.text.templates.source_places import LocatedEnvironment
 from kvtool.text.templates.traced_json import traced_json
 from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, Work, size_of, width_of
-from kvtool.text.traced import Mark, Traced, marks_of
+from kvtool.text.traced import Mark, Traced
 
 MAX_ARGUMENTS = 1_000
 """Arguments that a call may unpack from a list."""
 _ITEM = 60
 _PAIR = 20
+_FUNCTION = 60
+_TEXTS = frozenset({str, Traced})
 _SMALL = 64
 _UNKNOWN = 100
 """Characters of a text that something is asked to hold in a row of comparisons."""
 _WORD = re.compile(r"\w+")
 _DICT_NAMES = frozenset(dir(dict))
+_DICT_METHODS = frozenset({"get", "items", "keys", "values"})
+_TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_")) - {"format", "format_map"}
 _TRACED_ONLY = frozenset(dir(Traced)) - frozenset(dir(str))
 _HIDDEN = ("_loop_vars", "_block_vars")
 _FREE_CALLS = (Macro, LoopContext, Joiner)
@@ -78,7 +82,7 @@ class TracedEnvironment(Work, LocatedEnvironment):
             self.globals["raise_exception"] = self._raise_exception
             self.globals["strftime_now"] = self._strftime_now
         price_filters(self, self.filters)
-        price_tests(self, self.tests)
+        price_tests(self, cast("dict[str, Callable[..., Any]]", self.tests))
         if chat:
             self.filters["tojson"] = self._tojson
 
@@ -110,13 +114,14 @@ class TracedEnvironment(Work, LocatedEnvironment):
         marks: list[Mark] = []
         size = 0
         for piece in pieces:
-            text = piece if isinstance(piece, str) else self.text(piece)
-            found = text.marks if isinstance(text, Traced) else marks_of(text)
+            if type(piece) is not Traced:
+                piece = Traced(self.text(piece))
+            found = piece.marks
             if len(found) > 1:
                 self.spend(MARK * len(found))
             marks += found
-            texts.append(text)
-            size += len(text)
+            texts.append(piece)
+            size += len(piece)
             if size > MAX_OUTPUT:
                 break
         self.build(size if size <= SHORT else size * max(map(width_of, texts)))
@@ -137,6 +142,8 @@ class TracedEnvironment(Work, LocatedEnvironment):
 
     def within(self, value: Any, values: Any) -> bool:
         """`value in values`."""
+        if type(values) is dict and type(value) in _TEXTS:
+            return value in values
         return value in self.pay_within(value, values)
 
     def searched(self, values: Any) -> Any:
@@ -156,19 +163,27 @@ class TracedEnvironment(Work, LocatedEnvironment):
     # What a template may do
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if type(obj) is dict and attribute in obj and attribute not in _DICT_NAMES:
-            return obj[attribute]  # what Jinja finds too, after an exception
+        kind = type(obj)
+        if kind is dict:
+            if attribute in obj and attribute not in _DICT_NAMES:
+                return obj[attribute]  # what Jinja finds too, after an exception
+            if attribute in _DICT_METHODS:
+                return getattr(obj, attribute)
+        elif kind in _TEXTS and attribute in _TEXT_METHODS:
+            return getattr(obj, attribute)  # nothing of these is unsafe, which Jinja would ask for each
         if isinstance(obj, Traced) and attribute in _TRACED_ONLY:
             return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
+        if type(obj) is dict and type(argument) is str and argument in obj:
+            return obj[argument]
         if not isinstance(argument, str | int):
             self.plain(argument)
         elif isinstance(obj, Traced):
             if isinstance(argument, str) and argument in _TRACED_ONLY:
                 return self.undefined(obj=obj, name=argument)
-            self.left -= len(obj.marks)
+            self.left -= MARK * len(obj.marks)
         return super().getitem(obj, argument)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -181,6 +196,7 @@ class TracedEnvironment(Work, LocatedEnvironment):
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         if super().wrap_str_format(value) is None:
             return None
+        self.spend(_FUNCTION)
         form = value.__self__
         kind = BoundedEscapeFormatter if isinstance(form, Markup) else BoundedFormatter
         formatter = kind(self, self, form)
@@ -188,6 +204,13 @@ class TracedEnvironment(Work, LocatedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         del context
+        return self._computed(operator, left, right)
+
+    def _computed(self, operator: str, left: Any, right: Any) -> Any:
+        if operator == "+" and type(left) in _TEXTS and type(right) in _TEXTS and len(left) + len(right) <= SHORT:
+            text = left + right
+            self.left -= (len(text) >> 3) + (MARK * len(text.marks) if type(text) is Traced else 0)
+            return text
         if isinstance(left, str | bytes):
             self._pay_text(operator, left, right)
         elif isinstance(left, int):
@@ -232,7 +255,8 @@ class TracedEnvironment(Work, LocatedEnvironment):
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         # The names are Jinja's: arguments of the template's own calls must not collide with them.
-        if isinstance(__obj, BuiltinMethodType | MethodType):
+        kind = type(__obj)
+        if kind is BuiltinMethodType or kind is MethodType:
             owner = __obj.__self__
             if owner is __self or isinstance(owner, _BUILT_IN):
                 kwargs.pop("_loop_vars", None)
@@ -246,6 +270,7 @@ class TracedEnvironment(Work, LocatedEnvironment):
 
     def _priced_arguments(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments of a function of Jinja's, its work on them paid for."""
+        self.spend(_FUNCTION)
         if function is Namespace or function is dict:
             return tuple(map(self._pairs, args))
         if getattr(function, "__name__", "") == "fromkeys" and args:
@@ -290,7 +315,7 @@ class TracedEnvironment(Work, LocatedEnvironment):
             raise TypeError("sum() can't sum strings [use ''.join(seq) instead]")
         total = start
         for item in items:
-            total = self.call_binop(None, "+", total, item)
+            total = self._computed("+", total, item)
         return total
 
     def _tojson(

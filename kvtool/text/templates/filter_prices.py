@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import GeneratorType
 from typing import Any
 
 from jinja2 import Undefined
 
 from kvtool.text.templates.format_prices import ESCAPES, price_printf
 from kvtool.text.templates.key_prices import KeyPrices
-from kvtool.text.templates.method_prices import count_lines
+from kvtool.text.templates.method_prices import count_lines, price_tags
 from kvtool.text.templates.work import Work, size_of, width_of
 
 Price = Callable[[Work, Any, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -40,13 +41,15 @@ def _priced(work: Work, function: Callable[..., Any], price: Price) -> Callable[
     if passed is None:
 
         def priced(value: Any = None, *args: Any, **kwargs: Any) -> Any:
-            return function(price(work, value, args, kwargs), *args, **kwargs)
+            result = function(price(work, value, args, kwargs), *args, **kwargs)
+            return work.chained(value, result) if type(result) is GeneratorType else result
 
     else:
 
         def priced(value: Any = None, *args: Any, **kwargs: Any) -> Any:
             context, value, args = value, args[0], args[1:]
-            return function(context, price(work, value, args, kwargs), *args, **kwargs)
+            result = function(context, price(work, value, args, kwargs), *args, **kwargs)
+            return work.chained(value, result) if type(result) is GeneratorType else result
 
         priced.jinja_pass_arg = passed  # type: ignore[attr-defined]  # how Jinja itself marks them
     return priced
@@ -130,10 +133,8 @@ def _word_wrap(work: Work, value: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _strip_tags(work: Work, value: Any, _args: Any, _kwargs: Any) -> str:
-    """The text is copied for each tag."""
     text = work.text(value)
-    work.spend(len(text) * (1 + text.count("<")) >> 4)
-    work.spend(16 * len(text))
+    price_tags(work, text)
     return text
 
 
@@ -213,6 +214,16 @@ def _integer(work: Work, value: Any, args: Any, kwargs: Any) -> Any:
         work.spend(len(value) >> 2)
         if _argument(args, kwargs, 1, "base", 10) != 10:
             work.number(5 * len(value))
+    return value
+
+
+def _file_size(work: Work, value: Any, _args: Any, _kwargs: Any) -> Any:
+    work.spend(120)
+    return _float(work, value, (), {})
+
+
+def _attribute(work: Work, value: Any, _args: Any, _kwargs: Any) -> Any:
+    work.spend(120)
     return value
 
 
@@ -328,10 +339,11 @@ _FILTERS: dict[str, Price] = {
     **dict.fromkeys(("map", "select", "reject", "selectattr", "rejectattr"), _each),
     **dict.fromkeys(("min", "max"), _compared),
     **dict.fromkeys(("sort", "groupby"), _sorted),
+    "attr": _attribute,
     "batch": _batch,
     "center": _center,
     "dictsort": _sorted,
-    "filesizeformat": _float,
+    "filesizeformat": _file_size,
     "float": _float,
     "format": _format,
     "indent": _indent,
@@ -354,7 +366,7 @@ _FILTERS: dict[str, Price] = {
     "xmlattr": _xml_attributes,
 }
 _FREE_FILTERS = frozenset(
-    {"abs", "attr", "count", "d", "default", "first", "items", "join", "last", "length", "random", "replace", "sum"}
+    {"abs", "count", "d", "default", "first", "items", "join", "last", "length", "random", "replace", "sum"}
 )
 """Those that take no longer for a longer value, and those of our own, which pay themselves."""
 _TESTS: dict[str, Price] = {

@@ -36,7 +36,7 @@ class BoundedFormatter(SandboxedFormatter):
         self._form = form
         self._size = 0
 
-    def format(self, *args: Any, **kwargs: Any) -> str:  # type: ignore[override]  # as a template calls it, its form is there
+    def format(self, *args: Any, **kwargs: Any) -> str:
         return self._filled(args, kwargs)
 
     def format_map(self, mapping: Mapping[str, Any], /) -> str:
@@ -88,12 +88,12 @@ def price_printf(work: Work, form: str | bytes, values: object) -> None:
             continue
         if name is None:
             value = next(arguments, "")
-        elif kind in _KINDS:
+        elif kind is not None and kind in _KINDS:
             value = mapping.get(name, "")
         else:  # a name with brackets, which may be any
             value = mapping
         characters = work.written(value)
-        size += characters * (_CODES if kind in "ra" and isinstance(value, str) else 1) + 320
+        size += characters * (_CODES if kind in ("r", "a") and isinstance(value, str) else 1) + 320
         if size > work.left * 8:
             work.exhausted()
     work.build(size * (ESCAPES if isinstance(form, Markup) else 1))
@@ -103,6 +103,7 @@ def price_strftime(work: Work, form: str) -> None:
     """Pay for a moment that is written by this form."""
     if len(form) > _LONGEST_FORM:
         raise TemplateRuntimeError(f"its form of a date has more than {_LONGEST_FORM:,} characters")
+    work.spend(_FIELD)
     work.build(len(form) * _MOMENT + _numbers(form))
 
 

@@ -23,7 +23,7 @@ class KeyPrices:
         if isinstance(key, str) or (isinstance(key, int) and -_FREE_HASH < key < _FREE_HASH):
             return
         self._alike += 1
-        self._work.spend(self._alike >> 2)
+        self._work.spend(self._alike >> 1)
 
 
 def price_keys(work: Work, keys: Iterable[object]) -> list[object]:

@@ -27,11 +27,11 @@ _LINEAR_CODECS = frozenset(
 def price_method(work: Work, owner: Any, name: str, args: Args, kwargs: Kwargs) -> Args:
     """Pay for `owner.name(*args, **kwargs)`; gives the arguments, those that had to be looked at as lists."""
     if isinstance(owner, str | bytes):
-        price = _TEXT_METHODS.get(name)
-        if price is not None:
-            return price(work, owner, args, kwargs) or args
-        _any_text(work, owner, args, kwargs)
-    elif isinstance(owner, dict) and name in _LOOKUPS:
+        price = _TEXT_METHODS.get(name, _any_text)
+        if isinstance(owner, Traced) and len(owner.marks) > 1 and price not in _READING:
+            work.spend(3 * MARK * len(owner.marks))
+        return price(work, owner, args, kwargs) or args
+    if isinstance(owner, dict) and name in _LOOKUPS:
         for value in args:
             work.plain(value)
     else:
@@ -179,6 +179,16 @@ def price_join(work: Work, text: str | bytes, items: list[Any] | tuple[Any, ...]
     work.build(size * (width if size > 4096 else 1) * (ESCAPES if isinstance(text, Markup) else 1))
 
 
+def _strip_tags(work: Work, text: str, _args: Args, _kwargs: Kwargs) -> None:
+    price_tags(work, text)
+
+
+def price_tags(work: Work, text: str) -> None:
+    """Pay for taking tags out of a text, which is copied for each."""
+    work.spend(len(text) * (1 + text.count("<")) >> 4)
+    work.spend(16 * len(text))
+
+
 def _translate(work: Work, text: str | bytes, args: Args, _kwargs: Kwargs) -> None:
     table = args[0] if args else None
     longest = 1
@@ -243,6 +253,9 @@ _TEXT_METHODS: dict[str, Callable[[Work, Any, Args, Kwargs], Args | None]] = {
     "rpartition": _partition,
     "replace": _replace,
     "join": _join,
+    "striptags": _strip_tags,
     "translate": _translate,
     "expandtabs": _expand_tabs,
 }
+_READING = (_asked, _find, _find_back)
+"""Those that give no text."""

@@ -9,9 +9,9 @@ from jinja2 import nodes
 _BLOCK = 12
 """Of entering a body: an iteration, a branch, a call of a macro."""
 _LITERAL = 16
-_OUTPUT = 50
+_OUTPUT = 60
 _PRICES: dict[type[nodes.Node], int] = {
-    nodes.Call: 50,
+    nodes.Call: 70,
     nodes.Filter: 40,
     nodes.Test: 20,
     nodes.Getattr: 40,
@@ -23,9 +23,10 @@ _PRICES: dict[type[nodes.Node], int] = {
     nodes.FilterBlock: 60,
     nodes.AssignBlock: 60,
     nodes.Block: 120,
-    nodes.List: 6,
-    nodes.Dict: 12,
+    nodes.List: 20,
+    nodes.Dict: 25,
     nodes.Compare: 12,
+    nodes.Assign: 8,
 }
 _OPERATOR = 20
 _NODE = 2

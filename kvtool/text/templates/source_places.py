@@ -10,7 +10,7 @@ from jinja2 import nodes
 from jinja2.lexer import Token, TokenStream
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from kvtool.text.traced import Origin, Traced
+from kvtool.text.traced import Mark, Origin, Traced
 
 
 class LocatedEnvironment(ImmutableSandboxedEnvironment):
@@ -60,7 +60,8 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
         """Note where an expression stands; a constant text becomes template text there and then."""
         number = self._add_origin(span[0], span[1], _variable(node))
         if isinstance(node, nodes.Const) and isinstance(node.value, str):
-            return nodes.TemplateData(self.traced(number, node.value), lineno=node.lineno)
+            marks = (Mark(len(node.value), self.origins[number], 0),)
+            return nodes.TemplateData(Traced(node.value, marks), lineno=node.lineno)
         self._expressions[id(node)] = number
         return node
 

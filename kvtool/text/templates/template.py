@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 
-from jinja2 import Template, meta
+from jinja2 import Template, meta, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from kvtool.errors import KvtoolError, Place
@@ -42,6 +42,14 @@ def compile_template(
     return TracedTemplate(source, chat=chat, clock=clock)
 
 
+def _undeclared(tree: nodes.Template, environment: TracedEnvironment) -> frozenset[str]:
+    """The names that a template takes from outside: `meta.find_undeclared_variables`, which would compute what is constant."""
+    names = meta.TrackingCodeGenerator(environment)
+    names.optimizer = None
+    names.visit(tree)
+    return frozenset(names.undeclared_identifiers)
+
+
 class TracedTemplate:
     """A compiled template; `variables` are the names it needs."""
 
@@ -56,7 +64,7 @@ class TracedTemplate:
         self._environment = TracedEnvironment(source, chat=chat, clock=clock)
         try:
             tree = self._environment.parse(source)
-            self.variables = frozenset(meta.find_undeclared_variables(tree)) - set(self._environment.globals)
+            self.variables = _undeclared(tree, self._environment) - set(self._environment.globals)
             code = self._environment.compile(tree, filename="<template>")
             self._template = Template.from_code(self._environment, code, self._environment.make_globals(None))
         except TemplateSyntaxError as error:
@@ -77,9 +85,10 @@ class TracedTemplate:
             context = self._template.new_context(dict(variables))
             return environment.concat(self._template.root_render_func(context))
         except UndefinedError as error:
-            name = _UNDEFINED.fullmatch(error.message or "")
+            said = str(error.message)[:_LONGEST_MESSAGE]
+            name = _UNDEFINED.fullmatch(said)
             if name is None:
-                attribute = _NO_ATTRIBUTE.fullmatch(error.message or "")
+                attribute = _NO_ATTRIBUTE.fullmatch(said)
                 raise self._failed(str(error.message), error, near=attribute and attribute[1]) from error
             close = difflib.get_close_matches(name[1], [*variables, *environment.globals], n=1)
             hint = f"did you mean `{close[0]}`?" if close else None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from types import MethodType, NoneType
+from json.encoder import encode_basestring_ascii
+from types import GeneratorType, MethodType, NoneType
 from typing import Any, NamedTuple, NoReturn
+from weakref import WeakKeyDictionary
 
 from jinja2 import Undefined
 from jinja2.exceptions import TemplateRuntimeError
@@ -19,7 +21,7 @@ from kvtool.text.traced import Traced
 
 MAX_OUTPUT = 64 * 1024 * 1024
 """Bytes of one text or list that a template may build."""
-MAX_WORK = 40_000_000
+MAX_WORK = 30_000_000
 """Steps of a rendering."""
 MAX_BITS = 16_384
 """Of an integer: more than the 4,300 digits that Python writes."""
@@ -31,9 +33,10 @@ MARK = 8
 """Steps for each mark of a text that is cut or joined."""
 SHORT = 4096
 """Characters of a text whose size is not looked at closely."""
-_CONTROLS = (*map(chr, range(32)), "\x7f")
+_PART = 65_536
 _SCALARS = frozenset({int, float, bool, NoneType})
 _PLAIN = frozenset({str, Traced, float, bool, NoneType})
+_BYTES_OR_TEXT = (str, bytes)
 
 
 class Weight(NamedTuple):
@@ -47,7 +50,12 @@ class Weight(NamedTuple):
 class Work:
     """Counts down the steps of a rendering; every method raises TemplateRuntimeError where they do not suffice."""
 
-    left: int = MAX_WORK
+    left: int
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.left = MAX_WORK
+        self._depths: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
     def start(self, steps: int = MAX_WORK) -> None:
         """Begin a rendering: what it may do is counted from here on."""
@@ -78,7 +86,7 @@ class Work:
         if bits > MAX_BITS:
             raise TemplateRuntimeError(f"it computes a number of more than {MAX_BITS:,} bits")
         if bits > 256:
-            self.spend(bits * bits >> 16)
+            self.spend(bits * bits >> 15)
 
     def sizes(self, values: Iterable[object]) -> None:
         """Check arguments that may be widths or counts."""
@@ -107,8 +115,8 @@ class Work:
             below: list[object] = []
             for item in level:
                 if isinstance(item, str | bytes):
+                    self.spend(4 + (len(item) >> 3))
                     characters += 4 + quoted_size(item)
-                    self.spend(4 + (len(item) >> 6))
                 elif isinstance(item, int):
                     bits = item.bit_length()
                     self.number(bits)
@@ -155,7 +163,9 @@ class Work:
     def pay_within(self, value: Any, values: Any) -> Any:
         """Pay for looking for a value in others; gives these, paid for as they are run over where nothing knows their length."""
         self.plain(value)
-        if isinstance(values, str | bytes):
+        if type(values) is dict:
+            return values
+        if isinstance(values, _BYTES_OR_TEXT):
             self.search(len(values), len(value) if isinstance(value, str | bytes) else 1)
         elif isinstance(values, list | tuple):
             self.plain(values)
@@ -167,6 +177,14 @@ class Work:
         for value in values:
             self.spend(steps)
             yield value
+
+    def chained(self, values: object, made: Any) -> Any:
+        """What a filter makes of values as it is asked for them; such filters of such filters may not stand too deep."""
+        depth = self._depths.get(values, 0) + 1 if isinstance(values, GeneratorType) else 1
+        if depth > MAX_DEPTH // 5:
+            raise TemplateRuntimeError(f"more than {MAX_DEPTH // 5} of its filters wait for each other")
+        self._depths[made] = depth
+        return made
 
     def search(self, length: int, wanted: int, *, backwards: bool = False) -> None:
         """Pay for looking for a text of `wanted` characters in one of `length`: at worst each is compared with each, unless both
@@ -191,9 +209,12 @@ def size_of(text: str | bytes) -> int:
 def quoted_size(text: str | bytes) -> int:
     """Bytes of a text with its escapes, as Python or JSON quotes it, at most."""
     size = len(text)
-    if size <= SHORT or isinstance(text, bytes) or not text.isascii():
+    if size <= SHORT or isinstance(text, bytes):
         return size * (6 if text.isascii() else 12)
-    return size + sum(str.count(text, some) for some in "'\"\\") + 5 * sum(map(text.count, _CONTROLS))
+    parts = (str.__getitem__(text, slice(at, at + _PART)) for at in range(0, size, _PART))
+    return (
+        sum(len(encode_basestring_ascii(part)) for part in parts) + str.count(text, "'") + 3 * str.count(text, "\x7f")
+    )
 
 
 def width_of(text: str | bytes) -> int:
