@@ -138,7 +138,8 @@ class Pass:
         self._windows = ConversationWindows(plan) if look_at_decode else None
         self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
         clock = VirtualClock(plan.latency)
-        self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None)
+        numbers = maker.numbers.tenants if maker.numbers is not None else None
+        self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None, numbers=numbers)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
         self._by_rules: RuleRun | None = None
@@ -238,6 +239,7 @@ class Pass:
                 unit=job.unit,
                 num_tokens=job.request.num_prompt_tokens,
                 compare=self._looks.take(turn.group, job.request.num_prompt_tokens),
+                chain=job.chain,
             )
             if entry.alignment is not None and job.prompt is not None:
                 ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
@@ -281,7 +283,7 @@ class Pass:
     def _execute_lru(self, job: Job) -> None:
         request = job.request
         if job.unit != 1:
-            hits = self._lru.request(request.prompt_hashes or [])
+            hits = self._lru.request(job.block_names())
             request.num_cached_tokens = min(hits * job.unit, request.num_prompt_tokens)
         else:
             extend_hashes(request, self.plan.engine.block_size)

@@ -49,7 +49,9 @@ class PlannedRun:
         if options.measuring.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         geometry = find_geometry(self.model or DEFAULT_MODEL)
-        block_size = self._block_size(rules, source)
+        provided = rules is not None and rules.provider is not None
+        trace_block = None if provided else _trace_block_size(source)
+        block_size = self._block_size(rules, trace_block)
         self.calibration = (
             load_calibration(options.predicting.calibration) if options.predicting.calibration is not None else None
         )
@@ -93,6 +95,7 @@ class PlannedRun:
             decode_attention=options.measuring.decode_attention,
             decode_batch=self._decode_batch(engine, concurrency),
             cache=rules,
+            traced=trace_block is not None,
         )
 
     def _decode_batch(self, engine: EngineConfig, concurrency: int | None) -> int:
@@ -118,12 +121,11 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
-    def _block_size(self, rules: CacheRules | None, source: YamlSource | LogSource) -> int:
+    def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
         given = self.options.serving.block_size or self._asked.block_size
         if rules is not None and rules.provider is not None:
             return rules.provider.step
-        trace = _trace_block_size(source)
         if trace is None:
             return given or EngineConfig.block_size
         if given is not None and given != trace:

@@ -16,6 +16,7 @@ from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
+from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
@@ -130,7 +131,8 @@ class Profiler:
             plan = plan if fix.plan is None else fix.plan(plan)
             source = source if fix.source is None else fix.source(source)
             renderer = renderer if fix.renderer is None else fix.renderer(renderer)
-        maker = JobMaker(renderer, seed=plan.seed)
+        numbers = TraceNumbers() if plan.traced and events is None else None
+        maker = JobMaker(renderer, seed=plan.seed, numbers=numbers)
         accountant = Pass(
             plan,
             maker,

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+_MOST_LENGTHS = 4096
+
 
 @dataclass(slots=True)
 class TurnTotals:
@@ -59,6 +61,12 @@ class GroupTotals(TokenTotals):
     fates: Counter[str] = field(default_factory=Counter)
     shared_prefixes: Counter[int] = field(default_factory=Counter)
     turns: dict[int, TurnTotals] = field(default_factory=dict)
+
+    def shared(self, tokens: int) -> None:
+        """Another request shares so many tokens with earlier ones; of very many lengths the most usual are kept."""
+        self.shared_prefixes[tokens] += 1
+        if len(self.shared_prefixes) > _MOST_LENGTHS:
+            self.shared_prefixes = Counter(dict(self.shared_prefixes.most_common(_MOST_LENGTHS // 4)))
 
     @property
     def in_part_blocks(self) -> int:

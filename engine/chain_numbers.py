@@ -1,0 +1,176 @@
+"""Numbers for blocks that a trace names by id only: two blocks have one number if their chains of ids are the same.
+
+A number is what a chained hash is, for a fraction of its time and memory: the numbers of what a prompt adds follow each other, so
+that it is found, compared and kept as a slice.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_LEAST_SLOTS = 1 << 10
+_ID_LIMIT = 1 << 62
+"""Ids beyond it, which are hashes, get a name below `-_ID_LIMIT`."""
+
+
+class Chain(NamedTuple):
+    """The blocks of a prompt by number, in order, and how many of them there were before: with the same salt, and with any.
+
+    `numbers` tell salts apart, `content` does not. Numbers begin at 1.
+    """
+
+    numbers: array[int]
+    own: int
+    content: array[int]
+    known: int
+
+
+class ChainNumbers:
+    """Numbers chains of ids that begin at a root. What a prompt adds to what is known is a run of consecutive numbers.
+
+    Memory: an id for each number, and some words for each run.
+    """
+
+    __slots__ = ("_ids", "_parents", "_slots", "_starts")
+
+    def __init__(self) -> None:
+        self._ids = array("i", [0])
+        """By number; 32 bits each until an id needs more."""
+        self._starts = array("i")
+        """By run: its first number."""
+        self._parents = array("i")
+        """By run: the number of the block that it follows, the negative number of a root, or 0 for what nobody can ask for."""
+        self._slots = array("i", bytes(4 * _LEAST_SLOTS))
+        """Open addressing by parent and first id: a run counted from 1, or 0."""
+
+    def __len__(self) -> int:
+        """The largest number."""
+        return len(self._ids) - 1
+
+    def enter(self, ids: array[int], root: int) -> tuple[array[int], int]:
+        """The numbers of a chain, made for what is new, and how many of them there were before. Roots count from 1."""
+        if ids.typecode != self._ids.typecode:  # one of both has 64 bits already
+            ids = array("q", ids)
+            self._ids = self._ids if self._ids.typecode == "q" else array("q", self._ids)
+        known_ids, starts = self._ids, self._starts
+        numbers = array("i")
+        at, count, parent = 0, len(ids), -root
+        while at < count:
+            run = self._find(parent, ids[at])
+            if run < 0:
+                break
+            first = starts[run]
+            end = starts[run + 1] if run + 1 < len(starts) else len(known_ids)
+            shared = _common(known_ids[first : min(end, first + count - at)], ids[at : at + end - first])
+            numbers.extend(range(first, first + shared))
+            at += shared
+            parent = first + shared - 1
+        if at < count:
+            first = self._add_run(parent)
+            known_ids.extend(ids[at:])
+            self._file(len(starts) - 1)
+            numbers.extend(range(first, first + count - at))
+        return numbers, at
+
+    def unnamed(self, count: int) -> range:
+        """Numbers for blocks whose content nobody can name."""
+        first = self._add_run(0)
+        self._ids.extend([0] * count)
+        return range(first, first + count)
+
+    def copy(self) -> ChainNumbers:
+        """One that numbers apart from this one, from here on."""
+        other = ChainNumbers()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name)[:])
+        return other
+
+    def _add_run(self, parent: int) -> int:
+        first = len(self._ids)
+        self._starts.append(first)
+        self._parents.append(parent)
+        return first
+
+    def _find(self, parent: int, first_id: int) -> int:
+        """The run that begins with an id behind a parent; -1 where there is none."""
+        slots, mask = self._slots, len(self._slots) - 1
+        slot = hash((parent, first_id)) & mask
+        while run := slots[slot]:
+            run -= 1
+            if self._parents[run] == parent and self._ids[self._starts[run]] == first_id:
+                return run
+            slot = (slot + 1) & mask
+        return -1
+
+    def _file(self, run: int) -> None:
+        """Make a run findable; the table is at most half full."""
+        if 2 * (run + 1) > len(self._slots):
+            self._slots = array("i", bytes(8 * len(self._slots)))
+            for each in range(run):
+                if self._parents[each]:
+                    self._put(each)
+        self._put(run)
+
+    def _put(self, run: int) -> None:
+        slots, mask = self._slots, len(self._slots) - 1
+        slot = hash((self._parents[run], self._ids[self._starts[run]])) & mask
+        while slots[slot]:
+            slot = (slot + 1) & mask
+        slots[slot] = run + 1
+
+    def check(self) -> None:
+        """Assert that every run is found where it hangs, and that no two runs behind one parent begin alike."""
+        assert list(self._starts) == sorted(set(self._starts))
+        for run, (start, parent) in enumerate(zip(self._starts, self._parents, strict=True)):
+            assert parent < start
+            assert not parent or self._find(parent, self._ids[start]) == run
+
+
+class TraceNumbers:
+    """Numbers the prompts of a trace, for each salt apart and for all together."""
+
+    def __init__(self) -> None:
+        self.tenants = ChainNumbers()
+        self._everyone = self.tenants
+        """The same object while nobody has a salt."""
+        self._roots: dict[str, int] = {"": 1}
+        self._names: dict[int, int] = {}
+
+    def number(self, ids: Sequence[int], salt: str | None) -> Chain:
+        """The chain of a prompt, entered as known from here on. An empty salt is no salt."""
+        own_ids = self._typed(ids)
+        if not salt and self._everyone is self.tenants:
+            numbers, own = self.tenants.enter(own_ids, 1)
+            return Chain(numbers, own, numbers, own)
+        if self._everyone is self.tenants:
+            self._everyone = self.tenants.copy()
+        numbers, own = self.tenants.enter(own_ids, self._roots.setdefault(salt or "", len(self._roots) + 1))
+        content, known = self._everyone.enter(own_ids, 1)
+        return Chain(numbers, own, content, known)
+
+    def _typed(self, ids: Sequence[int]) -> array[int]:
+        try:
+            return array("i", ids)
+        except OverflowError:
+            if min(ids) < -_ID_LIMIT or max(ids) >= _ID_LIMIT:
+                ids = [each if -_ID_LIMIT <= each < _ID_LIMIT else self._named(each) for each in ids]
+            return array("q", ids)
+
+    def _named(self, id_: int) -> int:
+        return self._names.setdefault(id_, -_ID_LIMIT - 1 - len(self._names))
+
+
+def _common(known: array[int], ids: array[int]) -> int:
+    """How many leading items of two arrays of one length are equal."""
+    if known == ids:
+        return len(known)
+    same, differs = 0, len(known)  # the first `same` are equal, the first `differs` are not
+    while differs - same > 1:
+        middle = (same + differs) // 2
+        if known[same:middle] == ids[same:middle]:
+            same = middle
+        else:
+            differs = middle
+    return same
