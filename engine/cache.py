@@ -30,7 +30,8 @@ class BlockManager:
         self.config = config
         self.block_size = config.block_size
         self.limited = config.num_blocks is not None
-        num_blocks = config.num_blocks if config.num_blocks is not None else 1
+        num_blocks = self.num_blocks = config.num_blocks if config.num_blocks is not None else 1
+        """Blocks in the pool, with the null block."""
         self.free_queue = FreeQueue(num_blocks)
         self.sharers: dict[int, int] = {}
         hasher = block_hasher(config.hash_algo, config.hash_seed)
@@ -43,11 +44,6 @@ class BlockManager:
         self.num_evictions = 0
         self.num_stored = 0
         self.peak_used = 0
-
-    @property
-    def num_blocks(self) -> int:
-        """Blocks in the pool, with the null block."""
-        return len(self.contents)
 
     @property
     def hashes(self) -> list[BlockHash | None]:
@@ -155,6 +151,7 @@ class BlockManager:
             blocks += free_queue.take(1)
         grown = free_queue.grow(count - len(blocks))
         contents.grow(len(grown))
+        self.num_blocks += len(grown)
         return [*blocks, *grown]
 
     def _evict(self, blocks: list[int]) -> None:
@@ -227,3 +224,4 @@ class BlockManager:
         assert not self.sharers.keys() & {NULL_BLOCK, *self.free_queue}
         assert all(count > 0 for count in self.sharers.values())
         self.contents.check()
+        assert len(self.contents) == self.num_blocks

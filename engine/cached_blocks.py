@@ -11,6 +11,9 @@ from kvtool.engine.chain_numbers import ChainNumbers
 from kvtool.engine.hashing import BlockHash, BlockHasher, extend_hashes
 from kvtool.engine.request import Request
 
+_AHEAD = 1 << 12
+"""Numbers for which room is made before they are given."""
+
 Name = TypeVar("Name")
 """What a content is called: its hash, or its number."""
 
@@ -131,6 +134,7 @@ class NumberedBlocks:
         self.cached = array("i")
         """By number, the block that holds it; 0, which is never cached, is none."""
         self.copies: Copies[int] = Copies()
+        self._none = array("i", bytes(4 * _AHEAD))
 
     def __len__(self) -> int:
         return len(self.contents)
@@ -159,9 +163,9 @@ class NumberedBlocks:
             numbers.extend(request.prompt_numbers[: request.num_prompt_tokens // self.block_size])
         if full > len(numbers):
             numbers.extend(self.numbers.unnamed(full - len(numbers)))
-        missing = len(self.numbers) + 1 - len(self.cached)
+        missing = numbers[-1] + 1 - len(self.cached)
         if missing > 0:
-            self.cached.frombytes(bytes(4 * missing))
+            self.cached.frombytes(bytes(4 * (missing + _AHEAD)))
 
     def _number(self, block_hash: BlockHash) -> int:
         number = self._hashes.get(block_hash)
@@ -176,7 +180,14 @@ class NumberedBlocks:
     def enter(self, request: Request, first: int, stop: int) -> None:
         """The request's blocks from number `first` on hold its contents now."""
         cached, contents = self.cached, self.contents
-        for block, number in zip(request.block_ids[first:stop], request.block_numbers[first:stop], strict=True):
+        blocks, numbers = request.block_ids[first:stop], request.block_numbers[first:stop]
+        count, least = stop - first, numbers[0]
+        if numbers[-1] - least == count - 1 and cached[least : least + count] == self._none[:count]:
+            cached[least : least + count] = array("i", blocks)  # what is new comes with numbers that follow each other
+            for block, number in zip(blocks, numbers, strict=True):
+                contents[block] = number
+            return
+        for block, number in zip(blocks, numbers, strict=True):
             contents[block] = number
             oldest = cached[number]
             if not oldest:

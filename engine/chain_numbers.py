@@ -54,13 +54,10 @@ class ChainNumbers:
         if ids.typecode != self._ids.typecode:  # one of both has 64 bits already
             ids = array("q", ids)
             self._ids = self._ids if self._ids.typecode == "q" else array("q", self._ids)
-        known_ids, starts = self._ids, self._starts
+        known_ids, starts, find = self._ids, self._starts, self._find
         numbers = array("i")
         at, count, parent = 0, len(ids), -root
-        while at < count:
-            run = self._find(parent, ids[at])
-            if run < 0:
-                break
+        while at < count and (run := find(parent, ids[at])) >= 0:
             first = starts[run]
             end = starts[run + 1] if run + 1 < len(starts) else len(known_ids)
             shared = _common(known_ids[first : min(end, first + count - at)], ids[at : at + end - first])
@@ -68,16 +65,20 @@ class ChainNumbers:
             at += shared
             parent = first + shared - 1
         if at < count:
-            first = self._add_run(parent)
-            known_ids.extend(ids[at:])
+            first = len(known_ids)
+            starts.append(first)
+            self._parents.append(parent)
+            known_ids.extend(ids[at:] if at else ids)
             self._file(len(starts) - 1)
             numbers.extend(range(first, first + count - at))
         return numbers, at
 
     def unnamed(self, count: int) -> range:
         """Numbers for blocks whose content nobody can name."""
-        first = self._add_run(0)
-        self._ids.extend([0] * count)
+        first = len(self._ids)
+        self._starts.append(first)
+        self._parents.append(0)
+        self._ids.frombytes(bytes(self._ids.itemsize * count))
         return range(first, first + count)
 
     def copy(self) -> ChainNumbers:
@@ -87,19 +88,14 @@ class ChainNumbers:
             setattr(other, name, getattr(self, name)[:])
         return other
 
-    def _add_run(self, parent: int) -> int:
-        first = len(self._ids)
-        self._starts.append(first)
-        self._parents.append(parent)
-        return first
-
     def _find(self, parent: int, first_id: int) -> int:
         """The run that begins with an id behind a parent; -1 where there is none."""
-        slots, mask = self._slots, len(self._slots) - 1
+        slots, parents = self._slots, self._parents
+        mask = len(slots) - 1
         slot = hash((parent, first_id)) & mask
         while run := slots[slot]:
             run -= 1
-            if self._parents[run] == parent and self._ids[self._starts[run]] == first_id:
+            if parents[run] == parent and self._ids[self._starts[run]] == first_id:
                 return run
             slot = (slot + 1) & mask
         return -1
@@ -140,7 +136,10 @@ class TraceNumbers:
 
     def number(self, ids: Sequence[int], salt: str | None) -> Chain:
         """The chain of a prompt, entered as known from here on. An empty salt is no salt."""
-        own_ids = self._typed(ids)
+        try:
+            own_ids = array("i", ids)
+        except OverflowError:
+            own_ids = self._long(ids)
         if not salt and self._everyone is self.tenants:
             numbers, own = self.tenants.enter(own_ids, 1)
             return Chain(numbers, own, numbers, own)
@@ -150,13 +149,10 @@ class TraceNumbers:
         content, known = self._everyone.enter(own_ids, 1)
         return Chain(numbers, own, content, known)
 
-    def _typed(self, ids: Sequence[int]) -> array[int]:
-        try:
-            return array("i", ids)
-        except OverflowError:
-            if min(ids) < -_ID_LIMIT or max(ids) >= _ID_LIMIT:
-                ids = [each if -_ID_LIMIT <= each < _ID_LIMIT else self._named(each) for each in ids]
-            return array("q", ids)
+    def _long(self, ids: Sequence[int]) -> array[int]:
+        if min(ids) < -_ID_LIMIT or max(ids) >= _ID_LIMIT:
+            ids = [each if -_ID_LIMIT <= each < _ID_LIMIT else self._named(each) for each in ids]
+        return array("q", ids)
 
     def _named(self, id_: int) -> int:
         return self._names.setdefault(id_, -_ID_LIMIT - 1 - len(self._names))

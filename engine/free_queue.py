@@ -75,7 +75,7 @@ class FreeQueue:
 
     def among(self, blocks: list[int]) -> list[int]:
         """Those of the blocks that are in the line, as every free block with cached content is."""
-        if not blocks or self._freed_together(blocks):
+        if not blocks or (len(blocks) > 1 and self._freed_together(blocks)):
             return blocks
         line, place, head = self._line, self._place, self._head
         return [block for block in blocks if (at := place[block]) >= head and line[at] == block]
@@ -90,7 +90,7 @@ class FreeQueue:
         if not blocks:
             return
         line, place = self._line, self._place
-        if self._freed_together(blocks):
+        if len(blocks) > 1 and self._freed_together(blocks):
             first = place[blocks[-1]]
             line[first : first + len(blocks)] = array("i", [NULL_BLOCK]) * len(blocks)
         else:

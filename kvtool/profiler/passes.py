@@ -20,6 +20,7 @@ from kvtool.engine.clock import VirtualClock
 from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.hashing import extend_hashes
+from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
@@ -137,6 +138,7 @@ class Pass:
         dry = DryRunner()
         self._windows = ConversationWindows(plan) if look_at_decode else None
         self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
+        self._prefill = PrefillTimes(plan.latency, plan.engine.max_num_batched_tokens)
         clock = VirtualClock(plan.latency)
         numbers = maker.numbers.tenants if maker.numbers is not None else None
         self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None, numbers=numbers)
@@ -238,7 +240,7 @@ class Pass:
                 prompt=job.prompt,
                 unit=job.unit,
                 num_tokens=job.request.num_prompt_tokens,
-                compare=self._looks.take(turn.group, job.request.num_prompt_tokens),
+                compare=job.unit == 1 and self._looks.take(turn.group, job.request.num_prompt_tokens),
                 chain=job.chain,
             )
             if entry.alignment is not None and job.prompt is not None:
@@ -268,10 +270,9 @@ class Pass:
         """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
         count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
         self._settle(job, cached)
-        latency, budget = self.plan.latency, self.plan.engine.max_num_batched_tokens
-        off = latency.prefill_seconds(count, 0, budget)
+        off = self._prefill.seconds(count, 0)
         hit = min(cached, count - 1)
-        self.result.add_ttft(job.turn.group, latency.prefill_seconds(count, hit, budget) if hit else off)
+        self.result.add_ttft(job.turn.group, self._prefill.seconds(count, hit) if hit else off)
         self.result.ttft_off.append(off)
 
     def _end_timed(self, job: Job) -> None:
