@@ -35,7 +35,7 @@ class _Conversation:
 
 def write_trace(path: Path, requests: int, seed: int) -> None:
     """The same file for the same numbers."""
-    rng = random.Random(seed)  # noqa: S311 - reproducible, not a secret
+    rng = random.Random(seed)
     new = itertools.count()
     everybody = next(new)
     fronts = [[everybody, *(next(new) for _ in range(blocks - 1))] for blocks in _FRONT_BLOCKS]

@@ -7,7 +7,7 @@ that it is found, compared and kept as a slice.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _LEAST_SLOTS = 1 << 10
@@ -156,6 +156,28 @@ class TraceNumbers:
 
     def _named(self, id_: int) -> int:
         return self._names.setdefault(id_, -_ID_LIMIT - 1 - len(self._names))
+
+
+def number_runs(numbers: array[int]) -> Iterator[int]:
+    """First number and length of each run of consecutive numbers, one after the other. The numbers of a chain only rise."""
+    at, count = 0, len(numbers)
+    while at < count:
+        length = run_length(numbers, at, count)
+        yield numbers[at]
+        yield length
+        at += length
+
+
+def run_length(numbers: array[int], at: int, stop: int) -> int:
+    """How many numbers of a chain from `at` on, and before `stop`, follow each other."""
+    most, first = stop - at, numbers[at]
+    if numbers[stop - 1] == first + most - 1:
+        return most
+    low, high = 1, most  # as many follow each other as are known to; more than are known not to
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if numbers[at + middle - 1] == first + middle - 1 else (low, middle)
+    return low
 
 
 def _common(known: array[int], ids: array[int]) -> int:

@@ -183,7 +183,7 @@ class LatencyModel:
 
 
 class PrefillTimes:
-    """`prefill_seconds` for one budget, asked for many times: a whole chunk that begins at the same token takes as long as before."""
+    """`prefill_seconds` of many requests with one budget: whole chunks that begin at the same token take equally long."""
 
     def __init__(self, model: LatencyModel, max_num_batched_tokens: int) -> None:
         self._model = model

@@ -91,7 +91,9 @@ class JobMaker:
 
     def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
         """The job of a prompt of which only ids of blocks are known."""
-        chain = None if self.numbers is None else self.numbers.number(hashed.hash_ids, turn.salt)
+        chain = hashed.chain
+        if chain is None and self.numbers is not None:
+            chain = self.numbers.number(hashed.hash_ids, turn.salt)
         request = Request(
             id=name,
             num_prompt_tokens=hashed.num_tokens,

@@ -280,11 +280,8 @@ class Ledger:
             self._taken.put(entry.owner, ((start, stop) for start, stop, _ in booked if start >= entry.known))
         if self._sums is not None:
             self._sums.enter(entry.owner, entry.turn, entry.prompt, entry.num_tokens, entry.known, booked)
-        group.requests += 1
-        group.prompt_tokens += entry.num_tokens
-        group.hit_tokens += hit
+        group.add(entry.num_tokens, hit)
         group.reachable_tokens += entry.reachable
-        group.request_rates += hit / entry.num_tokens if entry.num_tokens else 0.0
         turn = group.turns.setdefault(entry.turn.index, TurnTotals())
         turn.requests += 1
         turn.prompt_tokens += entry.num_tokens
@@ -292,6 +289,10 @@ class Ledger:
         if self.watcher is not None:
             self.watcher.settled(entry.owner, entry.turn, entry.prompt, entry.num_tokens, hit, booked)
         return fates
+
+    def count(self, name: str, num_tokens: int, hit: int) -> None:
+        """Add a request to the sums of its group, and nothing else of it; there is nothing to `close` then."""
+        self.group(name).add(num_tokens, hit)
 
     def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> Iterator[Booked]:
         """What was known of the prompt, rung by rung."""

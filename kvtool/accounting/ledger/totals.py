@@ -28,6 +28,13 @@ class TokenTotals:
     reachable_tokens: int = 0
     request_rates: float = 0.0
 
+    def add(self, prompt_tokens: int, hit_tokens: int) -> None:
+        """One more request."""
+        self.requests += 1
+        self.prompt_tokens += prompt_tokens
+        self.hit_tokens += hit_tokens
+        self.request_rates += hit_tokens / prompt_tokens if prompt_tokens else 0.0
+
     @classmethod
     def of(cls, parts: Iterable[TokenTotals]) -> TokenTotals:
         """The sum of several."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kvtool.accounting.ledger.sums import Booked
-from kvtool.engine.chain_numbers import Chain
+from kvtool.engine.chain_numbers import Chain, run_length
 
 _TOGETHER = 1 << 16
 """Runs whose blocks are summed at a time."""
@@ -37,8 +37,7 @@ class TraceBook:
         if known:
             at = 0
             while at < known:  # numbers that follow each other are marked together
-                first = content[at]
-                length = 1 if at + 1 == known else _run(content, at, known)
+                first, length = content[at], run_length(content, at, known)
                 again[first : first + length] = b"\1" * length
                 at += length
         if count > known or count * self.unit < num_tokens:
@@ -89,16 +88,3 @@ class TraceBook:
                 at += length
             if (place + count) * unit < end:  # a last block that the trace does not name
                 yield owner, Booked((place + count) * unit, end, "unique")
-
-
-def _run(content: array[int], at: int, stop: int) -> int:
-    """How many numbers from `at` on follow each other."""
-    most = stop - at
-    first = content[at]
-    if content[at + most - 1] == first + most - 1:
-        return most  # numbers of a chain only rise
-    low, high = 1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if content[at + middle - 1] == first + middle - 1 else (low, middle)
-    return low
