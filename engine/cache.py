@@ -7,6 +7,7 @@ from kvtool.engine.chain_numbers import ChainNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
+from kvtool.engine.free_set import FreeSet
 from kvtool.engine.hashing import BlockHash, block_hasher
 from kvtool.engine.request import Request
 
@@ -32,7 +33,8 @@ class BlockManager:
         self.limited = config.num_blocks is not None
         num_blocks = self.num_blocks = config.num_blocks if config.num_blocks is not None else 1
         """Blocks in the pool, with the null block."""
-        self.free_queue = FreeQueue(num_blocks)
+        unordered = numbers is not None and not self.limited
+        self.free_queue = FreeSet() if unordered else FreeQueue(num_blocks)
         self.sharers: dict[int, int] = {}
         hasher = block_hasher(config.hash_algo, config.hash_seed)
         self.contents = (
@@ -122,7 +124,9 @@ class BlockManager:
                     return False
             self._hold(request, hits, waking)
             request.block_ids += self._take(own)
-            self.peak_used = max(self.peak_used, self.num_used)
+            used = self.num_blocks - 1 - self.free_queue.size
+            if used > self.peak_used:
+                self.peak_used = used
         if computed // block_size > request.num_registered_blocks:
             self.register(request, min(computed, request.num_tokens))
         return True

@@ -153,19 +153,25 @@ class NumberedBlocks:
 
     def extend(self, request: Request) -> None:
         """Name the blocks of a request that have become full; those of its answer are nobody else's."""
+        self._named(request)
+
+    def _named(self, request: Request) -> array[int]:
         numbers, full = request.block_numbers, request.num_tokens // self.block_size
-        if full <= len(numbers):
-            return
+        if numbers is not None and full <= len(numbers):
+            return numbers
         if request.prompt_numbers is None:
+            numbers = array("i") if numbers is None else numbers
             extend_hashes(request, self.block_size, self.hasher)
             numbers.extend(map(self._number, request.block_hashes[len(numbers) : full]))
-        elif not numbers:
-            numbers.extend(request.prompt_numbers[: request.num_prompt_tokens // self.block_size])
+        elif numbers is None:
+            numbers = request.prompt_numbers[: request.num_prompt_tokens // self.block_size]
         if full > len(numbers):
             numbers.extend(self.numbers.unnamed(full - len(numbers)))
-        missing = numbers[-1] + 1 - len(self.cached)
+        missing = (numbers[-1] if numbers else 0) + 1 - len(self.cached)
         if missing > 0:
             self.cached.frombytes(bytes(4 * (missing + _AHEAD)))
+        request.block_numbers = numbers
+        return numbers
 
     def _number(self, block_hash: BlockHash) -> int:
         number = self._hashes.get(block_hash)
@@ -175,12 +181,12 @@ class NumberedBlocks:
 
     def find(self, request: Request, most: int) -> list[int]:
         """The blocks that hold the first contents of a request, up to the first that none holds."""
-        return list(iter(map(self.cached.__getitem__, request.block_numbers[:most]).__next__, 0))
+        return list(iter(map(self.cached.__getitem__, self._named(request)[:most]).__next__, 0))
 
     def enter(self, request: Request, first: int, stop: int) -> None:
         """The request's blocks from number `first` on hold its contents now."""
         cached, contents = self.cached, self.contents
-        blocks, numbers = request.block_ids[first:stop], request.block_numbers[first:stop]
+        blocks, numbers = request.block_ids[first:stop], self._named(request)[first:stop]
         count, least = stop - first, numbers[0]
         if numbers[-1] - least == count - 1 and cached[least : least + count] == self._none[:count]:
             cached[least : least + count] = array("i", blocks)  # what is new comes with numbers that follow each other

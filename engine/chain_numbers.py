@@ -54,23 +54,23 @@ class ChainNumbers:
         if ids.typecode != self._ids.typecode:  # one of both has 64 bits already
             ids = array("q", ids)
             self._ids = self._ids if self._ids.typecode == "q" else array("q", self._ids)
-        known_ids, starts, find = self._ids, self._starts, self._find
+        known_ids, starts = self._ids, self._starts
         numbers = array("i")
         at, count, parent = 0, len(ids), -root
-        while at < count and (run := find(parent, ids[at])) >= 0:
+        while at < count:
+            run = self._find(parent, ids[at])
+            if run < 0:
+                self._add_run(parent, ids[at:], -1 - run)
+                numbers.extend(range(starts[-1], len(known_ids)))
+                break
             first = starts[run]
             end = starts[run + 1] if run + 1 < len(starts) else len(known_ids)
-            shared = _common(known_ids[first : min(end, first + count - at)], ids[at : at + end - first])
+            most = min(end - first, count - at)
+            known, mine = known_ids[first : first + most], ids[at : at + most]
+            shared = most if known == mine else _common(known, mine)
             numbers.extend(range(first, first + shared))
             at += shared
             parent = first + shared - 1
-        if at < count:
-            first = len(known_ids)
-            starts.append(first)
-            self._parents.append(parent)
-            known_ids.extend(ids[at:] if at else ids)
-            self._file(len(starts) - 1)
-            numbers.extend(range(first, first + count - at))
         return numbers, at
 
     def unnamed(self, count: int) -> range:
@@ -89,7 +89,7 @@ class ChainNumbers:
         return other
 
     def _find(self, parent: int, first_id: int) -> int:
-        """The run that begins with an id behind a parent; -1 where there is none."""
+        """The run that begins with an id behind a parent; where there is none, -1 minus the slot for it."""
         slots, parents = self._slots, self._parents
         mask = len(slots) - 1
         slot = hash((parent, first_id)) & mask
@@ -98,23 +98,18 @@ class ChainNumbers:
             if parents[run] == parent and self._ids[self._starts[run]] == first_id:
                 return run
             slot = (slot + 1) & mask
-        return -1
+        return -1 - slot
 
-    def _file(self, run: int) -> None:
-        """Make a run findable; the table is at most half full."""
-        if 2 * (run + 1) > len(self._slots):
-            self._slots = array("i", bytes(8 * len(self._slots)))
-            for each in range(run):
-                if self._parents[each]:
-                    self._put(each)
-        self._put(run)
-
-    def _put(self, run: int) -> None:
-        slots, mask = self._slots, len(self._slots) - 1
-        slot = hash((self._parents[run], self._ids[self._starts[run]])) & mask
-        while slots[slot]:
-            slot = (slot + 1) & mask
-        slots[slot] = run + 1
+    def _add_run(self, parent: int, ids: array[int], slot: int) -> None:
+        self._starts.append(len(self._ids))
+        self._parents.append(parent)
+        self._ids.extend(ids)
+        self._slots[slot] = len(self._starts)
+        if 2 * len(self._starts) > len(self._slots):  # the table is at most half full
+            self._slots = array("i", bytes(2 * self._slots.itemsize * len(self._slots)))
+            for run, (start, behind) in enumerate(zip(self._starts, self._parents, strict=True)):
+                if behind:
+                    self._slots[-1 - self._find(behind, self._ids[start])] = run + 1
 
     def check(self) -> None:
         """Assert that every run is found where it hangs, and that no two runs behind one parent begin alike."""
@@ -181,10 +176,10 @@ def run_length(numbers: array[int], at: int, stop: int) -> int:
 
 
 def _common(known: array[int], ids: array[int]) -> int:
-    """How many leading items of two arrays of one length are equal."""
-    if known == ids:
-        return len(known)
+    """How many leading items of two arrays of one length are equal, if not all are."""
     same, differs = 0, len(known)  # the first `same` are equal, the first `differs` are not
+    if known[:-1] == ids[:-1]:  # the last block of a prompt was partial, and is another one now
+        return differs - 1
     while differs - same > 1:
         middle = (same + differs) // 2
         if known[same:middle] == ids[same:middle]:

@@ -54,7 +54,8 @@ class Request:
     outputs: list[int] = field(default_factory=list, init=False)
     block_ids: list[int] = field(default_factory=list, init=False)
     block_hashes: list[BlockHash] = field(default_factory=list, init=False)
-    block_numbers: array[int] = field(default_factory=lambda: array("i"), init=False)
+    block_numbers: array[int] | None = field(default=None, init=False)
+    """Like `block_hashes`, where the cache goes by numbers."""
     num_registered_blocks: int = field(default=0, init=False)
     num_cached_tokens: int = field(default=-1, init=False)
     admissions: list[tuple[int, int]] = field(default_factory=list, init=False)

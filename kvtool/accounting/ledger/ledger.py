@@ -259,7 +259,7 @@ class Ledger:
         Returns the request's fates so far; what is left is split into first_use and unique by `close`.
         """
         assert hit <= entry.reachable, "the engine hit more than there was"
-        booked = list(self._climbed(entry, hit, kinder))
+        booked = self._climbed(entry, hit, kinder)
         if not entry.traced:
             booked += _behind(entry)
         fates = {"hit": 0}
@@ -294,20 +294,26 @@ class Ledger:
         """Add a request to the sums of its group, and nothing else of it; there is nothing to `close` then."""
         self.group(name).add(num_tokens, hit)
 
-    def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> Iterator[Booked]:
+    def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> list[Booked]:
         """What was known of the prompt, rung by rung."""
         if not self.caching:
             kinder = [("caching_off", entry.reachable)]
         elif kinder is None:
             kinder = [("evicted", entry.reachable)]
+        booked = [Booked(0, hit, "hit")] if hit else []
+        at = hit
         # In another run requests may have come in another order: no more than what this one's order allows.
-        ladder = [(fate, min(tokens, entry.reachable)) for fate, tokens in kinder]
-        at = 0
-        for fate, tokens in [("hit", hit), *ladder, *entry.rungs]:
+        for fate, most in kinder:
+            tokens = min(most, entry.reachable)
             if tokens > at:
-                yield Booked(at, tokens, fate)
+                booked.append(Booked(at, tokens, fate))
+                at = tokens
+        for fate, tokens in entry.rungs:
+            if tokens > at:
+                booked.append(Booked(at, tokens, fate))
                 at = tokens
         assert at == entry.known, "the ladder does not end where the known text does"
+        return booked
 
     def drop(self, entry: LedgerEntry) -> None:
         """Leave an interrupted request out of the books."""

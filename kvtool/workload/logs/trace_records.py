@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ BAILIAN_BLOCK = 16
 _LOCAL_SCOPE = 1 << 32  # ids of one trace; those of trace n are moved to n * _LOCAL_SCOPE
 _PLAIN_ORDER = ("hash_ids", "input_length", "output_length", "timestamp")
 _PLAIN = frozenset(_PLAIN_ORDER)
+_plain_fields = itemgetter(*_PLAIN_ORDER)
 _WHOLE = 1 << 31
 """Lengths are less, as `whole` has it."""
 TOKEN_FIELDS = ("token_ids", "prompt_token_ids", "input_tok_ids", "input_ids")
@@ -39,7 +41,7 @@ def plain_mooncake(fields: Any, label: str, group: str, block_size: int) -> Turn
     """The turn that `mooncake` makes of a record with these fields and no others; None for anything that it would look at twice."""
     if type(fields) is not dict or fields.keys() != _PLAIN:
         return None
-    ids, length, answer, time = (fields[name] for name in _PLAIN_ORDER)
+    ids, length, answer, time = _plain_fields(fields)
     if (
         type(ids) is not list
         or set(map(type, ids)) != {int}
