@@ -53,7 +53,9 @@ class PlannedRun:
         if options.measuring.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         geometry = find_geometry(self.model or DEFAULT_MODEL)
-        block_size = self._block_size(rules, source)
+        provided = rules is not None and rules.provider is not None
+        trace_block = None if provided else _trace_block_size(source)
+        block_size = self._block_size(rules, trace_block)
         self.calibration = self._calibration(options.predicting.calibration)
         kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
@@ -95,6 +97,7 @@ class PlannedRun:
             decode_attention=options.measuring.decode_attention,
             decode_batch=self._decode_batch(engine, concurrency),
             cache=rules,
+            traced=trace_block is not None,
         )
 
     def _decode_batch(self, engine: EngineConfig, concurrency: int | None) -> int:
@@ -128,12 +131,11 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
-    def _block_size(self, rules: CacheRules | None, source: YamlSource | LogSource) -> int:
+    def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
         given = self.options.serving.block_size or self._asked.block_size
         if rules is not None and rules.provider is not None:
             return rules.provider.step
-        trace = _trace_block_size(source)
         if trace is None:
             return given or EngineConfig.block_size
         if given is not None and given != trace:
