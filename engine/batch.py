@@ -11,7 +11,6 @@ from kvtool.engine.block_tables import BlockTables
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Scheduled
 
-
 Owner = tuple[Request, int]
 """A request, and how often it was preempted: as long as that stays, its blocks only get more."""
 

@@ -1,4 +1,4 @@
-"""What attention costs on this CPU, measured in some milliseconds: from which length on it pays to read a prefix for several requests at once."""
+"""What attention costs on this CPU, measured in some milliseconds: how long a prefix must be for one read by all to pay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step's attention on a CPU: what requests share is read once, in place, as one product; then what each has alone is merged with it.
+"""A step's attention on a CPU: what each request has alone, and what several share, which is read once, in place, as one product.
 
 ChunkAttention's two phases (arXiv:2402.15220), for prefill as well as for decode. All of it is in terms of the step's queries, T of
 them, in rows of the batch. Within a layer queries are kept as [Hkv, T, group, D], so that the queries of a K/V head are the rows of
@@ -58,10 +58,11 @@ class Tails:
     """
 
     rows: Rows
-    blocks: torch.Tensor  # int64[n * blocks of each], padded with block 0
+    table: torch.Tensor  # int64[n, blocks in room]: the blocks of each, padded with block 0
     lengths: torch.Tensor  # int64[n]: tokens of each, the newest included
     newest: torch.Tensor  # int64[n]: the slots of the newest in the cache
     room: int
+    block_size: int
     kept: bool  # whether copies are kept from step to step
     longest: int = 0
     mask: torch.Tensor | None = None  # float32[n, 1, 1, room], or None where all are equally long
@@ -78,8 +79,10 @@ class Tails:
         self.lengths = self.lengths + grown
         self.newest = newest
         self.longest = int(self.lengths.max())
+        every, last = torch.arange(len(grown)), self.lengths - 1
+        self.table[every, last // self.block_size] = newest // self.block_size
         if self.mask is not None:
-            self.mask[torch.arange(len(grown)), 0, 0, self.lengths - 1] = 0.0
+            self.mask[every, 0, 0, last] = 0.0
 
     def tokens(self, layer: int, k_cache: torch.Tensor, v_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V [n, Hkv, longest, D] of a layer."""
@@ -99,9 +102,9 @@ class Tails:
         heads = by_head(cache)
         count, dim = len(self.lengths), cache.shape[3]
         copy = cache.new_zeros(len(heads), count, self.room, dim)
-        blocks = heads.index_select(1, self.blocks).view(len(heads), count, -1, dim)[:, :, : self.longest]
+        blocks = self.table[:, : -(-self.longest // self.block_size)].flatten()
         written = copy[:, :, : self.longest]
-        written.copy_(blocks)
+        written.copy_(heads.index_select(1, blocks).view(len(heads), count, -1, dim)[:, :, : self.longest])
         if self.mask is not None:  # what nobody wrote may be no number, which a mask does not hide
             written.masked_fill_((torch.arange(self.longest) >= self.lengths[:, None])[None, :, :, None], 0.0)
         return copy
@@ -164,14 +167,12 @@ def _attend_stretch(
     total, total_lse = out[:, stretch.rows], lse[:, stretch.rows]  # a copy where rows are single ones
     for k, v in _pieces(stretch, k_cache, v_cache):
         part, part_lse = attend_lse(queries, k[None], v[None])
-        merge_lse(total, total_lse, part[0].unflatten(1, shape[1:3]), part_lse[0].unflatten(1, shape[1:3]))
+        merge_lse(total, total_lse, part.view(shape), part_lse.reshape(shape[:3]))
     if not in_place:
         out[:, stretch.rows], lse[:, stretch.rows] = total, total_lse
 
 
-def _pieces(
-    stretch: Stretch, k_cache: torch.Tensor, v_cache: torch.Tensor
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _pieces(stretch: Stretch, k_cache: torch.Tensor, v_cache: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """K and V [Hkv, tokens, D] of a stretch: views of its runs, then a copy of what is scattered."""
     k, v = by_head(k_cache), by_head(v_cache)
     pieces = [(k[:, first:last].flatten(1, 2), v[:, first:last].flatten(1, 2)) for first, last in stretch.runs]
@@ -200,11 +201,11 @@ def _attend_fresh(
             tokens = tokens.transpose(0, 1).flatten(0, 1)
         return tokens[:, None].expand(-1, group, -1, -1)
 
-    q = rows[:, fresh.rows].unflatten(1, (requests, -1))  # [Hkv, requests, new, group, D]
+    q = rows[:, fresh.rows].view(kv_heads, requests, -1, group, dim)
     q = q.permute(1, 0, 3, 2, 4).flatten(0, 1)  # [requests * Hkv, group, new, D]
     out, lse = _causal(q, read(k_cache), read(v_cache), fresh.before)
-    out = out.unflatten(0, (requests, kv_heads)).permute(1, 0, 3, 2, 4).flatten(1, 2)
-    return out, lse.unflatten(0, (requests, kv_heads)).permute(1, 0, 3, 2).flatten(1, 2)
+    out = out.view(requests, kv_heads, group, -1, dim).permute(1, 0, 3, 2, 4).flatten(1, 2)
+    return out, lse.reshape(requests, kv_heads, group, -1).permute(1, 0, 3, 2).flatten(1, 2)
 
 
 def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, before: int) -> tuple[torch.Tensor, torch.Tensor]:

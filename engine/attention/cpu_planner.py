@@ -100,7 +100,7 @@ class CpuPlanner:
         rest: list[npt.NDArray[np.int32]] = [table[0, :0]] * len(lengths)  # blocks to be read with the new tokens
         for request in active.tolist():
             runs, scattered = self._runs(table[request, alone_from[request] : before[request]], RUN_TOKENS)
-            if counts[request] == 1:  # the rest goes into its tail
+            if counts[request] == 1 or len(scattered) * self.block_size < RUN_TOKENS:  # read with what it has alone
                 rest[request], scattered = scattered, scattered[:0]
             if runs or len(scattered):
                 rows = slice(int(query_start[request]), int(query_start[request + 1]))
@@ -122,9 +122,7 @@ class CpuPlanner:
 
     # -- what is read together
 
-    def _shared(
-        self, table: npt.NDArray[np.int32], before: Ints, query_start: Ints
-    ) -> tuple[list[Stretch], list[int]]:
+    def _shared(self, table: npt.NDArray[np.int32], before: Ints, query_start: Ints) -> tuple[list[Stretch], list[int]]:
         """Stretches of two and more requests, and the block from which on each request reads alone."""
         nothing = [0] * len(before)
         if self._mode == "flat" or len(before) < 2 or not before.any():
@@ -153,7 +151,9 @@ class CpuPlanner:
             self._rule = FoldRule(self.block_size, _ANY_NUMBER, part, least)
         return self._rule
 
-    def _runs(self, blocks: npt.NDArray[np.int32], least: int) -> tuple[tuple[tuple[int, int], ...], npt.NDArray[np.int32]]:
+    def _runs(
+        self, blocks: npt.NDArray[np.int32], least: int
+    ) -> tuple[tuple[tuple[int, int], ...], npt.NDArray[np.int32]]:
         """Ranges of at least so many tokens that the blocks make up in any order, and the blocks that are in none."""
         if len(blocks) * self.block_size < least:
             return (), blocks
@@ -162,7 +162,8 @@ class CpuPlanner:
         starts = np.append(0, ends[:-1])
         long = (ends - starts) * self.block_size >= least
         runs = tuple(
-            (int(ordered[start]), int(ordered[end - 1]) + 1) for start, end in zip(starts[long], ends[long], strict=True)
+            (int(ordered[start]), int(ordered[end - 1]) + 1)
+            for start, end in zip(starts[long], ends[long], strict=True)
         )
         return runs, ordered[np.repeat(~long, ends - starts)]
 
@@ -179,8 +180,8 @@ class CpuPlanner:
         kept = total * self._token_bytes <= KEPT_BYTES
         for size in np.unique(sizes):
             chosen = requests[sizes == size]
-            longest = int(lengths[chosen].max())
-            table = np.zeros((len(chosen), -(-longest // self.block_size)), dtype=np.int64)
+            room = int(lengths[chosen].max()) + ROOM_TOKENS
+            table = np.zeros((len(chosen), -(-room // self.block_size)), dtype=np.int64)
             for row, request in zip(table, chosen.tolist(), strict=True):
                 row[: len(own[request])] = own[request]
             at = lengths[chosen] - 1
@@ -188,10 +189,11 @@ class CpuPlanner:
             tails.append(
                 Tails(
                     rows=_rows(query_start[chosen]),
-                    blocks=torch.from_numpy(table).flatten(),
+                    table=torch.from_numpy(table),
                     lengths=torch.from_numpy(lengths[chosen]),
                     newest=torch.from_numpy(newest),
-                    room=-(-longest // self.block_size) * self.block_size + ROOM_TOKENS,
+                    room=room,
+                    block_size=self.block_size,
                     kept=kept,
                 )
             )

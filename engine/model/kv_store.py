@@ -90,10 +90,9 @@ class KVStore:
 
 def _grown(old: torch.Tensor, num_blocks: int, *, by_head: bool = False) -> torch.Tensor:
     heads, *rest = old.shape[1:]
-    if by_head:
-        new = old.new_empty((heads, num_blocks, *rest)).transpose(0, 1)
-    else:
-        new = old.new_empty((num_blocks, heads, *rest))
+    shape = (heads, num_blocks, *rest) if by_head else (num_blocks, heads, *rest)
+    new = old.new_empty(shape)
+    new = new.transpose(0, 1) if by_head else new
     new[: len(old)] = old
     return new
 

@@ -44,8 +44,8 @@ class ModelRunner:
         decode_attention: DecodeMode = "auto",
         cuda_graphs: bool = True,
     ) -> None:
-        """`decode_attention` is how decode reads prefixes that requests share. Torch on a CPU reads a cache of another type than the
-        model's for each request, unless told to be `prefix-aware`. `cuda_graphs` replays decode steps on devices that can do so."""
+        """`decode_attention` is how attention reads prefixes that requests share. Torch on a CPU reads caches of another type than
+        the model's for each request, unless told to be `prefix-aware`. `cuda_graphs` replays decode steps where that can be done."""
         self.model = model
         self.block_size = block_size
         in_place = model.kernels is torch_twins and model.device.type == "cpu" and kv_cache_dtype == AUTO

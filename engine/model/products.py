@@ -97,6 +97,6 @@ def can_pack(weight: torch.Tensor) -> bool:
     return (
         weight.dtype == torch.float32
         and weight.device.type == "cpu"
-        and torch.backends.mkldnn.is_available()
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch's own
         and torch.backends.cpu.get_cpu_capability().startswith("AVX")
     )
