@@ -14,16 +14,28 @@ from kvtool.engine.batch import Batch
 from kvtool.engine.block_tables import BlockTables
 from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.kv_dtype import AUTO
+from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.decode_graphs import CudaRecorder, DecodeGraphs
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import processors
-from kvtool.engine.model.kv_store import KVStore
+from kvtool.engine.model.kv_store import KVStore, storage_dtype
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep
 from kvtool.kernels import torch_twins
 
 OnLogits = Callable[[Request, torch.Tensor], None]
+
+
+def _reads_in_place(model: Decoder, kv_cache_dtype: str) -> bool:
+    """Whether attention is a CPU's own, which is for caches of the model's type."""
+    if model.kernels is not torch_twins or model.device.type != "cpu":
+        return False
+    return kv_cache_dtype == AUTO or storage_dtype(find_kv_dtype(kv_cache_dtype), model.device) == model.dtype
+
+
+def shares_by_default(model: Decoder, kv_cache_dtype: str) -> bool:
+    """Whether `auto` may be prefix-aware: not where torch reads caches of another type than the model's."""
+    return model.kernels is not torch_twins or _reads_in_place(model, kv_cache_dtype)
 
 
 class ModelRunner:
@@ -44,11 +56,11 @@ class ModelRunner:
         decode_attention: DecodeMode = "auto",
         cuda_graphs: bool = True,
     ) -> None:
-        """`decode_attention` is how attention reads prefixes that requests share. Torch on a CPU reads caches of another type than
-        the model's for each request, unless told to be `prefix-aware`. `cuda_graphs` replays decode steps where that can be done."""
+        """`decode_attention` is how attention reads prefixes that requests share; `auto` is flat where `shares_by_default` says no.
+        `cuda_graphs` replays decode steps on devices that can do so."""
         self.model = model
         self.block_size = block_size
-        in_place = model.kernels is torch_twins and model.device.type == "cpu" and kv_cache_dtype == AUTO
+        in_place = _reads_in_place(model, kv_cache_dtype)
         self.kv = KVStore(
             model.config,
             block_size,
