@@ -34,6 +34,8 @@ Case = dict[str, Any]
 
 ASYNCHRONOUS = "expected_async_scheduling"
 
+_MOST_BLOCKS = 10_000_000
+
 DRAINING_STEPS = 2
 """vLLM's asynchronous loop goes on after the last request: one step to tell the workers that it has ended, and both of the last
 two steps, which schedule nothing, pass through the queue of batches in flight."""
@@ -51,6 +53,10 @@ class Observed:
 
 
 def _config(params: dict[str, Any]) -> EngineConfig:
+    if (params.get("num_blocks") or 0) > _MOST_BLOCKS:
+        raise EngineError(
+            f"a cache of {params['num_blocks']:,} blocks is more than the {_MOST_BLOCKS:,} that can be replayed"
+        )
     return EngineConfig(**{field.name: params[field.name] for field in fields(EngineConfig) if field.name in params})
 
 

@@ -73,7 +73,7 @@ def ids_of(record: Record, value: Any, *path: str | int) -> Ids:
         ids = np.array(value if isinstance(value, list) else None)
     except ValueError:  # lists of different lengths
         ids = np.array(None)
-    if not ids.size:
+    if ids.shape == (0,):
         return ids.astype(np.int32)
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise record.error(f"`{path[-1]}` must be a list of token ids", *path)
