@@ -24,7 +24,7 @@ MOST_WASTED = 3 / 4
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ContextPart:
     """Blocks that lie before all of `rows`, and that all of them read. Their order does not matter: nothing in them is hidden."""
 
     rows: Rows
@@ -116,7 +116,7 @@ class CpuPlan:
 
     tails: tuple[Tails, ...]
     fresh: tuple[Fresh, ...]
-    stretches: tuple[Stretch, ...]
+    contexts: tuple[ContextPart, ...]
     tokens_read: int
     """Tokens whose K and V are read, for each layer and K/V head."""
     flat_tokens: int
@@ -141,8 +141,8 @@ class CpuPlan:
             part, part_lse = _attend_fresh(fresh, rows, k_cache, v_cache)
             out[:, fresh.rows] = part.to(out.dtype)
             lse[:, fresh.rows] = part_lse
-        for stretch in self.stretches:
-            _attend_stretch(stretch, rows, k_cache, v_cache, out, lse)
+        for context in self.contexts:
+            _attend_context(context, rows, k_cache, v_cache, out, lse)
         return out.transpose(0, 1).to(q.dtype).reshape(count, heads, dim)
 
 
@@ -151,34 +151,36 @@ def by_head(cache: torch.Tensor) -> torch.Tensor:
     return cache.transpose(0, 1)
 
 
-def _attend_stretch(
-    stretch: Stretch,
+def _attend_context(
+    context: ContextPart,
     rows: torch.Tensor,
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,
     out: torch.Tensor,
     lse: torch.Tensor,
 ) -> None:
-    """Merge a stretch into the results of its rows."""
-    queries = rows[:, stretch.rows]
+    """Merge a context into the results of its rows."""
+    queries = rows[:, context.rows]
     shape = queries.shape
     queries = queries.flatten(1, 2)[None]  # [1, Hkv, n * group, D]
-    in_place = isinstance(stretch.rows, slice)
-    total, total_lse = out[:, stretch.rows], lse[:, stretch.rows]  # a copy where rows are single ones
-    for k, v in _pieces(stretch, k_cache, v_cache):
+    in_place = isinstance(context.rows, slice)
+    total, total_lse = out[:, context.rows], lse[:, context.rows]  # a copy where rows are single ones
+    for k, v in _pieces(context, k_cache, v_cache):
         part, part_lse = attend_lse(queries, k[None], v[None])
         merge_lse(total, total_lse, part.view(shape), part_lse.reshape(shape[:3]))
     if not in_place:
-        out[:, stretch.rows], lse[:, stretch.rows] = total, total_lse
+        out[:, context.rows], lse[:, context.rows] = total, total_lse
 
 
-def _pieces(stretch: Stretch, k_cache: torch.Tensor, v_cache: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """K and V [Hkv, tokens, D] of a stretch: views of its runs, then a copy of what is scattered."""
+def _pieces(
+    context: ContextPart, k_cache: torch.Tensor, v_cache: torch.Tensor
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """K and V [Hkv, tokens, D] of a context: views of its runs, then a copy of what is scattered."""
     k, v = by_head(k_cache), by_head(v_cache)
-    pieces = [(k[:, first:last].flatten(1, 2), v[:, first:last].flatten(1, 2)) for first, last in stretch.runs]
-    if len(stretch.scattered):
+    pieces = [(k[:, first:last].flatten(1, 2), v[:, first:last].flatten(1, 2)) for first, last in context.runs]
+    if len(context.scattered):
         pieces.append(
-            (k.index_select(1, stretch.scattered).flatten(1, 2), v.index_select(1, stretch.scattered).flatten(1, 2))
+            (k.index_select(1, context.scattered).flatten(1, 2), v.index_select(1, context.scattered).flatten(1, 2))
         )
     return pieces
 

@@ -11,7 +11,7 @@ import torch
 
 from kvtool.engine.attention.block_tree import FoldRule, Ints, shared_segments, sort_by_blocks
 from kvtool.engine.attention.cpu_costs import CpuCosts
-from kvtool.engine.attention.cpu_plan import CpuPlan, Fresh, Rows, Stretch, Tails
+from kvtool.engine.attention.cpu_plan import ContextPart, CpuPlan, Fresh, Rows, Tails
 from kvtool.engine.batch import Batch, Owner
 from kvtool.engine.config import DecodeMode
 
@@ -96,7 +96,7 @@ class CpuPlanner:
         self, table: npt.NDArray[np.int32], query_start: Ints, counts: Ints, lengths: Ints, active: Ints
     ) -> tuple[CpuPlan, list[Ints]]:
         before = np.where(counts > 0, (lengths - counts) // self.block_size, 0)  # full blocks that all queries see
-        stretches, alone_from = self._shared(table, before, query_start)
+        contexts, alone_from = self._shared(table, before, query_start)
         rest: list[npt.NDArray[np.int32]] = [table[0, :0]] * len(lengths)  # blocks to be read with the new tokens
         for request in active.tolist():
             runs, scattered = self._runs(table[request, alone_from[request] : before[request]], RUN_TOKENS)
@@ -104,7 +104,7 @@ class CpuPlanner:
                 rest[request], scattered = scattered, scattered[:0]
             if runs or len(scattered):
                 rows = slice(int(query_start[request]), int(query_start[request + 1]))
-                stretches.append(Stretch(rows, runs, _ids(scattered)))
+                contexts.append(ContextPart(rows, runs, _ids(scattered)))
         last_blocks = -(-lengths // self.block_size)
         own = [
             np.concatenate([rest[request], table[request, before[request] : last_blocks[request]]])
@@ -115,15 +115,17 @@ class CpuPlanner:
         tails, tails_of = self._tails(single, own, tail_lengths, query_start)
         fresh = self._fresh(active[counts[active] > 1], own, tail_lengths, counts, query_start)
         read = int(tail_lengths[active].sum()) + self.block_size * sum(
-            sum(last - first for first, last in stretch.runs) + len(stretch.scattered) for stretch in stretches
+            sum(last - first for first, last in context.runs) + len(context.scattered) for context in contexts
         )
-        plan = CpuPlan(tuple(tails), tuple(fresh), tuple(stretches), read, int(lengths[active].sum()))
+        plan = CpuPlan(tuple(tails), tuple(fresh), tuple(contexts), read, int(lengths[active].sum()))
         return plan, tails_of
 
     # -- what is read together
 
-    def _shared(self, table: npt.NDArray[np.int32], before: Ints, query_start: Ints) -> tuple[list[Stretch], list[int]]:
-        """Stretches of two and more requests, and the block from which on each request reads alone."""
+    def _shared(
+        self, table: npt.NDArray[np.int32], before: Ints, query_start: Ints
+    ) -> tuple[list[ContextPart], list[int]]:
+        """Contexts of two and more requests, and the block from which on each request reads alone."""
         nothing = [0] * len(before)
         if self._mode == "flat" or len(before) < 2 or not before.any():
             return [], nothing
@@ -134,13 +136,13 @@ class CpuPlanner:
         alone_from = nothing
         for position, request in enumerate(order.tolist()):
             alone_from[request] = starts[position]
-        stretches = []
+        contexts = []
         for segment in segments:
             members = np.sort(order[segment.members])
             runs, scattered = self._runs(table[members[0], segment.start : segment.end], SHARED_RUN_TOKENS)
             rows = np.concatenate([np.arange(query_start[member], query_start[member + 1]) for member in members])
-            stretches.append(Stretch(_rows(rows), runs, _ids(scattered)))
-        return stretches, alone_from
+            contexts.append(ContextPart(_rows(rows), runs, _ids(scattered)))
+        return contexts, alone_from
 
     def _fold_rule(self) -> FoldRule:
         if self._rule is None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvtool.engine.attention import cpu_planner
 from kvtool.engine.attention.cpu_costs import CpuCosts, measure_costs
-from kvtool.engine.attention.cpu_plan import CpuPlan, Stretch
+from kvtool.engine.attention.cpu_plan import ContextPart, CpuPlan
 from kvtool.engine.attention.cpu_planner import CpuPlanner
 from kvtool.engine.batch import Batch
 from kvtool.engine.config import DecodeMode
@@ -195,10 +195,10 @@ def shared_by(count: int, blocks: int, *, own: int = 3, in_order: bool = True) -
 def test_what_is_shared_is_read_once_and_in_place() -> None:
     sequences = shared_by(3, 32)
     plan = make_planner(4).plan(sequences.batch())
-    (stretch,) = plan.stretches
-    assert stretch.rows == slice(0, 3)
-    assert stretch.runs == ((1, 33),)
-    assert not len(stretch.scattered)
+    (context,) = plan.contexts
+    assert context.rows == slice(0, 3)
+    assert context.runs == ((1, 33),)
+    assert not len(context.scattered)
     (tails,) = plan.tails
     assert tails.lengths.tolist() == [3, 3, 3]
     assert tails.mask is None
@@ -208,7 +208,7 @@ def test_what_is_shared_is_read_once_and_in_place() -> None:
 
 def test_flat_shares_nothing() -> None:
     plan = make_planner(4, "flat").plan(shared_by(3, 32).batch())
-    assert plan.stretches == ()
+    assert plan.contexts == ()
     assert plan.tokens_read == plan.flat_tokens
 
 
@@ -218,27 +218,27 @@ def test_blocks_that_are_one_range_in_any_order_are_read_in_place() -> None:
     for blocks in sequences.blocks:
         blocks[:32] = np.array(blocks[:32])[order].tolist()
     plan = make_planner(4).plan(sequences.batch())
-    assert [stretch.runs for stretch in plan.stretches] == [((1, 33),)]
+    assert [context.runs for context in plan.contexts] == [((1, 33),)]
     check(sequences, plan, 4)
 
 
 def test_blocks_that_lie_anywhere_are_put_together() -> None:
     plan = make_planner(4).plan(shared_by(2, 32, in_order=False).batch())
-    (stretch,) = plan.stretches
-    assert sum(last - first for first, last in stretch.runs) + len(stretch.scattered) == 32
-    assert len(stretch.scattered) > 16
+    (context,) = plan.contexts
+    assert sum(last - first for first, last in context.runs) + len(context.scattered) == 32
+    assert len(context.scattered) > 16
 
 
 def test_auto_goes_by_costs() -> None:
     batch = shared_by(3, 32).batch()
 
-    def stretches(**costs: float) -> tuple[Stretch, ...]:
-        return make_planner(4, "auto", CpuCosts(**costs)).plan(batch).stretches
+    def contexts(**costs: float) -> tuple[ContextPart, ...]:
+        return make_planner(4, "auto", CpuCosts(**costs)).plan(batch).contexts
 
-    assert len(stretches(call=127.0, token=1.0, merge=0.0)) == 1
-    assert not stretches(call=129.0, token=1.0, merge=0.0)  # 128 tokens do not pay for a call
-    assert not stretches(call=1.0, token=1.0, merge=128.0)  # nor for a merge
-    assert not stretches(call=1.0, token=0.0, merge=0.0)  # what is read costs nothing
+    assert len(contexts(call=127.0, token=1.0, merge=0.0)) == 1
+    assert not contexts(call=129.0, token=1.0, merge=0.0)  # 128 tokens do not pay for a call
+    assert not contexts(call=1.0, token=1.0, merge=128.0)  # nor for a merge
+    assert not contexts(call=1.0, token=0.0, merge=0.0)  # what is read costs nothing
 
 
 def test_costs_are_measured_once_and_only_where_something_is_shared() -> None:
