@@ -197,9 +197,9 @@ class DecodeMeasurement:
         return engine
 
 
-def decode_modes(mode: DecodeMode, *, triton: bool) -> tuple[DecodeMode, ...]:
-    """What to measure: prefix-aware attention where it may be used, which on a CPU it is only if it is asked for."""
-    return ("flat",) if mode == "flat" or (mode == "auto" and not triton) else ("flat", "prefix-aware")
+def decode_modes(mode: DecodeMode, *, shares: bool) -> tuple[DecodeMode, ...]:
+    """What to measure: prefix-aware attention where it may be used, by default (`shares`) or because it is asked for."""
+    return ("flat",) if mode == "flat" or (mode == "auto" and not shares) else ("flat", "prefix-aware")
 
 
 def prompts_together(

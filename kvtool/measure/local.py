@@ -19,7 +19,7 @@ from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, device_name, find_device
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.model_runner import ModelRunner, OnLogits
+from kvtool.engine.model.model_runner import ModelRunner, OnLogits, shares_by_default
 from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
@@ -252,7 +252,9 @@ class Measurement:
             self._model,
             self._on.config,
             kv_cache_dtype=self._how.kv_cache_dtype,
-            modes=decode_modes(self._how.decode_attention, triton=self._triton),
+            modes=decode_modes(
+                self._how.decode_attention, shares=shares_by_default(self._model, self._how.kv_cache_dtype)
+            ),
             most_blocks=self._memory.blocks,
             rate=self._rate,
             deadline=self._last_moment,
