@@ -100,7 +100,12 @@ error_on = "warning"
 _TABLES = CONFIG.replace("\n[", "\n[tool.kvtool.")
 PYPROJECT = f'[project]\nname = "shop"\n\n[tool.kvtool]\n{_TABLES}'
 
-SMALL_WORKLOAD = "version: 1\nvars: {n: {counter: 1}}\ngroups:\n  - {name: g, requests: 3, text: '{{ n }} a text that is longer than one block'}\n"
+SMALL_WORKLOAD = """\
+version: 1
+vars: {n: {counter: 1}}
+groups:
+  - {name: g, requests: 3, text: '{{ n }} a text that is longer than one block'}
+"""
 
 
 def _chat(number: int) -> list[dict[str, Any]]:
@@ -248,7 +253,8 @@ _PLAIN = """\
 _NUMBERED = """\
 {{ bos_token }}{% set ns = namespace(n=0) %}{% if tools %}{% for t in tools %}{{ t | tojson(indent=2) }}
 {% endfor %}{% endif %}{% for m in messages if m.role != 'x' %}{% set ns.n = ns.n + 1 %}[{{ ns.n }}] {{ m.role|upper }}: \
-{% if m.content is string %}{{ m.content | trim }}{% else %}{% for c in m.content %}{{ c.text | default('') }}{% endfor %}{% endif %}\
+{% if m.content is string %}{{ m.content | trim }}{% else %}{% for c in m.content %}{{ c.text | default('') }}{% endfor %}\
+{% endif %}\
 {{ eos_token if loop.last else '\\n' }}{% endfor %}{{ strftime_now('%Y-%m-%d') }}"""
 _TAGGED = """\
 {% macro block(role, text) %}<{{ role }}>{{ text|replace('<', '&lt;') }}</{{ role }}>{% endmacro %}

@@ -64,6 +64,8 @@ _WRITING = (
 _EDITED = ("w.yaml", "f.j2", "g.j2")
 _ENDED = {signal.SIGINT: {130}, signal.SIGTERM: {128 + signal.SIGTERM, -signal.SIGTERM}}
 _MOST_SECONDS = 120
+_SAID = "stderr"
+"""The file that has what the command says."""
 
 
 def given() -> Files:
@@ -110,10 +112,10 @@ def _command(arguments: tuple[str, ...], folder: Path, writer: int) -> None:
     try:
         os.chdir(folder)
         quiet = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(quiet, descriptor)
+        for descriptor, opened in enumerate((quiet, quiet, os.open(_SAID, os.O_WRONLY | os.O_CREAT))):
+            os.dup2(opened, descriptor)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.argv = ["kvtool", *arguments]
+        sys.argv = ["kvtool", "--debug", *arguments]
         from kvtool.__main__ import main
 
         os.write(writer, b".")
@@ -141,8 +143,9 @@ def _wait(pid: int) -> int:
 def torn(code: int, found: Files, whole: Files, number: signal.Signals, normal: int) -> Iterator[str]:
     """What is wrong after a command was ended; `whole` are the files that it leaves where nothing ends it, with exit code `normal`."""
     before = given()
+    said = found.pop(_SAID, b"").decode("utf-8", "replace")
     if code not in _ENDED[number] | {normal}:
-        yield f"exit code {code}"
+        yield f"exit code {code}: {said[-3000:]}"
     for name, data in before.items():
         if name not in found:
             yield f"{name} is lost"

@@ -1,4 +1,4 @@
-"""What commands say of the same inputs: python -m tests.fuzz.said FOLDER prints it as JSON; the surroundings must not show in it."""
+"""What commands say of the same inputs, as JSON: python -m tests.fuzz.said FOLDER. Its surroundings must not show in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few mutated inputs of every kind, hostile texts and signals, in a process of their own, as they are run by hand; and the judges."""
+"""A few mutated inputs of every kind, hostile texts and signals, run as they are by hand; and the judges of what comes of them."""
 
 from __future__ import annotations
 
