@@ -141,7 +141,7 @@ def _wait(pid: int) -> int:
 
 
 def torn(code: int, found: Files, whole: Files, number: signal.Signals, normal: int) -> Iterator[str]:
-    """What is wrong after a command was ended; `whole` are the files that it leaves where nothing ends it, with exit code `normal`."""
+    """What is wrong after a command was ended; where nothing ends it, it leaves the files `whole` and the exit code `normal`."""
     before = given()
     said = found.pop(_SAID, b"").decode("utf-8", "replace")
     if code not in _ENDED[number] | {normal}:
