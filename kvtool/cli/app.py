@@ -37,6 +37,10 @@ def run(arguments: Sequence[str]) -> int:
 @cache
 def _commands() -> Any:
     """Made once, for processes that run several command lines."""
+    return _made()
+
+
+def _made() -> Any:
     import typer
 
     from kvtool.cli.root import app
@@ -49,7 +53,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     if asked():
         from kvtool.cli.completion import complete
 
-        return complete(_commands())
+        return complete(_made())  # it changes what it is given
     if len(arguments) < 2 and told_at_once(*arguments):
         return 0
     import typer
