@@ -1,13 +1,15 @@
-"""Whole processes, timed from outside: wall seconds and the kernel's own figure of peak memory."""
+"""Whole processes, timed from outside: wall seconds and the kernel's own figure of peak memory; and what disturbs them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -53,3 +55,17 @@ def machine() -> str:
     except OSError:
         pass
     return f"{os.cpu_count()} cores, {model}, Python {platform.python_version()}"
+
+
+@contextlib.contextmanager
+def beside_a_busy_program(*, wanted: bool) -> Iterator[None]:
+    """One that computes without end on one core, while the block runs."""
+    if not wanted:
+        yield
+        return
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.wait()

@@ -314,7 +314,7 @@ def steps(name: str) -> list[str]:
 def test_the_gate_of_the_github_workflow_runs(quick: None, tmp_path: Path, least: str, code: int) -> None:
     """Its one command, with what a runner sets: the exit code, the annotations, the summary and the files that are kept."""
     install, gate = steps("github.yml")
-    assert install.startswith("python -m pip install ")
+    assert install.startswith("python -I -m pip install ")
     summary = tmp_path / "summary.md"
     with Shell(ROOT / "workloads", {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}) as shell:
         shell.write("kvtool.toml", f'workloads = ["workloads/few-shot.yaml"]\n[gate]\nhit_rate = "{least}"\n')

@@ -33,6 +33,8 @@ class RunOptions:
     """What the configuration file says of the engine; a workload file goes before it."""
     fallback_seed: int | None = None
     """Its seed, likewise."""
+    fallback_file: ConfigFile | None = None
+    """The file, which knows where it says so."""
 
     def over(self, file: ConfigFile | None) -> RunOptions:
         """The same over what the configuration file says."""
@@ -42,7 +44,7 @@ class RunOptions:
         if reading.requests is None:
             reading = replace(reading, requests=file.config.requests)
         engine = file.engine_without(said_options(self))
-        return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed)
+        return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
 
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""

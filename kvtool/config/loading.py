@@ -26,6 +26,7 @@ from kvtool.workload.yaml.validate import in_words, raise_problems
 MAX_BYTES = 1 << 20
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")
 _LONGEST_MESSAGE = 200
+_LONG_NUMBER = re.compile(r"[+-]?(?:[0-9]_?){4301}")
 _FILES = ("tokenizer", "chat_template", "model")
 """Engine options that may name a file beside the configuration."""
 _WORDS = {
@@ -250,11 +251,19 @@ def _syntax_error(said: str, places: TomlPlaces) -> KvtoolError:
     if words.startswith("Exceeds the limit"):
         message = "a number of thousands of digits"
     if where is None:
-        return KvtoolError(message, hint=hint, place=Place(places.path))
+        return KvtoolError(message, hint=hint, place=_long_number(places))
     place = (
         places.position(int(where[1]), int(where[2])) if where[1] else places.at(len(places.source), len(places.source))
     )
     return KvtoolError(message, hint=hint, place=place)
+
+
+def _long_number(places: TomlPlaces) -> Place:
+    """The first value that is a number of more digits than Python reads."""
+    for spot in sorted(places.spots.values(), key=lambda spot: spot.value):
+        if _LONG_NUMBER.match(places.source, *spot.value):
+            return places.at(*spot.value)
+    return Place(places.path, 1, 1)
 
 
 def _shown(path: str) -> str:

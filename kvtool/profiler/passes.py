@@ -229,6 +229,7 @@ class Pass:
             raise KvtoolError(
                 f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
                 hint=f"--block-size {job.unit}",
+                place=turn.place,
             )
         if self.keep is not None:
             self.keep.add(turn, job.chain)

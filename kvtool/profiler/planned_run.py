@@ -47,6 +47,7 @@ class PlannedRun:
     def __init__(self, options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> None:
         self.options = options
         self._asked = asked
+        self._source = source
         rules = asked_rules(options, asked, lambda: _first_turn(source))
         self.model = options.predicting.model or asked.model
         if options.measuring.load_format == "dummy" and self.model is None:
@@ -147,6 +148,7 @@ class PlannedRun:
     def _num_blocks(self, engine: EngineConfig, latency: LatencyModel, kv_dtype: str) -> int | None:
         """Blocks of the pool with vLLM's null block; None is unlimited."""
         options, asked, block_size, geometry = self.options, self._asked, engine.block_size, latency.geometry
+        name = "gpu_memory"
         try:
             capacity = parse_capacity(options.serving.capacity) if options.serving.capacity is not None else None
             memory = parse_bytes(options.serving.gpu_memory) if options.serving.gpu_memory is not None else None
@@ -158,7 +160,11 @@ class PlannedRun:
         if memory is None and options.serving.gpu_memory_utilization is not None:
             raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
         if capacity is not None:
-            blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+            name = "capacity"
+            try:
+                blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+            except KvtoolError as error:
+                raise self._of_option(name, error) from None
         elif memory is not None:
             utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(
@@ -175,11 +181,23 @@ class PlannedRun:
         else:
             return None
         if blocks > _MOST_BLOCKS:
-            raise KvtoolError(
+            too_many = KvtoolError(
                 f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
                 hint="leave the capacity out: the cache is then unlimited",
             )
+            raise self._of_option(name, too_many)
         return blocks
+
+    def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
+        """A mistake in an option of the engine, with the flag or the place that says the option."""
+        if getattr(self.options.serving, name) is not None:
+            return KvtoolError(f"--{name.replace('_', '-')}: {error.message}", hint=error.hint)
+        file, place = self.options.fallback_file, error.place
+        if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
+            place = self._source.document.place(("engine", name))
+        elif file is not None:
+            place = file.place("engine", name)
+        return KvtoolError(error.message, hint=error.hint, place=place)
 
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""

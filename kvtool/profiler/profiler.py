@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -359,10 +360,12 @@ class Profiler:
             check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
     def _measure(self, how: MeasureOptions, decode: Decode | None) -> MeasuredRun:
+        began = time.monotonic()
+        self._begin("measuring")
+        self.progress.advance(0)
         with uninterrupted():
             from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
 
-        self._begin("measuring")
         maker = JobMaker(self.renderer, seed=self.plan.seed)
         measurement = Measurement(
             self.plan.engine,
@@ -370,6 +373,7 @@ class Profiler:
             how,
             limit=self.plan.limit,
             progress=self.progress,
+            began=began,
             decode_together=round(decode.batch) if decode is not None else 0,
         )
         return measurement.run(self.source)

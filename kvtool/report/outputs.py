@@ -16,7 +16,7 @@ from kvtool.errors import KvtoolError
 from kvtool.report.registry import FORMATS, Format
 from kvtool.report.write_options import WriteOptions
 from kvtool.text.files.atomic_file import AtomicFile
-from kvtool.text.files.root_folder import git_root
+from kvtool.text.files.root_folder import RootFolder, git_root
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.streams import discard_stdout
 
@@ -286,9 +286,4 @@ def output_root() -> str:
 
 def in_root(path: str) -> bool:
     """Whether a file is below that folder: a saved result may name any file, and only these are read again for it."""
-    from kvtool.report.places import relative
-
-    try:
-        return relative(os.path.realpath(path), output_root()) is not None
-    except ValueError:  # a name that no file can have
-        return False
+    return "\0" not in path and RootFolder(os.path.realpath(output_root())).holds(path)

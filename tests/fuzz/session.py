@@ -57,14 +57,17 @@ def begin(tokenizer: str) -> tuple[list[Kind], dict[str, bytes]]:
     os.environ.clear()
     os.environ.update(_given := environment())
     assert _given["KVTOOL_OFFLINE"] == "1"
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        results = _results(tokenizer)
     common = {BYTES: tokenizer.encode()}
-    return all_kinds(results, _tokenizer_folder(tokenizer), _case()), common
+    return all_kinds(saved_results(tokenizer), _tokenizer_folder(tokenizer), _case()), common
+
+
+def saved_results(tokenizer: str) -> dict[str, bytes]:
+    """Documents that commands write, from right inputs, by name: report, check, lint, baseline, patch, calibration."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        return _results(tokenizer)
 
 
 def _results(tokenizer: str) -> dict[str, bytes]:
-    """Documents that commands write, from right inputs."""
     Path(BYTES).write_text(tokenizer, encoding="utf-8")
     Path("w.yaml").write_text(corpus.WORKLOADS[0], encoding="utf-8")
     Path("made").mkdir()

@@ -441,14 +441,14 @@ def test_a_target_that_is_write_protected(optimize: Optimize, desk: str) -> None
 
 
 def test_a_folder_that_cannot_be_written(optimize: Optimize, desk: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = Path.open
+    opened = os.open
 
-    def no_entry(self: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        if "x" in mode and self.resolve().parent.name == "prompts":
+    def no_entry(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+        if flags & os.O_EXCL and Path(path).resolve().parent.name == "prompts":
             raise PermissionError(13, "Permission denied")
-        return opened(self, mode, *arguments, **options)
+        return opened(path, flags, *arguments, **options)
 
-    monkeypatch.setattr(Path, "open", no_entry)
+    monkeypatch.setattr(os, "open", no_entry)
     refused(optimize, "cannot write prompts/desk.md: Permission denied", desk, "--allow", "P2", "--write")
 
 
