@@ -16,6 +16,7 @@ _EXIT_BUG = 3
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; every error becomes a message on stderr and an exit code. Ctrl-C is raised on."""
+    from kvtool.text.terminal.ended import raise_swallowed
     from kvtool.text.terminal.streams import discard_stdout, flush_stdout
 
     given = [argument for argument in arguments if argument != DEBUG]
@@ -26,6 +27,7 @@ def run(arguments: Sequence[str]) -> int:
         discard_stdout()
         return 0
     except Exception as error:
+        raise_swallowed(error)
         if len(given) < len(arguments):
             from traceback import print_exc
 

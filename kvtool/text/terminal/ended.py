@@ -26,3 +26,14 @@ def _end(number: int, _frame: FrameType | None) -> None:
     for each in _ENDING:  # another one would tear the cleaning up
         signal.signal(each, signal.SIG_IGN)
     raise EndedError(128 + number)
+
+
+def raise_swallowed(error: Exception) -> None:
+    """Raise again what a signal raised while pydantic built a model: all that it keeps of another exception are its words."""
+    if type(error).__name__ != "SchemaError":
+        return
+    name, _, code = str(error).rsplit("\n", 1)[-1].strip().partition(":")
+    if name == KeyboardInterrupt.__name__:
+        raise KeyboardInterrupt from error
+    if name == EndedError.__name__:
+        raise EndedError(int(code)) from error
