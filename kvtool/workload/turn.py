@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.engine.chain_numbers import Chain
 from kvtool.errors import Place
 from kvtool.text.message import Message
 from kvtool.text.traced import Traced
@@ -23,6 +24,8 @@ class HashedPrompt:
     hash_ids: list[int]
     num_tokens: int
     block_size: int
+    chain: Chain | None = None
+    """The blocks by number, where they were numbered before; then the ids may be left out."""
 
 
 @dataclass(slots=True)

@@ -11,8 +11,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -31,8 +30,7 @@ _BLANK = re.compile(rb"[ \t\r\n]*+")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class RawRecord:
+class RawRecord(NamedTuple):
     """The bytes of one record and where they begin; `problem` says why they are not one (`data` is then just an excerpt)."""
 
     data: bytes
