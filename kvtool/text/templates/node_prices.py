@@ -11,7 +11,7 @@ _BLOCK = 12
 _LITERAL = 16
 _OUTPUT = 60
 _PRICES: dict[type[nodes.Node], int] = {
-    nodes.Call: 80,
+    nodes.Call: 100,
     nodes.Filter: 40,
     nodes.Test: 20,
     nodes.Getattr: 40,
