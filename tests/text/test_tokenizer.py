@@ -18,6 +18,7 @@ from kvtool.errors import KvtoolError, NotAvailableError
 from kvtool.text.tokens import tokenizer_files
 from kvtool.text.tokens.cuts import Cuts, find_cuts
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
+from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 from kvtool.text.traced import Origin, Traced
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "tokenizers"
@@ -436,3 +437,11 @@ def test_loading_the_cached_tokenizer_imports_nothing_heavy(tekken: Tokenizer) -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_token_ids_beyond_32_bits_are_refused(byte_spec: str) -> None:
+    spec = json.loads(byte_spec)
+    spec["model"]["vocab"]["a"] = 1 << 31
+    tokenizer = Tokenizer(TokenizerFiles("wide", json.dumps(spec).encode(), spec, "wide", {}, None))
+    with pytest.raises(KvtoolError, match="token ids of 2\\^31 and more"):
+        tokenizer.encode("a", add_special_tokens=False)

@@ -71,7 +71,12 @@ class LibraryBackend:
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """Ids of each text; the library works on several at a time."""
         encodings = self.library.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(encoding.ids, np.int32) for encoding in encodings]
+        try:
+            return [np.array(encoding.ids, np.int32) for encoding in encodings]
+        except OverflowError as error:
+            raise KvtoolError(
+                "the tokenizer has token ids of 2^31 and more", hint="another one: -t ./tokenizer.json"
+            ) from error
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Characters of each token."""
