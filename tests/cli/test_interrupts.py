@@ -15,7 +15,8 @@ import pytest
 from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
 
 from kvtool.cli.app import run
-from kvtool.text.terminal.interrupts import EndedError, uninterrupted
+from kvtool.text.terminal.ended import EndedError
+from kvtool.text.terminal.interrupts import uninterrupted
 from tests.interrupting import interrupt_at
 
 WORKLOAD = """\
