@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -167,10 +167,11 @@ def run_session(
     """Run up to `most` inputs, the kinds taking turns, while there is `more` time; every wrong one is `told`."""
     tally = Tally()
     made = islice(in_turn(list(kinds), seed, common), most)
-    while more() and (batch := list(islice(made, 240))):
-        for ran in run_jobs(batch):
-            if reasons := tally.add(ran):
-                told(ran, reasons)
+    with suppress(KeyboardInterrupt):  # what was seen until then is told all the same
+        while more() and (batch := list(islice(made, 240))):
+            for ran in run_jobs(batch):
+                if reasons := tally.add(ran):
+                    told(ran, reasons)
     return tally
 
 
