@@ -85,6 +85,14 @@ def find_sensitive(text: str, start: int = 0, *, every: bool = False) -> Iterato
             yield name, match.start(), match.end()
 
 
+def may_be_sensitive(text: str, start: int = 0) -> bool:
+    """Whether anything from character `start` on looks like what `find_sensitive` finds, before checks of digits and names.
+
+    Where it says no, `find_sensitive` finds nothing from there on, nor from any later character.
+    """
+    return any(pattern.search(text, start) for pattern in (_DOMAIN, _KEY, _CARD, _IBAN, _SSN))
+
+
 def _emails(text: str, start: int) -> Iterator[tuple[str, int, int]]:
     for match in _DOMAIN.finditer(text, start):
         at = match.start()
