@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -62,7 +61,7 @@ def byte_spec() -> str:
 @pytest.fixture(scope="session")
 def byte_tokenizer(byte_spec: str) -> Tokenizer:
     """The tokenizer of `byte_spec`."""
-    return Tokenizer(TokenizerFiles("bytes", byte_spec.encode(), json.loads(byte_spec), "bytes", {}, None))
+    return Tokenizer(TokenizerFiles("bytes", "bytes", byte_spec.encode, {}, None))
 
 
 @pytest.fixture(scope="session")

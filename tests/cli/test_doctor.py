@@ -19,6 +19,7 @@ from kvtool.cli.doctor import versions
 from kvtool.cli.doctor.item import DoctorItem, shown_home
 from kvtool.errors import NotAvailableError
 from kvtool.text.terminal.console import cell_width
+from kvtool.text.terminal.numbers import size
 from tests.files import write
 from tests.results.documents import redumped
 
@@ -56,9 +57,10 @@ def test_a_machine_that_works(told: Any) -> None:
 
 
 def test_a_cache_that_cannot_be_built_is_no_disaster(
-    told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    told: Any, byte_spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvtool.text.tokens.tokenizer_files.find_tokenizer", lambda *_, **__: None)
+    monkeypatch.setattr("kvtool.text.tokens.tokenizer_files._converted", lambda *_: byte_spec.encode())
+    monkeypatch.setattr("kvtool.text.tokens.tokenizer_files.write_atomically", lambda *_: None)
     code, items = told("--fix")
     assert code == 0
     assert items["cache"]["status"] == "note"
@@ -73,11 +75,11 @@ def test_a_cache_that_cannot_be_built_is_no_disaster(
     assert items["cache"]["value"] == "cannot be built: no such thing"
 
 
-def test_fix_builds_the_cache(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvtool.text.tokens.tokenizer_files._converted", lambda *_: b'{"model": {}}')
+def test_fix_builds_the_cache(told: Any, byte_spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvtool.text.tokens.tokenizer_files._converted", lambda *_: byte_spec.encode())
     code, items = told("--fix")
     assert (code, items["cache"]["status"]) == (0, "ok")
-    assert items["cache"]["value"].endswith("13 B")
+    assert items["cache"]["value"].endswith(size(len(byte_spec.encode())))
     assert told()[1]["cache"]["status"] == "ok"
 
 

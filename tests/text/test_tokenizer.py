@@ -364,7 +364,7 @@ class TestConversionCache:
             return (folder / "gpt2.json").read_bytes()
 
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        monkeypatch.setattr(tokenizer_files, "_cache_folder", lambda: tmp_path / "cache" / "tokenizers")
+        monkeypatch.setattr(tokenizer_files, "cache_folder", lambda: tmp_path / "cache" / "tokenizers")
         monkeypatch.setattr(tokenizer_files, "_converted", converted)
         return calls
 

@@ -54,6 +54,7 @@ def device() -> Iterator[DoctorItem]:
 
 def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
     """The built-in tokenizer and its converted form; `fix` makes that now."""
+    from kvtool.text.tokens.backends import open_backend
     from kvtool.text.tokens.tokenizer_files import built_in_files, find_tokenizer
 
     section = "Tokenizer"
@@ -70,7 +71,9 @@ def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
         return
     try:
         if fix and not _size(cache):
-            find_tokenizer(None, offline=True)
+            files = find_tokenizer(None, offline=True)
+            files.read()
+            open_backend(files)
         held = _size(cache)
     except Exception as error:
         yield DoctorItem(section, "cache", f"cannot be built: {first_line(error)}", "broken", "reinstall transformers")

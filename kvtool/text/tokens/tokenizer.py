@@ -6,20 +6,18 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from kvtool.errors import KvtoolError
+from kvtool.text.tokens.backend import Backend
+from kvtool.text.tokens.backends import open_backend
 from kvtool.text.tokens.cuts import Cuts, find_cuts
 from kvtool.text.tokens.piece_memo import PieceMemo
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles, find_tokenizer
 from kvtool.text.traced import Traced
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Backend
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OFFSET_PIECES = 64
@@ -40,26 +38,17 @@ def load_tokenizer(name: str | None, *, offline: bool = False) -> Tokenizer:
 
 
 class Tokenizer:
-    """A `tokenizers` tokenizer that remembers the pieces of text it has encoded."""
+    """A tokenizer that remembers the pieces of text it has encoded."""
 
     def __init__(self, files: TokenizerFiles) -> None:
-        from tokenizers import Tokenizer as Backend
-
-        try:
-            backend: Backend = Backend.from_buffer(files.data)
-        except Exception as error:  # the library raises plain Exceptions
-            raise KvtoolError(f"tokenizer `{files.name}` cannot be loaded: {error}") from error
-        backend.no_truncation()
-        backend.no_padding()
+        self._backend: Backend
+        self._backend, spec = open_backend(files)
         self.name = files.name
         self.fingerprint = files.fingerprint
-        self.vocab_size: int = backend.get_vocab_size(with_added_tokens=True)
+        self.vocab_size = self._backend.vocab_size
         self.chat_template = files.chat_template
-        self._prefix, self._suffix = _wrapping_ids(backend)
-        # Offsets shall cover the text, so nothing may trim them; the tokens it adds are known from here on.
-        backend.post_processor = None
-        self._backend = backend
-        self._cuts: Cuts = find_cuts(files.spec)
+        self._prefix, self._suffix = list(self._backend.prefix), list(self._backend.suffix)
+        self._cuts: Cuts = find_cuts(spec)
         self.special_tokens: dict[str, str] = dict(files.named_tokens)
         if "bos_token" not in self.special_tokens and len(self._prefix) == 1:
             self.special_tokens["bos_token"] = self.token_text(self._prefix[0])
@@ -96,30 +85,28 @@ class Tokenizer:
     def decode(self, ids: Ids | Sequence[int]) -> str:
         """The text of token ids: special tokens as they are written, broken bytes as U+FFFD, unknown ids left out."""
         known = [int(token) for token in ids if token >= 0]
-        return str(self._backend.decode(known, skip_special_tokens=False))
+        return self._backend.decode(known)
 
     def token_text(self, token: int) -> str:
         """A token as the vocabulary writes it; `<id>` where it has none."""
-        text = self._backend.id_to_token(token) if token >= 0 else None
-        return f"<{token}>" if text is None else str(text)
+        text = self._backend.token_text(token) if token >= 0 else None
+        return f"<{token}>" if text is None else text
 
     @property
     def eos_id(self) -> int | None:
         """The token that ends an answer."""
-        return None if self.eos_token is None else self._backend.token_to_id(self.eos_token)
+        return None if self.eos_token is None else self._backend.token_id(self.eos_token)
 
     @cached_property
     def newline_mask(self) -> npt.NDArray[np.bool_]:
         """Over the vocabulary: which tokens hold a line feed, as themselves, byte-level (`Ċ`) or as a byte (`<0x0A>`)."""
         mask = np.zeros(self.vocab_size, dtype=np.bool_)
-        for text, token in self._backend.get_vocab(with_added_tokens=True).items():
-            if token < len(mask) and ("Ċ" in text or "\n" in text or text == "<0x0A>"):
-                mask[token] = True
+        mask[[token for token in self._backend.newline_tokens() if token < len(mask)]] = True
         return mask
 
     def is_token(self, text: str) -> bool:
         """Whether the vocabulary has a token that is written so."""
-        return self._backend.token_to_id(text) is not None
+        return self._backend.token_id(text) is not None
 
     def _pieces(self, text: str, starts: list[int]) -> list[Ids]:
         return self._memo([text[start:stop] for start, stop in pairwise([*starts, len(text)])])
@@ -143,16 +130,14 @@ class Tokenizer:
         return found + self._encode_batch(batch)
 
     def _encode_batch(self, batch: list[str]) -> list[Ids]:
-        clean = [piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch]
-        encodings = self._backend.encode_batch_fast(clean, add_special_tokens=False)
-        return [np.array(encoding.ids, np.int32) for encoding in encodings]
+        return self._backend.encode([piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch])
 
     def _offsets(self, piece: str) -> list[tuple[int, int]]:
         """The characters of each token of a piece; the pieces that were asked for last are remembered."""
         memo = self._offset_memo
         found = memo.pop(piece, None)
         if found is None:
-            found = self._encode_offsets(piece)
+            found = self._backend.spans(_SURROGATE.sub("\ufffd", piece))
             self._offset_characters += len(piece)
             while memo and (self._offset_characters > _OFFSET_CHARACTERS or len(memo) >= _OFFSET_PIECES):
                 oldest = next(iter(memo))
@@ -160,10 +145,6 @@ class Tokenizer:
                 del memo[oldest]
         memo[piece] = found
         return found
-
-    def _encode_offsets(self, piece: str) -> list[tuple[int, int]]:
-        encoding = self._backend.encode(_SURROGATE.sub("\ufffd", piece), add_special_tokens=False)
-        return [(start, stop) for start, stop in encoding.offsets]
 
 
 class Tokenizers:
@@ -181,14 +162,3 @@ class Tokenizers:
 
 def _joined(arrays: list[Ids]) -> Ids:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
-
-
-def _wrapping_ids(backend: Backend) -> tuple[list[int], list[int]]:
-    """The ids that the tokenizer's post-processor puts before and after every text."""
-    encoding = backend.encode("a", add_special_tokens=True)
-    mask = encoding.special_tokens_mask
-    if 0 not in mask:
-        return [], []
-    first = mask.index(0)
-    last = len(mask) - mask[::-1].index(0)
-    return list(encoding.ids[:first]), list(encoding.ids[last:])

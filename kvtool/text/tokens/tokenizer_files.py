@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,20 +22,41 @@ BUILT_IN = "tekken"
 _BUILT_IN_FILE = "tekken_240911.json"
 _HINT = "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+_FINGERPRINT = 16
+"""Digits of a digest that are shown, and part of the names of conversions."""
 _CACHE_LAYOUT = 1
 """Part of the cache key: to be raised when what `_converted` writes changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class TokenizerFiles:
-    """What a tokenizer is made of: tokenizer.json (as it is, and parsed), the tokens its configuration names, its chat template."""
+    """What a tokenizer is made of: its tokenizer.json, the tokens its configuration names, its chat template."""
 
     name: str
-    data: bytes
-    spec: Mapping[str, object]
-    fingerprint: str
+    digest: str
+    """Of the file that the tokenizer is made of: SHA-256, in hexadecimal digits."""
+    read: Callable[[], bytes]
+    """Gives the tokenizer.json, which for the built-in tokenizer is made first."""
     named_tokens: Mapping[str, str]
     chat_template: str | None
+
+    @property
+    def fingerprint(self) -> str:
+        """As much of the digest as reports show."""
+        return self.digest[:_FINGERPRINT]
+
+    @cached_property
+    def data(self) -> bytes:
+        """The tokenizer.json as it is."""
+        return self.read()
+
+    @cached_property
+    def spec(self) -> Mapping[str, object]:
+        """The tokenizer.json, parsed; KvtoolError where it is none."""
+        spec = _parsed(self.data)
+        if spec is None or not isinstance(spec.get("model"), dict):
+            raise KvtoolError(f"tokenizer `{self.name}` is not a tokenizer.json", hint=_HINT)
+        return spec
 
 
 def find_tokenizer(name: str | None, *, offline: bool) -> TokenizerFiles:
@@ -64,7 +86,7 @@ def built_in_files() -> tuple[Path, Path]:
     Raises NotAvailableError where there is no vocabulary.
     """
     source = _built_in_source()
-    return source, _cache_file(_fingerprint(source.read_bytes()))
+    return source, _conversion(_digest(source.read_bytes()))
 
 
 def _built_in() -> TokenizerFiles:
@@ -87,7 +109,7 @@ def _from_file(name: str, path: Path) -> TokenizerFiles:
     if path.name == "tekken.json":
         return _from_tekken(name, path)
     data = path.read_bytes()
-    return TokenizerFiles(name, data, _spec(name, data), _fingerprint(data), {}, None)
+    return TokenizerFiles(name, _digest(data), lambda: data, {}, None)
 
 
 def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> TokenizerFiles:
@@ -105,7 +127,7 @@ def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> T
     named = _named_tokens(_json_object(map_path) if map_path else {}) | _named_tokens(config)
     template = _text(template_path) if template_path else _default_template(config.get("chat_template"))
     data = source.read_bytes()
-    return TokenizerFiles(name, data, _spec(name, data), _fingerprint(data), named, template)
+    return TokenizerFiles(name, _digest(data), lambda: data, named, template)
 
 
 def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
@@ -139,20 +161,21 @@ def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
 
 def _from_tekken(name: str, source: Path) -> TokenizerFiles:
     """A Mistral vocabulary file as a tokenizer.json: converted once (some seconds), then read from the user's cache."""
-    raw = source.read_bytes()
-    fingerprint = _fingerprint(raw)
-    cache = _cache_file(fingerprint)
-    data = b""
+    digest = _digest(source.read_bytes())
+    named = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    return TokenizerFiles(name, digest, lambda: _kept_conversion(name, source, digest), named, None)
+
+
+def _kept_conversion(name: str, source: Path, digest: str) -> bytes:
+    cache = _conversion(digest)
     with suppress(OSError):
         data = cache.read_bytes()
-    spec = _parsed(data)
-    if spec is None:  # not there, or cut off
-        data = _converted(name, source)
-        spec = _spec(name, data)
-        with suppress(OSError):
-            write_atomically(cache, data)
-    named = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    return TokenizerFiles(name, data, spec, fingerprint, named, None)
+        if _parsed(data) is not None:  # not cut off
+            return data
+    data = _converted(name, source)
+    with suppress(OSError):
+        write_atomically(cache, data)
+    return data
 
 
 def _converted(name: str, source: Path) -> bytes:
@@ -170,13 +193,6 @@ def _converted(name: str, source: Path) -> bytes:
         bos = tokenizer.token_to_id("<s>")
         tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", bos)])
         return str(tokenizer.to_str()).encode()
-
-
-def _spec(name: str, data: bytes) -> Mapping[str, object]:
-    spec = _parsed(data)
-    if spec is None or not isinstance(spec.get("model"), dict):
-        raise KvtoolError(f"tokenizer `{name}` is not a tokenizer.json", hint=_HINT)
-    return spec
 
 
 def _parsed(data: bytes) -> Mapping[str, object] | None:
@@ -203,20 +219,21 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-def _cache_file(fingerprint: str) -> Path:
+def _conversion(digest: str) -> Path:
     """Where the converted form of a vocabulary is kept; other versions of the libraries may convert it to something else."""
     libraries = f"{version('transformers')}-{version('tokenizers')}"
-    return _cache_folder() / f"tekken-{fingerprint}-{libraries}-{_CACHE_LAYOUT}.json"
+    return cache_folder() / f"tekken-{digest[:_FINGERPRINT]}-{libraries}-{_CACHE_LAYOUT}.json"
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where forms of tokenizers are kept that load sooner than their files."""
     from platformdirs import user_cache_path
 
     return user_cache_path("kvtool") / "tokenizers"
 
 
-def _fingerprint(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _text(path: Path) -> str:

@@ -1,0 +1,108 @@
+"""What encodes text: the `tokenizers` library, or anything that gives the very same ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from kvtool.errors import KvtoolError
+from kvtool.text.tokens.prompt import Ids
+from kvtool.text.tokens.tokenizer_files import TokenizerFiles
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Library
+
+
+class Backend(Protocol):
+    """Ids of texts without lone surrogates, and back. Nothing here remembers what it has encoded."""
+
+    @property
+    def vocab_size(self) -> int:
+        """How many tokens there are, added ones included."""
+
+    @property
+    def prefix(self) -> Sequence[int]:
+        """What the tokenizer's post-processor puts before every prompt."""
+
+    @property
+    def suffix(self) -> Sequence[int]:
+        """What it puts behind every prompt."""
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        """The ids `[n]` of each text, without prefix and suffix; added tokens that are written in a text count as such."""
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """First character and end of each token of a text; tokens that share a character have it all."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids >= 0: added tokens as they are written, broken bytes as U+FFFD, unknown ids left out."""
+
+    def token_text(self, token: int) -> str | None:
+        """A token >= 0 as the vocabulary writes it; None where there is none."""
+
+    def token_id(self, text: str) -> int | None:
+        """The token that the vocabulary writes so."""
+
+    def newline_tokens(self) -> Sequence[int]:
+        """Tokens that hold a line feed: as itself, byte-level (`Ċ`), or as a byte (`<0x0A>`)."""
+
+
+class LibraryBackend:
+    """The `tokenizers` library itself: it reads every kind of tokenizer.json, which takes about a second."""
+
+    def __init__(self, files: TokenizerFiles) -> None:
+        """Raises KvtoolError where the library cannot read the file."""
+        from tokenizers import Tokenizer as Library
+
+        try:
+            library: Library = Library.from_buffer(files.data)
+        except Exception as error:  # the library raises plain Exceptions
+            raise KvtoolError(f"tokenizer `{files.name}` cannot be loaded: {error}") from error
+        library.no_truncation()
+        library.no_padding()
+        self.vocab_size: int = library.get_vocab_size(with_added_tokens=True)
+        self.prefix, self.suffix = _wrapping_ids(library)
+        # Spans shall cover the text, so nothing may trim them; the tokens it adds are known from here on.
+        library.post_processor = None
+        self.library = library
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        """Ids of each text; the library works on several at a time."""
+        encodings = self.library.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, np.int32) for encoding in encodings]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Characters of each token."""
+        return [(start, stop) for start, stop in self.library.encode(text, add_special_tokens=False).offsets]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids."""
+        return str(self.library.decode(list(ids), skip_special_tokens=False))
+
+    def token_text(self, token: int) -> str | None:
+        """A token as the vocabulary writes it."""
+        text = self.library.id_to_token(token)
+        return None if text is None else str(text)
+
+    def token_id(self, text: str) -> int | None:
+        """The token that the vocabulary writes so."""
+        token: int | None = self.library.token_to_id(text)
+        return token
+
+    def newline_tokens(self) -> list[int]:
+        """Tokens that hold a line feed."""
+        vocabulary = self.library.get_vocab(with_added_tokens=True)
+        return [token for text, token in vocabulary.items() if "Ċ" in text or "\n" in text or text == "<0x0A>"]
+
+
+def _wrapping_ids(library: Library) -> tuple[list[int], list[int]]:
+    """The ids that the tokenizer's post-processor puts before and after every text."""
+    encoding = library.encode("a", add_special_tokens=True)
+    mask = encoding.special_tokens_mask
+    if 0 not in mask:
+        return [], []
+    first = mask.index(0)
+    last = len(mask) - mask[::-1].index(0)
+    return list(encoding.ids[:first]), list(encoding.ids[last:])

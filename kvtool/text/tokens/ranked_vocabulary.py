@@ -1,0 +1,83 @@
+"""The vocabulary of a byte-level tokenizer as a file that is not parsed: ids, lengths, and the bytes of all tokens."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_MAGIC = b"kvtool vocabulary 1\n"
+_HEAD = struct.Struct("<16sQQ")
+"""Checksum of what follows, length of the description, number of tokens; then description, ids, lengths and bytes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedVocabulary:
+    """A byte-level tokenizer whose merges are those of its ids: of the pairs that make a token, that of the lowest id is next."""
+
+    pattern: str
+    """The regular expression whose matches are the words of a text; it matches everything."""
+    spec: Mapping[str, object]
+    """The tokenizer.json without its model."""
+    vocab_size: int
+    prefix: Sequence[int]
+    suffix: Sequence[int]
+    added: Mapping[str, int]
+    """Tokens that are found in a text before anything else, as they are written."""
+    unmerged: Sequence[int]
+    """Tokens that no merges lead to and that words are not looked up for."""
+    alike: Sequence[tuple[int, int]]
+    """First and last of the ranges of characters for which the split is known to be the library's."""
+    ids: npt.NDArray[np.int32]
+    """`[n]`, of every token, ascending."""
+    lengths: npt.NDArray[np.int32]
+    """`[n]`, bytes of each token."""
+    data: bytes
+    """The bytes of all tokens."""
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        import orjson
+        from xxhash import xxh3_128_digest
+
+        names = ("pattern", "spec", "vocab_size", "prefix", "suffix", "added", "unmerged", "alike")
+        described = orjson.dumps({name: getattr(self, name) for name in names})
+        body = described + self.ids.astype("<i4").tobytes() + self.lengths.astype("<i4").tobytes() + self.data
+        return _MAGIC + _HEAD.pack(xxh3_128_digest(body), len(described), len(self.ids)) + body
+
+    @classmethod
+    def of_bytes(cls, file: bytes) -> RankedVocabulary | None:
+        """What a file holds; None where it is cut off, changed, or no such file."""
+        import orjson
+        from xxhash import xxh3_128_digest
+
+        start = len(_MAGIC) + _HEAD.size
+        if len(file) < start or not file.startswith(_MAGIC):
+            return None
+        checksum, described, count = _HEAD.unpack_from(file, len(_MAGIC))
+        if xxh3_128_digest(memoryview(file)[start:]) != checksum:
+            return None
+        ids_at = start + described
+        lengths_at = ids_at + 4 * count
+        return cls(
+            **orjson.loads(file[start:ids_at]),
+            ids=np.frombuffer(file, "<i4", count, ids_at),
+            lengths=np.frombuffer(file, "<i4", count, lengths_at),
+            data=file[lengths_at + 4 * count :],
+        )
+
+    def tokens(self) -> dict[int, bytes]:
+        """The bytes of every token by its id."""
+        ends = np.cumsum(self.lengths, dtype=np.int64)
+        starts = (ends - self.lengths).tolist()
+        data = self.data
+        return {token: data[a:z] for token, a, z in zip(self.ids.tolist(), starts, ends.tolist(), strict=True)}
+
+    def unlike_characters(self) -> re.Pattern[str]:
+        """Matches a character for which the split might differ from the library's."""
+        ranges = "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in self.alike)
+        return re.compile(f"[^{ranges}]")
