@@ -1,23 +1,26 @@
-"""Whole processes, timed from outside: wall seconds and the kernel's own figure of peak memory."""
+"""Whole processes, timed from outside: wall seconds and the kernel's own figure of peak memory; and what disturbs them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Medians over the counted runs; `seconds` wall clock, `peak_mib` resident memory of the process."""
+    """Medians over the counted runs; `seconds` wall clock, `cpu` of user and system, `peak_mib` resident memory of the process."""
 
     seconds: float
     peak_mib: float
     runs: int
+    cpu: float = 0.0
 
 
 def time_process(
@@ -26,6 +29,7 @@ def time_process(
     """Run a command `warm_up + runs` times with its output thrown away; exits where it fails."""
     seconds: list[float] = []
     peaks: list[float] = []
+    cpu: list[float] = []
     for index in range(warm_up + runs):
         began = time.perf_counter()
         null = os.open(os.devnull, os.O_RDWR)
@@ -37,8 +41,9 @@ def time_process(
             sys.exit(f"{' '.join(command)} failed")
         if index >= warm_up:
             seconds.append(time.perf_counter() - began)
+            cpu.append(usage.ru_utime + usage.ru_stime)
             peaks.append(usage.ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20))
-    return Timed(statistics.median(seconds), max(peaks), runs)
+    return Timed(statistics.median(seconds), max(peaks), runs, statistics.median(cpu))
 
 
 def machine() -> str:
@@ -50,3 +55,17 @@ def machine() -> str:
     except OSError:
         pass
     return f"{os.cpu_count()} cores, {model}, Python {platform.python_version()}"
+
+
+@contextlib.contextmanager
+def beside_a_busy_program(*, wanted: bool) -> Iterator[None]:
+    """One that computes without end on one core, while the block runs."""
+    if not wanted:
+        yield
+        return
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.wait()

@@ -1,13 +1,20 @@
-"""A block-hash trace from start to report, against a bare loop that only reads it and looks its blocks up.
+"""Traces of block hashes from start to report: what a run costs, what advice adds, and a million requests.
 
-python benchmarks/trace.py TRACE.jsonl
+python benchmarks/trace.py TRACE.jsonl [--million N] [--runs N]
+
+CPU seconds of the whole process, median of the runs, and its peak memory. The bare loop only reads the trace and looks its blocks
+up in a set. The made trace (`benchmarks/made_trace.py`, seed 0) is like Mooncake's conversation trace; --million 0 leaves it out.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+import tempfile
+from pathlib import Path
 
-from timing import machine, time_process
+from made_trace import write_trace
+from timing import Timed, machine, time_process
 
 BARE = """
 import json, sys
@@ -22,24 +29,59 @@ for line in open(sys.argv[1]):
     seen.update(ids)
 print(hits, blocks)
 """
+_ONE = '{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}\n'
+KINDS = (
+    ("vLLM's rules, unlimited cache", ()),
+    ("vLLM's rules, 10,000 blocks", ("--capacity", "10000")),
+    ("--rules block-lru, 10,000 blocks", ("--rules", "block-lru", "--capacity", "10000")),
+)
 
 
-def main(trace: str) -> None:
-    print(machine())
-    bare = time_process([sys.executable, "-c", BARE, trace])
-    print(f"bare loop, unlimited cache      {bare.seconds:6.2f} s  {bare.peak_mib:6.0f} MiB")
-    for name, flags in (
-        ("kvtool, vllm rules, unlimited", ()),
-        ("kvtool, vllm rules, 10,000", ("--capacity", "10000")),
-        ("kvtool, block-lru, 10,000", ("--rules", "block-lru", "--capacity", "10000")),
-    ):
-        timed = time_process([sys.executable, "-m", "kvtool", "profile", trace, "--dry-run", *flags])
+def profile(trace: Path, *flags: str, runs: int) -> Timed:
+    """A dry run of `kvtool profile`."""
+    command = [sys.executable, "-m", "kvtool", "profile", str(trace), "--dry-run", "--no-config", *flags]
+    return time_process(command, runs=runs, warm_up=0 if runs == 1 else 1)
+
+
+def rows(trace: Path, runs: int) -> None:
+    """A row for each kind of run: without advice, with all of it, and the ratio."""
+    print("| | no advice | peak | with advice | peak | ratio |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for name, flags in KINDS:
+        plain = profile(trace, *flags, "--no-advice", runs=runs)
+        advised = profile(trace, *flags, runs=runs)
         print(
-            f"{name:31} {timed.seconds:6.2f} s  {timed.peak_mib:6.0f} MiB  {timed.seconds / bare.seconds:5.1f} x the bare loop"
+            f"| {name} | {plain.cpu:.2f} s | {plain.peak_mib:.0f} MiB | {advised.cpu:.2f} s | {advised.peak_mib:.0f} MiB "
+            f"| {advised.cpu / plain.cpu:.2f} |",
+            flush=True,
         )
 
 
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=Path)
+    parser.add_argument("--million", type=int, default=1_000_000, metavar="N", help="requests of the made trace")
+    parser.add_argument("--runs", type=int, default=3, help="of each row of TRACE; the made trace is run once")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(machine())
+        one = Path(folder, "one.jsonl")
+        one.write_text(_ONE, encoding="utf-8")
+        with options.trace.open("rb") as lines:
+            requests = sum(1 for _ in lines)
+        bare = time_process([sys.executable, "-c", BARE, str(options.trace)], runs=options.runs)
+        start = profile(one, "--no-advice", runs=options.runs)
+        print(
+            f"\n{options.trace.name}, {requests:,} requests: bare loop {bare.cpu:.2f} s, start-up {start.cpu:.2f} s\n"
+        )
+        rows(options.trace, options.runs)
+        if options.million:
+            made = Path(folder, "made.jsonl")
+            write_trace(made, options.million, seed=0)
+            print(f"\nmade trace, {options.million:,} requests, {made.stat().st_size >> 20} MiB\n")
+            rows(made, 1)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(sys.argv[1])
+    main()

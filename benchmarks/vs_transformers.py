@@ -5,9 +5,10 @@ and 64 own tokens, 16 output tokens, prefix cache on in every engine. TTFT is th
 request that runs alone, with its prefix new (cold) and cached (warm, median of 5); total is all 32 requests, submitted at once with
 a prefix that is new. Every engine runs in a process of its own, on all cores, and in turn; the best round counts.
 
-    python benchmarks/vs_transformers.py [--vllm-python PATH]
+    python benchmarks/vs_transformers.py [--vllm-python PATH] [--busy]
 
-PATH is the interpreter of an environment with vLLM (also: $VLLM_PYTHON). transformers comes with kvtool.
+With --busy, a program that computes without end runs beside the engines. PATH is
+the interpreter of an environment with vLLM (also: $VLLM_PYTHON). transformers comes with kvtool.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import machine
+from timing import beside_a_busy_program, machine
 
 SHARED, OWN = 2_048, 64
 VOCABULARY = 8_640
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=32)
     parser.add_argument("--outputs", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--busy", action="store_true", help="a program that computes without end beside them")
     parser.add_argument("--skip", nargs="*", default=[], help="engines to leave out")
     options = parser.parse_args()
     pythons = {"kvtool": sys.executable, "vllm": options.vllm_python, "transformers": sys.executable}
@@ -83,9 +85,10 @@ def main() -> None:
         )
         np.save(prompts, make_prompts(options.requests))
         runs: dict[str, list[Run]] = {name: [] for name in engines}
-        for _ in range(options.rounds):
-            for name, python in engines.items():
-                runs[name].append(run(python, name, model, prompts, options.outputs))
+        with beside_a_busy_program(wanted=options.busy):
+            for _ in range(options.rounds):
+                for name, python in engines.items():
+                    runs[name].append(run(python, name, model, prompts, options.outputs))
     best = {name: {key: min(r[key] for r in done) for key in ("cold", "warm", "total")} for name, done in runs.items()}
     tokens = options.requests * options.outputs
     for name, times in best.items():

@@ -23,8 +23,8 @@ html_show_sphinx = False
 html_show_copyright = False
 pygments_style = "friendly"
 
-_RESULTS = "../benchmarks/RESULTS.md"
-_INCLUDED = f"\n```{{include}} {_RESULTS}\n:heading-offset: 1\n```\n"
+_OUTSIDE = {"benchmarks": ("../benchmarks/RESULTS.md", "results"), "security": ("../SECURITY.md", "what-it-executes")}
+"""Pages that end with a file outside of `docs`: that file, and the heading in it that a link to it leads to."""
 _LISTED = re.compile(r"<!-- pages( \"[^\"]*\")? -->\n(.*?)<!-- /pages -->", re.DOTALL)
 _LINK = re.compile(r"^- \[[^\]]*\]\(([^)#]*)\.md\)", re.MULTILINE)
 
@@ -32,7 +32,7 @@ _LINK = re.compile(r"^- \[[^\]]*\]\(([^)#]*)\.md\)", re.MULTILINE)
 def _read(_app: Any, name: str, source: list[str]) -> None:
     """Two things that a code host does by itself: following a link out of `docs`, and showing a list as a list.
 
-    The results of the benchmarks, which stand outside, become the end of the page `benchmarks`. A list between `<!-- pages -->` and
+    Files that stand outside become the end of their pages. A list between `<!-- pages -->` and
     `<!-- /pages -->` becomes a table of contents for the side bar as well; a code host would show a toctree as a block of code.
     """
 
@@ -41,8 +41,12 @@ def _read(_app: Any, name: str, source: list[str]) -> None:
         entries = "\n".join(_LINK.findall(found[2]))
         return f"{found[2]}\n```{{toctree}}\n:hidden:\n{caption}\n{entries}\n```\n"
 
-    text = source[0].replace(f"({_RESULTS})", "(benchmarks.md#results)")
-    source[0] = _LISTED.sub(with_contents, text) + (_INCLUDED if name == "benchmarks" else "")
+    text = source[0]
+    for page, (path, heading) in _OUTSIDE.items():
+        text = text.replace(f"({path})", f"({page}.md#{heading})")
+    if name in _OUTSIDE:
+        text += f"\n```{{include}} {_OUTSIDE[name][0]}\n:heading-offset: 1\n```\n"
+    source[0] = _LISTED.sub(with_contents, text)
 
 
 def setup(app: Any) -> None:

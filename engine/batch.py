@@ -8,7 +8,11 @@ import numpy as np
 import torch
 
 from kvtool.engine.block_tables import BlockTables
+from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Scheduled
+
+Owner = tuple[Request, int]
+"""A request, and how often it was preempted: as long as that stays, its blocks only get more."""
 
 
 def needs_logits(item: Scheduled) -> bool:
@@ -35,6 +39,7 @@ class Batch:
     logits_at: torch.Tensor  # int64[number of logits]: tokens whose logits are needed, ascending
     sampled: tuple[int, ...]  # the requests that `logits_at` belongs to
     num_blocks: int  # highest block id in use, plus one
+    owners: tuple[Owner, ...] = ()  # of each request, where it is known
 
     @classmethod
     def build(cls, step: EngineStep, block_size: int, tables: BlockTables | None = None) -> Batch:
@@ -62,6 +67,7 @@ class Batch:
             logits_at=torch.from_numpy(query_start[1:][list(sampled)] - 1),
             sampled=sampled,
             num_blocks=int(block_table.max()) + 1,
+            owners=tuple((item.request, item.request.num_preemptions) for item in items),
         )
 
     def of_logits(self) -> Batch:
@@ -78,6 +84,7 @@ class Batch:
             logits_at=query_start[:-1].long(),
             sampled=tuple(range(len(self.sampled))),
             num_blocks=self.num_blocks,
+            owners=tuple(self.owners[index] for index in self.sampled) if self.owners else (),
         )
 
     def to(self, device: torch.device) -> Batch:
@@ -94,4 +101,5 @@ class Batch:
             logits_at=self.logits_at.to(device),
             sampled=self.sampled,
             num_blocks=self.num_blocks,
+            owners=self.owners,
         )

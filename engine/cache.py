@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from kvtool.engine.cached_blocks import Copies, HashedBlocks, NumberedBlocks
+from kvtool.engine.chain_numbers import ChainNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
-from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.free_set import FreeSet
+from kvtool.engine.hashing import BlockHash, block_hasher
 from kvtool.engine.request import Request
 
 _UNLIMITED = 1 << 60
@@ -15,32 +18,54 @@ _NO_HITS: list[int] = []
 class BlockManager:
     """Paged KV blocks with vLLM V1's automatic prefix caching.
 
-    A block keeps its hash after it was freed, until it is reused; `cached` maps a hash to the block that holds it. Where several
-    do, that is the one that was registered first, and `copies` has all of them in the order of registration.
+    `contents` knows which block holds what, by hash or, for a trace without events, by number.
 
     A block that is not in the free queue has one holder and those that `sharers` counts, so most blocks need no count at all.
     """
 
-    def __init__(self, config: EngineConfig, *, record_events: bool = False) -> None:
+    def __init__(
+        self, config: EngineConfig, *, record_events: bool = False, numbers: ChainNumbers | None = None
+    ) -> None:
+        """`numbers` made the `prompt_numbers` of requests; then no events are recorded, as they tell hashes."""
+        assert numbers is None or not record_events
         self.config = config
         self.block_size = config.block_size
-        self.hasher = block_hasher(config.hash_algo, config.hash_seed)
         self.limited = config.num_blocks is not None
-        num_blocks = config.num_blocks if config.num_blocks is not None else 1
-        self.free_queue = FreeQueue(num_blocks)
+        num_blocks = self.num_blocks = config.num_blocks if config.num_blocks is not None else 1
+        """Blocks in the pool, with the null block."""
+        unordered = numbers is not None and not self.limited
+        self.free_queue = FreeSet() if unordered else FreeQueue(num_blocks)
         self.sharers: dict[int, int] = {}
-        self.hashes: list[BlockHash | None] = [None] * num_blocks
-        self.cached: dict[BlockHash, int] = {}
-        self.copies: dict[BlockHash, dict[int, None]] = {}
+        hasher = block_hasher(config.hash_algo, config.hash_seed)
+        self.contents = (
+            HashedBlocks(num_blocks, config.block_size, hasher)
+            if numbers is None
+            else NumberedBlocks(num_blocks, config.block_size, numbers, hasher)
+        )
         self.events: list[Event] | None = [] if record_events else None
         self.num_evictions = 0
         self.num_stored = 0
         self.peak_used = 0
 
     @property
-    def num_blocks(self) -> int:
-        """Blocks in the pool, with the null block."""
-        return len(self.hashes)
+    def hashes(self) -> list[BlockHash | None]:
+        """What each block holds, where it goes by hashes."""
+        return self._hashed.hashes
+
+    @property
+    def cached(self) -> dict[BlockHash, int]:
+        """The block that holds a hash; of several the one that was registered first."""
+        return self._hashed.cached
+
+    @property
+    def copies(self) -> Copies[BlockHash]:
+        """The hashes that several blocks hold."""
+        return self._hashed.copies
+
+    @property
+    def _hashed(self) -> HashedBlocks:
+        assert isinstance(self.contents, HashedBlocks), "contents go by number here"
+        return self.contents
 
     @property
     def refs(self) -> list[int]:
@@ -57,7 +82,9 @@ class BlockManager:
     @property
     def num_filled(self) -> int:
         """Blocks that hold cached content or are held by requests."""
-        return sum(refs > 0 or block_hash is not None for refs, block_hash in zip(self.refs, self.hashes, strict=True))
+        if not self.num_used:
+            return self.contents.count()
+        return sum(refs > 0 or self.contents.holds(block) for block, refs in enumerate(self.refs))
 
     @property
     def num_used(self) -> int:
@@ -71,9 +98,8 @@ class BlockManager:
         """
         if not self.config.enable_prefix_caching or request.skip_reading_cache:
             return []
-        extend_hashes(request, self.block_size, self.hasher)
-        wanted = request.block_hashes[: (request.num_tokens - 1) // self.block_size]
-        return list(iter(map(self.cached.get, wanted).__next__, None))  # up to the first that is not cached
+        self.contents.extend(request)
+        return self.contents.find(request, (request.num_tokens - 1) // self.block_size)
 
     def _own_blocks(self, request: Request, num_tokens: int, hits: list[int]) -> int:
         slots = min(num_tokens, self.config.max_model_len)
@@ -98,7 +124,9 @@ class BlockManager:
                     return False
             self._hold(request, hits, waking)
             request.block_ids += self._take(own)
-            self.peak_used = max(self.peak_used, self.num_used)
+            used = self.num_blocks - 1 - self.free_queue.size
+            if used > self.peak_used:
+                self.peak_used = used
         if computed // block_size > request.num_registered_blocks:
             self.register(request, min(computed, request.num_tokens))
         return True
@@ -117,40 +145,25 @@ class BlockManager:
 
     def _take(self, count: int) -> list[int]:
         """Take `count` blocks from the head of the free queue, evicting what they hold; an unlimited pool grows instead."""
-        free_queue, hashes = self.free_queue, self.hashes
+        free_queue, contents = self.free_queue, self.contents
         if self.limited:
             blocks = free_queue.take(count)
             self._evict(blocks)
             return blocks
         blocks = []
-        while len(blocks) < count and (head := free_queue.peek()) and hashes[head] is None:
+        while len(blocks) < count and (head := free_queue.peek()) and not contents.holds(head):
             blocks += free_queue.take(1)
         grown = free_queue.grow(count - len(blocks))
-        hashes += [None] * len(grown)
+        contents.grow(len(grown))
+        self.num_blocks += len(grown)
         return [*blocks, *grown]
 
     def _evict(self, blocks: list[int]) -> None:
         """Forget what the blocks hold, if anything."""
-        hashes, cached, copies, events = self.hashes, self.cached, self.copies, self.events
-        for block in blocks:
-            block_hash = hashes[block]
-            if block_hash is None:
-                continue
-            hashes[block] = None
-            self.num_evictions += 1
-            if block_hash in copies:
-                self._evict_copy(block_hash, block)
-            else:
-                del cached[block_hash]
-            if events is not None:
-                events.append(BlockRemoved(block_hash))
-
-    def _evict_copy(self, block_hash: BlockHash, block: int) -> None:
-        copies = self.copies[block_hash]
-        del copies[block]
-        self.cached[block_hash] = next(iter(copies))
-        if len(copies) == 1:
-            del self.copies[block_hash]
+        left = self.contents.leave(blocks)
+        self.num_evictions += len(left)
+        if self.events is not None:
+            self.events += [BlockRemoved(each) for each in left if not isinstance(each, int)]
 
     def register(self, request: Request, num_tokens: int) -> None:
         """Make the blocks that the first `num_tokens` tokens fill hittable.
@@ -160,15 +173,9 @@ class BlockManager:
         full = num_tokens // self.block_size
         if not self.config.enable_prefix_caching or full <= request.num_registered_blocks:
             return
-        extend_hashes(request, self.block_size, self.hasher)
+        self.contents.extend(request)
         first = request.num_registered_blocks
-        cached, hashes = self.cached, self.hashes
-        new = request.block_hashes[first:full]
-        for block, block_hash in zip(request.block_ids[first:full], new, strict=True):
-            hashes[block] = block_hash
-            oldest = cached.setdefault(block_hash, block)
-            if oldest != block:
-                self.copies.setdefault(block_hash, {oldest: None})[block] = None
+        self.contents.enter(request, first, full)
         request.num_registered_blocks = full
         self.num_stored += full - first
         if self.events is not None:
@@ -176,7 +183,8 @@ class BlockManager:
             tokens = None
             if request.prompt_ids is not None:
                 tokens = request.token_ids(first * self.block_size, full * self.block_size)
-            self.events.append(BlockStored(tuple(new), parent, tokens, request.cache_salt, request.lora))
+            new = tuple(request.block_hashes[first:full])
+            self.events.append(BlockStored(new, parent, tokens, request.cache_salt, request.lora))
 
     def free(self, request: Request) -> None:
         """Give the request's blocks back, tail first, so that the tail of a prompt is evicted before its head."""
@@ -204,9 +212,7 @@ class BlockManager:
         """Forget every cached block, if no request holds one; the order of the free queue stays."""
         if self.num_used:
             return False
-        self.hashes = [None] * self.num_blocks
-        self.cached.clear()
-        self.copies.clear()
+        self.contents.clear()
         if self.events is not None:
             self.events.append(AllBlocksCleared())
         return True
@@ -221,15 +227,5 @@ class BlockManager:
         self.free_queue.check()
         assert not self.sharers.keys() & {NULL_BLOCK, *self.free_queue}
         assert all(count > 0 for count in self.sharers.values())
-        holders: dict[BlockHash, set[int]] = {}
-        for block, block_hash in enumerate(self.hashes):
-            if block_hash is not None:
-                holders.setdefault(block_hash, set()).add(block)
-        assert self.cached.keys() == holders.keys()
-        assert {block_hash: set(blocks) for block_hash, blocks in self.copies.items()} == {
-            block_hash: blocks for block_hash, blocks in holders.items() if len(blocks) > 1
-        }
-        assert all(
-            block == next(iter(self.copies.get(block_hash, [block]))) for block_hash, block in self.cached.items()
-        )
-        assert all(self.hashes[block] == block_hash for block_hash, block in self.cached.items())
+        self.contents.check()
+        assert len(self.contents) == self.num_blocks

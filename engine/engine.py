@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvtool.engine.cache import BlockManager
+from kvtool.engine.chain_numbers import ChainNumbers
 from kvtool.engine.clock import Clock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
@@ -13,9 +14,18 @@ from kvtool.engine.step import EngineStep, Runner
 class Engine:
     """Scheduler, cache, runner and clock, put together."""
 
-    def __init__(self, config: EngineConfig, runner: Runner, clock: Clock, *, record_events: bool = False) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        runner: Runner,
+        clock: Clock,
+        *,
+        record_events: bool = False,
+        numbers: ChainNumbers | None = None,
+    ) -> None:
+        """`record_events` and `numbers` are for the cache."""
         self.config = config
-        self.cache = BlockManager(config, record_events=record_events)
+        self.cache = BlockManager(config, record_events=record_events, numbers=numbers)
         self.scheduler = Scheduler(config, self.cache)
         self.runner = runner
         self.clock = clock

@@ -17,6 +17,7 @@ BlockHash = NewType("BlockHash", bytes)
 """The native one: 128 bits of xxh3 over the parent's hash and the block's tokens (int32, little endian)."""
 
 _ROOT = b"kvtool"
+_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,18 @@ def block_hasher(algorithm: HashAlgorithm, seed: str | None = None) -> BlockHash
 
 
 def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
-    """The chain over blocks that a trace names by id only."""
+    """The chain over blocks that a trace names by id only. An id may be of any size: all of it counts."""
     digest = xxhash.xxh3_128_digest
     parent: bytes = root_hash(cache_salt)
     hashes: list[BlockHash] = []
     for block in ids:
-        parent = digest(parent + block.to_bytes(16, "little", signed=True))
+        try:
+            name = block.to_bytes(_ID_BYTES, "little", signed=True)
+        except OverflowError:
+            name = block.to_bytes(
+                block.bit_length() // 8 + 1, "little", signed=True
+            )  # longer than any other, so none is like it
+        parent = digest(parent + name)
         hashes.append(BlockHash(parent))
     return hashes
 

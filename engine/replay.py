@@ -23,7 +23,7 @@ from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
-from kvtool.engine.hashing import BlockHash, extend_hashes
+from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
 from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
@@ -33,6 +33,8 @@ from kvtool.engine.step import EngineStep
 Case = dict[str, Any]
 
 ASYNCHRONOUS = "expected_async_scheduling"
+
+_MOST_BLOCKS = 10_000_000
 
 DRAINING_STEPS = 2
 """vLLM's asynchronous loop goes on after the last request: one step to tell the workers that it has ended, and both of the last
@@ -51,6 +53,10 @@ class Observed:
 
 
 def _config(params: dict[str, Any]) -> EngineConfig:
+    if (params.get("num_blocks") or 0) > _MOST_BLOCKS:
+        raise EngineError(
+            f"a cache of {params['num_blocks']:,} blocks is more than the {_MOST_BLOCKS:,} that can be replayed"
+        )
     return EngineConfig(**{field.name: params[field.name] for field in fields(EngineConfig) if field.name in params})
 
 
@@ -90,11 +96,12 @@ class Replay:
 
     def _label_contents(self) -> dict[BlockHash, str]:
         labels: dict[BlockHash, str] = {}
+        hasher = block_hasher(self.config.hash_algo, self.config.hash_seed)
         for spec in self.case["requests"]:
             whole = _request(spec, 0.0)
             for token in spec["output_ids"]:
                 whole.append_output(token)
-            extend_hashes(whole, self.config.block_size, self.cache.hasher)
+            extend_hashes(whole, self.config.block_size, hasher)
             for index, block_hash in enumerate(whole.block_hashes):
                 labels.setdefault(block_hash, f"{spec['id']}:{index}")
         return labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -24,7 +25,8 @@ class Status(Enum):
 class Request:
     """One prompt on its way through the engine.
 
-    `prompt_ids` may be None for a trace that gives block hashes only; then `prompt_hashes` has the hash of each full block.
+    `prompt_ids` may be None for a trace that gives block hashes only; then `prompt_hashes` has the hash of each full block, or
+    `prompt_numbers` its number, with that of the last block where it is not full.
     Outputs are forced (`output_ids`: the tokens that the model "samples", as in a recorded log) or free (`max_tokens` of what
     the runner samples). `arrival` is in seconds of the engine's clock.
     """
@@ -33,6 +35,7 @@ class Request:
     num_prompt_tokens: int
     prompt_ids: Ids | None = None
     prompt_hashes: list[BlockHash] | None = None
+    prompt_numbers: array[int] | None = None
     output_ids: list[int] | None = None
     max_tokens: int = 1
     cache_salt: str | None = None
@@ -51,6 +54,8 @@ class Request:
     outputs: list[int] = field(default_factory=list, init=False)
     block_ids: list[int] = field(default_factory=list, init=False)
     block_hashes: list[BlockHash] = field(default_factory=list, init=False)
+    block_numbers: array[int] | None = field(default=None, init=False)
+    """Like `block_hashes`, where the cache goes by numbers."""
     num_registered_blocks: int = field(default=0, init=False)
     num_cached_tokens: int = field(default=-1, init=False)
     admissions: list[tuple[int, int]] = field(default_factory=list, init=False)

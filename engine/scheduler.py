@@ -100,12 +100,11 @@ class Scheduler:
                 hint="raise --max-model-len",
             )
         most = min(request.num_prompt_tokens + request.max_tokens - 1, config.max_model_len)
-        # In a limited pool a request can be preempted, and then its answer so far is computed again with its prompt.
-        at_once = most if config.num_blocks is not None else request.num_prompt_tokens
-        if not config.enable_chunked_prefill and at_once > config.max_num_batched_tokens:
-            what = "prompt tokens" if at_once == request.num_prompt_tokens else "tokens of prompt and answer"
+        # A full pool or a reset can preempt a request, and then its answer so far is computed again with its prompt.
+        if not config.enable_chunked_prefill and most > config.max_num_batched_tokens:
+            what = "prompt tokens" if most == request.num_prompt_tokens else "tokens of prompt and answer"
             raise EngineError(
-                f"request {request.id} has {at_once} {what}, more than a step's "
+                f"request {request.id} has {most} {what}, more than a step's "
                 f"{config.max_num_batched_tokens}, and chunked prefill is off",
                 hint="raise --max-num-batched-tokens",
             )
@@ -118,7 +117,10 @@ class Scheduler:
             )
 
     def schedule(self) -> EngineStep:
-        """Decide the next step and give its requests their blocks."""
+        """Decide the next step and give its requests their blocks.
+
+        A step may be empty while outputs are awaited; EngineError where it is though nothing could ever make it less so.
+        """
         budget = self.config.max_num_batched_tokens
         threshold = self.config.long_prefill_token_threshold
         cap = threshold if threshold > 0 and len(self) > 1 else self.config.max_model_len
@@ -128,6 +130,8 @@ class Scheduler:
             budget = self._schedule_running(budget, cap, scheduled, preempted)
         if not preempted and len(self.waiting):
             self._admit(budget, cap, scheduled)
+        if not scheduled and not preempted and len(self):
+            self._check_awaits()
         step = EngineStep(self.num_steps, tuple(scheduled), tuple(preempted))
         self.num_steps += 1
         if self.config.async_scheduling:
@@ -137,6 +141,19 @@ class Scheduler:
         for request, start, count in scheduled:
             request.num_computed_tokens = start + count
         return step
+
+    def _check_awaits(self) -> None:
+        """Raise EngineError for a step that schedules nothing though no output is on its way: every later one would be the same."""
+        if any(request.num_awaited_outputs for request in self.running):
+            return
+        if self.running:
+            raise EngineError(f"request {self.running[0].id} waits for a token that no step will sample")
+        stuck = self.waiting.peek()
+        raise EngineError(
+            f"request {stuck.id} can never be scheduled: {stuck.num_tokens} tokens are to be computed, a step takes "
+            f"{self.config.max_num_batched_tokens}",
+            hint="raise --max-num-batched-tokens or --capacity",
+        )
 
     def _schedule_running(self, budget: int, cap: int, scheduled: list[Scheduled], preempted: list[Request]) -> int:
         running, allocate, max_model_len = self.running, self.cache.allocate, self.config.max_model_len

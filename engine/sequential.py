@@ -10,8 +10,9 @@ def account(scheduler: Scheduler, request: Request) -> None:
     """Take one request from submission to its end, leaving the cache as step after step with a DryRunner would.
 
     With nothing else running, chunks and decode steps take blocks from the free queue in the same order as one allocation of their
-    sum, and nobody can look in between; so prompt and output are each allocated at once. Forced outputs are taken as they are;
-    free ones count as `max_tokens` zeros.
+    sum, and nobody can look in between; so prompt and output are allocated at once (where events are recorded, one after the
+    other: an event tells what was stored together). Forced outputs are taken as they are; free ones count as `max_tokens` zeros.
+    EngineError for a request that could never run.
     """
     assert not len(scheduler), "account() is for an idle scheduler"
     cache = scheduler.cache
@@ -19,20 +20,26 @@ def account(scheduler: Scheduler, request: Request) -> None:
     request.order = scheduler.num_submitted
     scheduler.num_submitted += 1
     hits = cache.match(request)
-    request.num_cached_tokens = len(hits) * cache.block_size
-    request.admissions.append((scheduler.num_steps, request.num_cached_tokens))
+    cached = request.num_cached_tokens = len(hits) * cache.block_size
+    request.admissions.append((scheduler.num_steps, cached))
     if scheduler.config.enable_prefix_caching:
-        scheduler.stats.admitted(request, request.num_cached_tokens)
-    fits = cache.allocate(request, request.num_tokens - request.num_cached_tokens, hits)
-    assert fits, "check_fits() admitted a request that does not fit an idle cache"
-    request.num_computed_tokens = request.num_tokens
-    outputs = request.output_ids if request.output_ids is not None else [0] * request.max_tokens
-    outputs = outputs[: scheduler.config.max_model_len - request.num_prompt_tokens]
-    request.outputs = list(outputs)
+        scheduler.stats.admitted(request, cached)
+    if cache.events is not None:
+        _compute(scheduler, request, request.num_tokens - cached, hits)
+        hits = []
+    room = scheduler.config.max_model_len - request.num_prompt_tokens
+    given = request.output_ids
+    outputs = given[:room] if given is not None else [0] * min(request.max_tokens, room)
+    request.outputs = outputs
     request.num_tokens += len(outputs)
-    if len(outputs) > 1:  # the last sampled token is never computed
-        fits = cache.allocate(request, len(outputs) - 1, [])
-        assert fits
-        request.num_computed_tokens += len(outputs) - 1
+    # the last sampled token is never computed
+    computed = request.num_computed_tokens + len(hits) * cache.block_size
+    _compute(scheduler, request, max(request.num_tokens - 1, request.num_prompt_tokens) - computed, hits)
     request.status = Status.FINISHED
     cache.free(request)
+
+
+def _compute(scheduler: Scheduler, request: Request, num_new: int, hits: list[int]) -> None:
+    fits = scheduler.cache.allocate(request, num_new, hits)
+    assert fits, "check_fits() admitted a request that does not fit an idle cache"
+    request.num_computed_tokens += len(hits) * scheduler.cache.block_size + num_new

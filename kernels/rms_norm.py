@@ -16,7 +16,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """
     check_norm(x, weight)
     if weight.dim() == 1:
-        return functional.rms_norm(x, weight.shape, weight, eps)
+        return _normed(x, weight, eps)
     return functional.rms_norm(x, weight.shape[-1:], eps=eps) * weight
 
 
@@ -26,4 +26,12 @@ def add_rms_norm(
     """x + delta, all [T, D], and its norm with weight [D]; the sum is rounded to x's type before it is normed."""
     check_summands(x, delta, weight)
     total = x + delta
-    return total, functional.rms_norm(total, weight.shape, weight, eps)
+    return total, _normed(total, weight, eps)
+
+
+def _normed(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """x [..., D] and weight [D]. In fp32 on CPUs torch's own goes through memory more often than needed."""
+    if x.dtype != torch.float32 or x.device.type != "cpu":
+        return functional.rms_norm(x, weight.shape, weight, eps)
+    mean: torch.Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1])
+    return (x * mean.add_(eps).rsqrt_()).mul_(weight)

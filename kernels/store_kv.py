@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from kvtool.kernels.checks import check_new_tokens
-from kvtool.kernels.kv_quantization import Scale, dynamic_scale, quantized, storage_view
+from kvtool.kernels.kv_quantization import MAXIMA, Scale, dynamic_scale, quantized, storage_view
 
 
 def store_kv(
@@ -30,11 +30,23 @@ def store_kv(
         keep = slot_mapping >= 0
         k, v, slot_mapping = k[keep], v[keep], slot_mapping[keep]
     page = k_cache.shape[2]
+    in_a_row = _first_of_a_row(slot_mapping)
     block, offset = slot_mapping // page, slot_mapping % page
     for x, cache, scale in ((k, k_cache, k_scale), (v, v_cache, v_scale)):
+        by_head = cache.transpose(0, 1)
+        if in_a_row is not None and cache.dtype not in MAXIMA and by_head.is_contiguous():
+            by_head.flatten(1, 2)[:, in_a_row : in_a_row + len(x)].copy_(x.transpose(0, 1))
+            continue
         if isinstance(scale, torch.Tensor):
             own = dynamic_scale(x, cache.dtype)  # [T, Hkv]
             scale[block, :, offset] = own
             scale = own[:, :, None]
         # Two indices around a slice put the token first: [T, Hkv, D].
         storage_view(cache)[block, :, offset] = storage_view(quantized(x, scale, cache.dtype))
+
+
+def _first_of_a_row(slots: torch.Tensor) -> int | None:
+    """The first of slots on the CPU that follow each other, as those of a prompt's new blocks mostly do; else None."""
+    if slots.device.type != "cpu" or not len(slots) or int(slots[-1]) - int(slots[0]) != len(slots) - 1:
+        return None
+    return int(slots[0]) if bool((slots.diff() == 1).all()) else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
+from kvtool.text.terminal.interrupts import EndedError, end_on_signals
 from kvtool.text.terminal.streams import fill_closed_streams
 
 
@@ -13,12 +15,17 @@ def main() -> None:
         if not fill_closed_streams():
             print("error: standard output is closed", file=sys.stderr)
             sys.exit(2)
+        end_on_signals()
         from kvtool.cli.app import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         print("kvtool: interrupted", file=sys.stderr)
         code = 130
+    except EndedError:
+        with suppress(OSError):  # a terminal that was closed
+            print("kvtool: ended from outside", file=sys.stderr)
+        raise
     except OSError:  # of standard error: there is nobody left to tell
         code = 2
     sys.exit(code)

@@ -53,6 +53,7 @@ def profile(
     seed: int | None = None,
     on_bad_line: Literal["error", "skip"] = Reading.on_bad_line,
     log_format: str | None = None,
+    allow_outside: bool = False,
     min_hit_rate: float | None = None,
     by: By | None = None,
     per_request: bool = False,
@@ -98,6 +99,7 @@ def profile(
         seed: Of everything random; 0 by default.
         on_bad_line: `"skip"` counts records that cannot be read, and goes on.
         log_format: The format of all records; found out for each by default.
+        allow_outside: Whether a workload file may name files outside of its git repository (without one: its folder).
         min_hit_rate: A ratio from 0 to 1 that `report.verdict` judges, beside the gates in the workload file.
         by: Also sum by `"session"`, `"tenant"` or `"line"`.
         per_request: Also a row for each request.
@@ -148,6 +150,7 @@ def check(
     requests: int | None = None,
     seed: int | None = None,
     advice: bool | None = None,
+    allow_outside: bool = False,
     network: bool = False,
 ) -> CheckResult:
     """Check workloads against their gates and a baseline, as `kvtool check` does; `result.verdict` says how it went.
@@ -168,6 +171,8 @@ def check(
         requests: Only the first so many of each workload.
         seed: Of everything random.
         advice: Try fixes by running again.
+        allow_outside: Whether workloads and the configuration may name files outside of their git repository (without one: their
+            folder).
         network: Whether a tokenizer that is not cached may be downloaded.
 
     Raises:
@@ -185,7 +190,14 @@ def check(
 
     with _told():
         paths = [path_of(inputs)] if isinstance(inputs, str | os.PathLike) else [path_of(path) for path in inputs]
-        run = made(RunOptions, inputs=paths, tokenizer=optional_path(tokenizer), requests=requests, seed=seed)
+        run = made(
+            RunOptions,
+            inputs=paths,
+            tokenizer=optional_path(tokenizer),
+            requests=requests,
+            seed=seed,
+            allow_outside=allow_outside,
+        )
         judging = Judging(
             min_hit_rate=None if min_hit_rate is None else str(min_hit_rate),
             fail_on=tuple(fail_on),
@@ -195,7 +207,7 @@ def check(
             update_baseline=update_baseline,
             advice=advice,
         )
-        file = read_config(Configured(config=optional_path(config), no_config=no_config))
+        file = read_config(Configured(config=optional_path(config), no_config=no_config), allow_outside=allow_outside)
         result = run_check(check_plan(judging, run, file, offline=not network), Progress(None))
     if result.verdict.outcome == "partial":
         raise KeyboardInterrupt

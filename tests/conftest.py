@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models, pre_tokenizers
 
 from kvtool.cli.app import run
 from kvtool.text.templates.chat import ChatTemplate
@@ -16,6 +14,7 @@ from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 from kvtool.workload.render import Renderer
 from tests.golden import UPDATE, GoldenFiles, GoldenRun
+from tests.tokenizers_made import byte_tokenizer_json
 
 # torch's threads wait by spinning: on a machine that is busy, tests of small models take fifty times as long with two of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -51,11 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def byte_spec() -> str:
     """A tokenizer.json: one token for each byte, so that tokens can be counted by hand; nothing is put around a text."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Backend(models.BPE(vocab={letter: index for index, letter in enumerate(alphabet)}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    return backend.to_str()
+    return byte_tokenizer_json()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import pkgutil
 import subprocess
 import sys
 import threading
+import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -239,7 +240,10 @@ def test_check(workload: str, bytes_json: str) -> None:
     assert (failed.verdict.outcome, failed.verdict.exit_code) == ("fail", 1)
     assert failed.verdict.sentence.startswith("FAIL ")
     write("kvtool.toml", f'workloads = ["w.yaml"]\n[engine]\ntokenizer = "{bytes_json}"\n[gate]\nhit_rate = 0.99\n')
-    assert kvtool.check().verdict.outcome == "fail"
+    with pytest.raises(kvtool.KvtoolError, match="lies outside") as caught:
+        kvtool.check()
+    assert "kvtool.toml:3:13" in "".join(traceback.format_exception(caught.value))
+    assert kvtool.check(allow_outside=True).verdict.outcome == "fail"
     with pytest.raises(kvtool.KvtoolError, match="no INPUT was given"):
         kvtool.check(no_config=True)
 

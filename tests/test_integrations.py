@@ -80,7 +80,8 @@ def stub(folder: Path, name: str, *answers: str) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, bytes_json: str) -> Path:
     write(str(tmp_path / "w.yaml"), WORKLOAD)
-    write(str(tmp_path / "kvtool.toml"), f'workloads = ["w.yaml"]\n[engine]\ntokenizer = {json.dumps(bytes_json)}\n')
+    shutil.copy(bytes_json, tmp_path / "tokenizer.json")
+    write(str(tmp_path / "kvtool.toml"), 'workloads = ["w.yaml"]\n[engine]\ntokenizer = "tokenizer.json"\n')
     return tmp_path
 
 
@@ -146,6 +147,67 @@ def test_a_check_that_cannot_be_made(folder: Path) -> None:
     assert outputs == dict.fromkeys(ACTION["outputs"], "") | {"verdict": "error", "exit-code": "2"}
 
 
+SHADOWED = ("json", "tokenize", "re", "contextlib", "pathlib", "typing", "pip", "kvtool", "jinja2", "sitecustomize")
+
+
+@pytest.fixture
+def shadows(folder: Path) -> Path:
+    """The file that modules in the checked folder write when they are imported, each under a name that Python looks for."""
+    marker = folder / "marker"
+    for name in SHADOWED:
+        write(str(folder / f"{name}.py"), f"open({str(marker)!r}, 'a').write('{name} ')\nraise SystemExit(9)\n")
+    done = subprocess.run([sys.executable, "-c", "import json"], cwd=folder, capture_output=True, timeout=60)
+    assert (done.returncode, marker.read_text(encoding="utf-8")) == (9, "json "), "they do run where they are found"
+    marker.unlink()
+    return marker
+
+
+def test_the_check_of_the_action_imports_nothing_of_what_it_checks(
+    folder: Path, shadows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ".")  # as workflows set it for their own tests
+    done, outputs = run_step("Check the prompts", folder)
+    assert not shadows.exists(), shadows.read_text(encoding="utf-8")
+    assert (done.returncode, outputs["verdict"]) == (0, "pass"), done.stderr
+
+
+def test_the_installation_of_the_action_imports_nothing_of_what_it_checks(
+    folder: Path, shadows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ".")
+    done, _ = run_step(
+        "Install kvtool", folder, KV_PIP_ARGS="--help", KV_ACTION="/the/action"
+    )  # pip, which installs nothing
+    assert not shadows.exists(), shadows.read_text(encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_hooks_import_nothing_of_what_they_check(
+    folder: Path, shadows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ".")
+    for name in ("kvtool-lint", "kvtool-check"):
+        done = hook(name, folder, "json.py")
+        assert not shadows.exists(), shadows.read_text(encoding="utf-8")
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_script_imports_nothing_of_the_working_folder(folder: Path, shadows: Path) -> None:
+    done = subprocess.run([str(BIN / "kvtool"), "check"], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert not shadows.exists(), shadows.read_text(encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "path", ["action.yml", "docs/ci/github.yml", "docs/ci/github-action.yml", "docs/ci/gitlab-ci.yml"]
+)
+def test_every_python_of_a_pipeline_is_isolated(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    calls = re.findall(r"\bpython3? -.*", text)
+    assert [call for call in calls if not call.startswith("python -I ")] == []
+    assert calls or path == "docs/ci/github-action.yml"  # which has no script
+
+
 def test_hostile_inputs_run_nothing(folder: Path) -> None:
     hostile = "$(touch pwned)\n`touch pwned`\n'; touch pwned; '\n--version\n-"
     done, outputs = run_step("Check the prompts", folder, KV_INPUTS=hostile)
@@ -178,7 +240,18 @@ def test_what_is_installed(version: str, source: str, tmp_path: Path) -> None:
         "Install kvtool", tmp_path, KV_VERSION=version, KV_ACTION="/the/action", KV_PIP_ARGS="--no-deps\n\n--pre"
     )
     assert done.returncode == 0, done.stderr
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--pre", "--", source]
+    install = [
+        "-I",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--pre",
+        "--",
+        source,
+    ]
     assert json.loads(log.read_text(encoding="utf-8")) == install
 
 

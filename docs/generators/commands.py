@@ -11,7 +11,7 @@ import typer
 
 from docs.generators.shell import plain_terminal
 from docs.generators.tables import table
-from kvtool.cli.app import app
+from kvtool.cli.root import app
 
 _LITERAL = re.compile(
     r"(?<![\w`-])(--[a-z][a-z-]*(?: [A-Z]+\b)?|-[a-zA-Z]\b(?![-\w])|kvtool [a-z-]+(?: -[a-z])?|KVTOOL_[A-Z_]+)"

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
-from torch.nn.functional import linear
 
 from kvtool.engine.attention.attention_plan import AttentionPlan, attend
+from kvtool.engine.attention.cpu_plan import CpuPlan
 from kvtool.engine.batch import Batch
 from kvtool.engine.model.device import choose_kernels
 from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.parameters import Parameters, State
+from kvtool.engine.model.products import PackedWeight, Products, can_pack, layer_products
 from kvtool.engine.model.random_weights import RandomWeights
 from kvtool.engine.model.rope import Rotation
 from kvtool.kernels.protocol import Kernels
 
-Plans = tuple[AttentionPlan, AttentionPlan | None]
+Plans = tuple[AttentionPlan | CpuPlan, AttentionPlan | CpuPlan | None]
 """How all of a batch's tokens attend, and those with logits; None where these are all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer's norms and products."""
+
+    attention_norm: torch.Tensor
+    qk_norm: torch.Tensor | None
+    mlp_norm: torch.Tensor
+    products: Products
 
 
 class Decoder:
@@ -35,7 +48,18 @@ class Decoder:
         self.device = torch.device(device)
         self.kernels = kernels or choose_kernels(self.device).kernels
         self.dtype = dtype
-        self._weights = Parameters(config, state, self.device, dtype)
+        weights = Parameters(config, state, self.device, dtype)
+        self._embedding = weights.embedding
+        self._head: torch.Tensor | None = weights.head
+        self._layers: list[_Layer] = []
+        for _ in range(len(weights.layers)):  # one after the other: of packed weights the originals are given back
+            layer = weights.layers.pop(0)
+            products = layer_products(layer, self.kernels)
+            self._layers.append(_Layer(layer.attention_norm, layer.qk_norm, layer.mlp_norm, products))
+        self._norm = weights.norm
+        self._packed_head: PackedWeight | None = None
+        if can_pack(weights.head) and not config.tie_word_embeddings:
+            self._packed_head, self._head = PackedWeight(weights.head.t().contiguous()), None
         self._rotation = Rotation(config.rope, config.head_dim, self.device)
 
     @classmethod
@@ -57,18 +81,18 @@ class Decoder:
 
         Kernels that work by a plan are given one for the batch and, where not all of its tokens get logits, one for those that do.
         """
-        config, weights, kernels, eps = self.config, self._weights, self.kernels, self.config.rms_norm_eps
+        config, layers, kernels, eps = self.config, self._layers, self.kernels, self.config.rms_norm_eps
         cos, sin = self._rotation.at(batch.positions, self.dtype)
         plan, last_plan = plans if plans is not None else (None, None)
-        partials = None if plan is None else plan.partials(config.num_attention_heads, config.head_dim)
-        x = weights.embedding[batch.input_ids]  # [T, hidden]
-        normed = kernels.rms_norm(x, weights.layers[0].attention_norm, eps)
-        next_norms = [*(layer.attention_norm for layer in weights.layers[1:]), weights.norm]
+        partials = self._partials(plan)
+        x = self._embedding[batch.input_ids]  # [T, hidden]
+        normed = kernels.rms_norm(x, layers[0].attention_norm, eps)
+        next_norms = [*(layer.attention_norm for layer in layers[1:]), self._norm]
         caches = zip(kv.k, kv.v, kv.k_scale, kv.v_scale, strict=True)
-        for layer, next_norm, (k_cache, v_cache, k_scale, v_scale) in zip(
-            weights.layers, next_norms, caches, strict=True
+        for index, (layer, next_norm, (k_cache, v_cache, k_scale, v_scale)) in enumerate(
+            zip(layers, next_norms, caches, strict=True)
         ):
-            qkv = linear(normed, layer.qkv, layer.qkv_bias).view(len(x), -1, config.head_dim)
+            qkv = layer.products.qkv(normed).view(len(x), -1, config.head_dim)
             # All tokens of the step are stored before any is read: a request may hit blocks that another one fills in this step.
             q = kernels.rotary_store_kv(
                 qkv,
@@ -83,15 +107,29 @@ class Decoder:
                 eps=eps,
             )
             # Of a token without logits, nothing after the last layer's K/V is ever read.
-            if layer is weights.layers[-1] and len(batch.logits_at) < len(x):
+            if layer is layers[-1] and len(batch.logits_at) < len(x):
                 if not len(batch.logits_at):
                     return x.new_empty(0, config.vocab_size)
                 x, q, plan = x[batch.logits_at], q[batch.logits_at], last_plan
                 batch = batch.of_logits()
-                partials = None if plan is None else plan.partials(config.num_attention_heads, config.head_dim)
-            attended = attend(kernels, plan, partials, q, k_cache, v_cache, batch, k_scale, v_scale)
-            attended = linear(attended.flatten(1), layer.output, layer.output_bias)
-            x, normed = kernels.add_rms_norm(x, attended, layer.mlp_norm, eps)
-            inner = kernels.swiglu(linear(normed, layer.gate_up, layer.gate_up_bias))
-            x, normed = kernels.add_rms_norm(x, linear(inner, layer.down, layer.down_bias), next_norm, eps)
-        return normed @ weights.head
+                partials = self._partials(plan)
+            if isinstance(plan, CpuPlan):
+                attended = plan.attend(index, q, k_cache, v_cache)
+            else:
+                attended = attend(kernels, plan, partials, q, k_cache, v_cache, batch, k_scale, v_scale)
+            x, normed = kernels.add_rms_norm(x, layer.products.output(attended.flatten(1)), layer.mlp_norm, eps)
+            down = layer.products.down(layer.products.gated(normed))
+            x, normed = kernels.add_rms_norm(x, down, next_norm, eps)
+        return self._logits(normed)
+
+    def _logits(self, normed: torch.Tensor) -> torch.Tensor:
+        if self._packed_head is not None:
+            return self._packed_head.product(normed)
+        assert self._head is not None
+        return normed @ self._head
+
+    def _partials(self, plan: AttentionPlan | CpuPlan | None) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Memory for what the kernels that work by a plan leave to be merged."""
+        if not isinstance(plan, AttentionPlan):
+            return None
+        return plan.partials(self.config.num_attention_heads, self.config.head_dim)

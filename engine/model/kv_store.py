@@ -30,8 +30,11 @@ class KVStore:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         cache_dtype: str = AUTO,
+        by_head: bool = False,
     ) -> None:
+        """`by_head`: memory is [Hkv, num_blocks, P, D], so that a head's blocks that follow each other are one matrix."""
         self.limit = limit
+        self._by_head = by_head
         initial = max(2, _INITIAL_TOKENS // block_size)
         self.num_blocks = initial if limit is None else min(limit, initial)
         scaled = False
@@ -39,14 +42,19 @@ class KVStore:
             kept = find_kv_dtype(cache_dtype)
             dtype, scaled = storage_dtype(kept, device), kept.scale_bytes > 0
         scales_shape = (self.num_blocks, config.num_key_value_heads, block_size)
-        shape = (*scales_shape, config.head_dim)
         layers = range(config.num_hidden_layers)
 
         def scale() -> Scale:
             return torch.empty(scales_shape, device=device, dtype=torch.float32) if scaled else 1.0
 
-        self.k = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
-        self.v = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
+        def cache() -> torch.Tensor:
+            blocks, heads, page = scales_shape
+            if by_head:
+                return torch.empty(heads, blocks, page, config.head_dim, device=device, dtype=dtype).transpose(0, 1)
+            return torch.empty(*scales_shape, config.head_dim, device=device, dtype=dtype)
+
+        self.k = [cache() for _ in layers]
+        self.v = [cache() for _ in layers]
         self.k_scale = [scale() for _ in layers]
         self.v_scale = [scale() for _ in layers]
 
@@ -72,16 +80,19 @@ class KVStore:
             size *= 2
         size = size if self.limit is None else min(size, self.limit)
         for layer in range(len(self.k)):  # one at a time: old and new memory overlap for one tensor only
-            self.k[layer] = _grown(self.k[layer], size)
-            self.v[layer] = _grown(self.v[layer], size)
+            self.k[layer] = _grown(self.k[layer], size, by_head=self._by_head)
+            self.v[layer] = _grown(self.v[layer], size, by_head=self._by_head)
             for scales in (self.k_scale, self.v_scale):
                 scale = scales[layer]
                 scales[layer] = _grown(scale, size) if isinstance(scale, torch.Tensor) else scale
         self.num_blocks = size
 
 
-def _grown(old: torch.Tensor, num_blocks: int) -> torch.Tensor:
-    new = old.new_empty((num_blocks, *old.shape[1:]))
+def _grown(old: torch.Tensor, num_blocks: int, *, by_head: bool = False) -> torch.Tensor:
+    heads, *rest = old.shape[1:]
+    shape = (heads, num_blocks, *rest) if by_head else (num_blocks, heads, *rest)
+    new = old.new_empty(shape)
+    new = new.transpose(0, 1) if by_head else new
     new[: len(old)] = old
     return new
 

@@ -7,21 +7,35 @@ from collections.abc import Callable
 import torch
 
 from kvtool.engine.attention.attention_plan import AttentionPlanner
+from kvtool.engine.attention.cpu_costs import measure_costs
+from kvtool.engine.attention.cpu_planner import CpuPlanner
 from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.batch import Batch
 from kvtool.engine.block_tables import BlockTables
 from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.kv_dtype import AUTO
+from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.decode_graphs import CudaRecorder, DecodeGraphs
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import processors
-from kvtool.engine.model.kv_store import KVStore
+from kvtool.engine.model.kv_store import KVStore, storage_dtype
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep
 from kvtool.kernels import torch_twins
 
 OnLogits = Callable[[Request, torch.Tensor], None]
+
+
+def _reads_in_place(model: Decoder, kv_cache_dtype: str) -> bool:
+    """Whether attention is a CPU's own, which is for caches of the model's type."""
+    if model.kernels is not torch_twins or model.device.type != "cpu":
+        return False
+    return kv_cache_dtype == AUTO or storage_dtype(find_kv_dtype(kv_cache_dtype), model.device) == model.dtype
+
+
+def shares_by_default(model: Decoder, kv_cache_dtype: str) -> bool:
+    """Whether `auto` may be prefix-aware: not where torch reads caches of another type than the model's."""
+    return model.kernels is not torch_twins or _reads_in_place(model, kv_cache_dtype)
 
 
 class ModelRunner:
@@ -42,12 +56,19 @@ class ModelRunner:
         decode_attention: DecodeMode = "auto",
         cuda_graphs: bool = True,
     ) -> None:
-        """`decode_attention` is how decode reads prefixes that requests share; torch on a CPU reads them for each, unless told to
-        be `prefix-aware`. `cuda_graphs` replays decode steps on devices that can do so."""
+        """`decode_attention` is how attention reads prefixes that requests share; `auto` is flat where `shares_by_default` says no.
+        `cuda_graphs` replays decode steps on devices that can do so."""
         self.model = model
         self.block_size = block_size
+        in_place = _reads_in_place(model, kv_cache_dtype)
         self.kv = KVStore(
-            model.config, block_size, num_blocks, device=model.device, dtype=model.dtype, cache_dtype=kv_cache_dtype
+            model.config,
+            block_size,
+            num_blocks,
+            device=model.device,
+            dtype=model.dtype,
+            cache_dtype=kv_cache_dtype,
+            by_head=in_place,
         )
         self.on_logits = on_logits
         self._tables = BlockTables()
@@ -55,6 +76,9 @@ class ModelRunner:
         if model.kernels is not torch_twins or decode_attention == "prefix-aware":
             # The last layer, where only some tokens attend, has a planner of its own: each goes on from its last plan.
             self._planners = self._make_planner(decode_attention), self._make_planner(decode_attention)
+        self._cpu_planners: tuple[CpuPlanner, CpuPlanner] | None = None
+        if in_place:
+            self._cpu_planners = self._make_cpu_planner(decode_attention), self._make_cpu_planner(decode_attention)
         self._graphs = None
         # Torch's kernels read plans on the host, which cannot be recorded.
         if cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins:
@@ -80,6 +104,16 @@ class ModelRunner:
             num_kv_heads=kv_heads,
             block_size=self.block_size,
             processors=parallel,
+        )
+
+    def _make_cpu_planner(self, mode: DecodeMode) -> CpuPlanner:
+        config, dtype = self.model.config, self.model.dtype
+        heads, kv_heads, dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        return CpuPlanner(
+            self.block_size,
+            token_bytes=self.kv.bytes_per_block // self.block_size,
+            mode=mode,
+            measure_costs=lambda: measure_costs(heads, kv_heads, dim, dtype),
         )
 
     @torch.inference_mode()
@@ -109,6 +143,12 @@ class ModelRunner:
     def _compute(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of the batch's sampled requests, [len(batch.sampled), vocab], and the likeliest token of each."""
         device = self.model.device
+        if self._cpu_planners is not None and self._graphs is None:
+            cpu, last_cpu = self._cpu_planners
+            partly = len(batch.logits_at) < len(batch.input_ids)
+            cpu_plans = cpu.plan(batch), last_cpu.plan(batch.of_logits()) if partly and batch.sampled else None
+            logits = self.model.forward(batch, self.kv, cpu_plans)
+            return logits, logits.argmax(dim=-1)
         if self._planners is None:
             logits = self.model.forward(batch.to(device), self.kv)
             return logits, logits.argmax(dim=-1)

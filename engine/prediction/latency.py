@@ -17,7 +17,7 @@ each layer twice (a ring: every accelerator sends 2 · (n - 1) / n of the bytes)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import hypot
 
 from kvtool.engine.engine_error import EngineError
@@ -28,7 +28,9 @@ from kvtool.engine.prediction.accelerators import (
     find_accelerator,
 )
 
-__all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "find_accelerator"]
+__all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "PrefillTimes", "find_accelerator"]
+
+_MOST_CHUNKS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,17 @@ class LatencyModel:
     """Whether the last layer is computed for all tokens. The embedded engine stores their keys and values there, and computes the
     rest for a request's last token only, as nothing else has a part in the logits."""
 
+    # What a step of any work takes into account, worked out once: many millions of steps are timed.
+    _flop_seconds: float = field(init=False, repr=False, compare=False)
+    _byte_seconds: float = field(init=False, repr=False, compare=False)
+    _layer_weights: int = field(init=False, repr=False, compare=False)
+    """Of the layers that are computed for all tokens."""
+    _head_weights: int = field(init=False, repr=False, compare=False)
+    _pair_seconds: float = field(init=False, repr=False, compare=False)
+    """Of a layer, for a token and one that it attends to."""
+    _kv_seconds: float = field(init=False, repr=False, compare=False)
+    """Of a layer, to move the keys and values of a token."""
+
     def __post_init__(self) -> None:
         ways, geometry = self.tensor_parallel, self.geometry
         if ways < 1:
@@ -80,14 +93,25 @@ class LatencyModel:
             )
         if ways > 1 and not self.accelerator.link:
             raise EngineError(f"how fast one {self.accelerator.name} talks to another is not known")
+        flop_seconds = 1 / (self.accelerator.flops * self.compute_efficiency)
+        byte_seconds = 1 / (self.accelerator.bandwidth * self.bandwidth_efficiency)
+        layers = geometry.num_layers - (not self.whole_last_layer)
+        for name, value in (
+            ("_flop_seconds", flop_seconds),
+            ("_byte_seconds", byte_seconds),
+            ("_layer_weights", layers * geometry.layer_parameters),
+            ("_head_weights", geometry.vocab_size * geometry.hidden_size),
+            ("_pair_seconds", 4.0 * geometry.num_heads * geometry.head_dim / ways * flop_seconds),
+            ("_kv_seconds", self._kv_bytes() / geometry.num_layers * byte_seconds),
+        ):
+            object.__setattr__(self, name, value)
 
     def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
         """Seconds of one step. `work` has, for each request, the tokens computed before and those computed now."""
         geometry = self.geometry
         cut = not self.whole_last_layer
         layers = geometry.num_layers - cut
-        pair_seconds = 4.0 * geometry.num_heads * geometry.head_dim / self.tensor_parallel * self._flop_seconds
-        kv_seconds = self._kv_bytes() / geometry.num_layers * self._byte_seconds
+        pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
         tokens = rows = 0
         attention = last_attention = 0.0
         for before, new in work:
@@ -102,9 +126,9 @@ class LatencyModel:
             return 0.0
         activations = 3 * geometry.intermediate_size * (layers * tokens + cut * rows) / self.tensor_parallel
         return (
-            self.product_seconds(layers * geometry.layer_parameters, tokens)
+            self.product_seconds(self._layer_weights, tokens)
             + (self._cut_products_seconds(tokens, rows) if cut else 0.0)
-            + self.product_seconds(geometry.vocab_size * geometry.hidden_size, rows)
+            + self.product_seconds(self._head_weights, rows)
             + layers * attention
             + last_attention
             + activations * self.dtype_bytes * self._byte_seconds
@@ -132,14 +156,6 @@ class LatencyModel:
         share = weights / self.tensor_parallel
         return hypot(2 * share * columns * self._flop_seconds, share * self.dtype_bytes * self._byte_seconds)
 
-    @property
-    def _flop_seconds(self) -> float:
-        return 1 / (self.accelerator.flops * self.compute_efficiency)
-
-    @property
-    def _byte_seconds(self) -> float:
-        return 1 / (self.accelerator.bandwidth * self.bandwidth_efficiency)
-
     def _kv_bytes(self) -> float:
         """Keys and values of a token on one accelerator; more accelerators than K/V heads keep copies."""
         geometry = self.geometry
@@ -163,4 +179,29 @@ class LatencyModel:
             new = min(max_num_batched_tokens, prompt_tokens - at)
             seconds += self.step_seconds([(at, new)])
             at += new
+        return seconds
+
+
+class PrefillTimes:
+    """`prefill_seconds` of many requests with one budget: whole chunks that begin at the same token take equally long."""
+
+    def __init__(self, model: LatencyModel, max_num_batched_tokens: int) -> None:
+        self._model = model
+        self._budget = max_num_batched_tokens
+        self._whole: dict[int, float] = {}
+        """Seconds of a whole chunk by where it begins."""
+
+    def seconds(self, prompt_tokens: int, cached_tokens: int) -> float:
+        """TTFT of a request that runs alone, the chunks added up in the same order as there."""
+        seconds, at, budget, whole = 0.0, cached_tokens, self._budget, self._whole
+        while at + budget <= prompt_tokens:
+            known = whole.get(at)
+            if known is None:
+                known = self._model.step_seconds([(at, budget)])
+                if len(whole) < _MOST_CHUNKS:
+                    whole[at] = known
+            seconds += known
+            at += budget
+        if at < prompt_tokens:
+            seconds += self._model.step_seconds([(at, prompt_tokens - at)])
         return seconds

@@ -229,6 +229,8 @@ class ConversationWindows:
         full = request.num_prompt_tokens // self._plan.engine.block_size
         if not self._plan.engine.enable_prefix_caching:
             full = 0
+        if request.prompt_numbers is not None:
+            return request.num_prompt_tokens, np.asarray(request.prompt_numbers[:full], dtype=np.uint64)
         if len(request.block_hashes) < full:
             extend_hashes(request, self._plan.engine.block_size, self._hasher)
         hashes = b"".join(request.block_hashes[:full])

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from kvtool.engine.vllm_hashing import event_hash
-from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
 
 MEDIUM = "GPU"
 
@@ -17,18 +17,25 @@ MEDIUM = "GPU"
 class EventWriter:
     """Streams a cache's events to a file, one JSON object a line; the file appears when the writer is closed.
 
-    As a context manager it leaves no file where the block ends with an error.
+    With `tokens` it holds every prompt as token ids, and the salts, as vLLM's events do; a new one is private either way. As a
+    context manager it leaves no file where the block ends with an error.
     """
 
-    def __init__(self, path: str | Path, *, block_size: int) -> None:
+    def __init__(self, path: str | Path, *, block_size: int, tokens: bool = True) -> None:
         """KvtoolError where the file cannot be written."""
         self.block_size = block_size
-        self._file = AtomicFile(path)
+        self.tells_prompts = False
+        """Whether token ids or salts were written so far."""
+        self._tokens = tokens
+        self._file = AtomicFile(path, mode=PRIVATE)
 
     def write(self, events: Iterable[Event]) -> None:
         """Append what `BlockManager.take_events` returned; done after each request or step, memory stays flat."""
         for event in events:
-            line = json.dumps(event_fields(event, self.block_size), separators=(",", ":"))
+            fields = event_fields(event, self.block_size, tokens=self._tokens)
+            if self._tokens and isinstance(event, BlockStored):
+                self.tells_prompts |= event.token_ids is not None or bool(event.cache_salt)
+            line = json.dumps(fields, separators=(",", ":"))
             self._file.write(f"{line}\n".encode())
 
     def close(self) -> None:
@@ -44,20 +51,21 @@ class EventWriter:
         self._file.__exit__(kind, error, traceback)
 
 
-def event_fields(event: Event, block_size: int) -> dict[str, object]:
-    """An event in vLLM's fields; a hash is its low 64 bits, `token_ids` is null where the input has hashes only."""
+def event_fields(event: Event, block_size: int, *, tokens: bool = True) -> dict[str, object]:
+    """An event in vLLM's fields; a hash is its low 64 bits. `token_ids` is null where the input has hashes only, and without
+    `tokens`, where salts are left out, too."""
     match event:
-        case BlockStored(hashes, parent, tokens, _, lora):
+        case BlockStored(hashes, parent, ids, _, lora):
             return {
                 "type": "BlockStored",
                 "block_hashes": [event_hash(block_hash) for block_hash in hashes],
                 "parent_block_hash": None if parent is None else event_hash(parent),
-                "token_ids": None if tokens is None else tokens.tolist(),
+                "token_ids": ids.tolist() if tokens and ids is not None else None,
                 "block_size": block_size,
                 "lora_id": None if lora is None else lora.id,
                 "medium": MEDIUM,
                 "lora_name": None if lora is None else lora.name,
-                "extra_keys": _extra_keys(event),
+                "extra_keys": _extra_keys(event, salts=tokens),
             }
         case BlockRemoved(block_hash):
             return {"type": "BlockRemoved", "block_hashes": [event_hash(block_hash)], "medium": MEDIUM}
@@ -65,13 +73,13 @@ def event_fields(event: Event, block_size: int) -> dict[str, object]:
             return {"type": "AllBlocksCleared"}
 
 
-def _extra_keys(event: BlockStored) -> list[list[str] | None]:
+def _extra_keys(event: BlockStored, *, salts: bool) -> list[list[str] | None]:
     """What each block's hash is made of beside its tokens: the adapter's name, and the salt of a prompt's first block.
 
     vLLM publishes these without the tags, and without the adapter's path, that go into the hash.
     """
     every = [] if event.lora is None else [event.lora.name]
     keys: list[list[str] | None] = [every or None] * len(event.block_hashes)
-    if event.cache_salt and event.parent_block_hash is None:
+    if salts and event.cache_salt and event.parent_block_hash is None:
         keys[0] = [*every, event.cache_salt]
     return keys

@@ -33,6 +33,8 @@ class Plan:
     """Whether one request of each group and tenant is answered before the others are sent, where they would run together."""
     cache: CacheRules | None = None
     """Replicas, a time to live or a provider's rules: whole requests are then accounted for, one at a time, and no engine runs."""
+    traced: bool = False
+    """Whether the workload begins with a trace of block hashes: blocks then go by numbers that take little room."""
 
     @property
     def bytes_per_block(self) -> int:

@@ -54,7 +54,7 @@ class CheckCommand(Command):
         from kvtool.report.outputs import check_outputs, need_views
         from kvtool.text.terminal.streams import printing
 
-        file = read_config(self.configured)
+        file = read_config(self.configured, allow_outside=self.reading.allow_outside)
         run = RunOptions(
             inputs=self.inputs,
             predicting=self.predicting,
@@ -67,7 +67,13 @@ class CheckCommand(Command):
         taken = {} if plan.baseline is None else {plan.baseline: "the baseline"}
         if file is not None:
             taken[file.path] = "the configuration"
-        outputs = check_outputs(self.writing.outputs, plan.inputs, json=self.showing.json, taken=taken)
+        outputs = check_outputs(
+            self.writing.outputs,
+            plan.inputs,
+            json=self.showing.json,
+            taken=taken,
+            allow_outside=self.reading.allow_outside,
+        )
         views = self.showing.json or need_views(outputs)
         plan = replace(plan, views=views, show_text=self.writing.in_terminal)
         with self.showing.progress() as progress:

@@ -39,7 +39,7 @@ class DiffCommand(Command):
         Argument("Prompt files, chat bodies (.json), records (log.jsonl:12), or - for stdin (once).", "PROMPT"),
     ]
     rendering: Rendering
-    reading: Annotated[Reading, only("log_format")]
+    reading: Annotated[Reading, only("log_format", "allow_outside")]
     serving: Annotated[Serving, only("block_size")]
     tokens: Annotated[bool, Option("Show the token ids around the difference.")] = False
     exit_code: Annotated[bool, Option("Exit 1 where the prompts differ.")] = False
@@ -54,13 +54,15 @@ class DiffCommand(Command):
         from kvtool.config.loading import read_config
 
         check_piped("diff-prompts", self.prompts)
-        file = read_config(self.configured)
+        file = read_config(self.configured, allow_outside=self.reading.allow_outside)
         tokenizer, chat_template = self.rendering.tokenizer, self.rendering.chat_template
         block_size = self.serving.block_size
         if file is not None:
-            tokenizer = tokenizer or file.engine.tokenizer
-            chat_template = chat_template or file.engine.chat_template
-            block_size = file.engine.block_size if block_size is None else block_size
+            said = [name for name, value in vars(self.rendering).items() if value is not None]
+            engine = file.engine_without(said)
+            tokenizer = tokenizer or engine.tokenizer
+            chat_template = chat_template or engine.chat_template
+            block_size = engine.block_size if block_size is None else block_size
         if block_size is None:
             block_size = EngineConfig.block_size
         if block_size < 1:

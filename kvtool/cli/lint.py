@@ -66,10 +66,16 @@ class LintCommand(Command):
         from kvtool.results.finding import as_severe
         from kvtool.text.terminal.streams import printing
 
-        file = read_config(self.configured)
+        file = read_config(self.configured, allow_outside=self.reading.allow_outside)
         options, selecting = self._options(file), selected(self.selecting, file)
         self._check_flags(options.inputs)
-        outputs = check_outputs(self.writing.outputs, options.inputs, json=self.showing.json, taken=self._taken())
+        outputs = check_outputs(
+            self.writing.outputs,
+            options.inputs,
+            json=self.showing.json,
+            taken=self._taken(),
+            allow_outside=self.reading.allow_outside,
+        )
         result = lint(options, selecting, self.showing, self.probing)
         if (self.fix or self.diff) and not result.partial:
             try:

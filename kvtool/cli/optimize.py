@@ -70,7 +70,7 @@ class OptimizeCommand(Command):
             serving=self.serving,
             caching=self.caching,
             reading=self.reading,
-        ).over(read_config(self.configured))
+        ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
         tiers = parse_tiers(self.allow, unsafe=self.unsafe_fixes)
         self._check_outputs()

@@ -81,13 +81,17 @@ class ProfileCommand(Command):
             events = metrics = None
             if self.measuring.events is not None:
                 block_size = opened.planned.plan.engine.block_size
-                events = stack.enter_context(EventWriter(self.measuring.events, block_size=block_size))
+                tokens = not self.measuring.events_no_tokens
+                writer = EventWriter(self.measuring.events, block_size=block_size, tokens=tokens)
+                events = stack.enter_context(writer)
             if self.measuring.metrics is not None:
                 metrics = stack.enter_context(AtomicFile(self.measuring.metrics))
             profiler = opened.profiler(wanted, progress, measure=True, events=events)
             report = opened.run(profiler)
             if metrics is not None and profiler.metrics is not None:
                 metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
+        if events is not None and events.tells_prompts and not self.showing.quiet:
+            self._tell_events()
         report = judge(report, opened, self.limits, *baseline)
         printed = not self.showing.json and not any(output.to_stdout for output in outputs)
         saved = self._saved(profiler, report) if outputs or self.showing.json else None
@@ -115,7 +119,14 @@ class ProfileCommand(Command):
             tracing=self.tracing,
             reading=self.reading,
             measuring=self.measuring,
-        ).over(read_config(self.configured))
+        ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
+
+    def _tell_events(self) -> None:
+        """That the file of --events is no file to share."""
+        from kvtool.text.terminal.console import sanitize
+
+        path = sanitize(self.measuring.events or "", ascii_only=True)
+        print(f"written: {path} (KV events; prompts as token ids: --events-no-tokens leaves them out)", file=sys.stderr)
 
     def _outputs(self) -> list[OutputFile]:
         """What `-o` asks for; KvtoolError for what cannot be written."""
@@ -130,7 +141,13 @@ class ProfileCommand(Command):
             self.limits.baseline: "the baseline",
         }
         known = {path: what for path, what in taken.items() if path is not None}
-        return check_outputs(self.writing.outputs, self.inputs, json=self.showing.json, taken=known)
+        return check_outputs(
+            self.writing.outputs,
+            self.inputs,
+            json=self.showing.json,
+            taken=known,
+            allow_outside=self.reading.allow_outside,
+        )
 
     def _saved(self, profiler: Profiler, report: Report) -> Report:
         """The report for files and programs, with as much of prompts as may be shown."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Serving
+from kvtool.config.run_options import Reading, Serving
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.engine.config import DEFAULT_MODEL, DEFAULT_UTILIZATION, EngineConfig
 from kvtool.engine.kv_dtype import AUTO
@@ -43,6 +43,7 @@ class SizeCommand(Command):
     ] = None
     """Its default is another one than that of runs, as in vLLM."""
     serving: Annotated[Serving, only("kv_cache_dtype", "tensor_parallel", "block_size")]
+    reading: Annotated[Reading, only("allow_outside")]
     configured: Configured
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
@@ -91,7 +92,7 @@ class SizeCommand(Command):
             tensor_parallel=self.serving.tensor_parallel,
             block_size=self.serving.block_size,
         )
-        file = read_config(self.configured)
+        file = read_config(self.configured, allow_outside=self.reading.allow_outside)
         return merged(asked, None if file is None else file.engine)
 
     def _next_command(self, report: SizeDocument, geometry: Geometry) -> list[str]:

@@ -33,6 +33,8 @@ class RunOptions:
     """What the configuration file says of the engine; a workload file goes before it."""
     fallback_seed: int | None = None
     """Its seed, likewise."""
+    fallback_file: ConfigFile | None = None
+    """The file, which knows where it says so."""
 
     def over(self, file: ConfigFile | None) -> RunOptions:
         """The same over what the configuration file says."""
@@ -41,7 +43,8 @@ class RunOptions:
         reading = self.reading
         if reading.requests is None:
             reading = replace(reading, requests=file.config.requests)
-        return replace(self, reading=reading, fallback=file.engine, fallback_seed=file.config.seed)
+        engine = file.engine_without(said_options(self))
+        return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
 
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""
@@ -49,6 +52,8 @@ class RunOptions:
         measuring, serving = self.measuring, self.serving
         if self.tracing.rules == "block-lru" and measuring.events is not None:
             raise KvtoolError("--events are those of the engine; --rules block-lru has none")
+        if measuring.events_no_tokens and measuring.events is None:
+            raise KvtoolError("--events-no-tokens says what --events leaves out", hint="add --events FILE")
         if measuring.audit and not measuring.seconds:
             raise KvtoolError(
                 "--audit compares the logits of real runs, and --dry-run or --measure-budget 0 asks for none",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tomllib
 
+from kvtool.text.files.root_folder import git_root
+
 NAME = "kvtool.toml"
 PYPROJECT = "pyproject.toml"
 _MENTION = b"kvtool"
@@ -27,16 +29,6 @@ def find_config(folder: str | None = None) -> str | None:
             if os.path.lexists(path) and (name == NAME or has_table(path)):
                 return path
     return None
-
-
-def git_root(folder: str) -> str | None:
-    """The nearest folder from `folder` up that holds a `.git`; None where there is none."""
-    while not os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
-        parent = os.path.dirname(folder)  # noqa: PTH120
-        if parent == folder:
-            return None
-        folder = parent
-    return folder
 
 
 def from_here(path: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
 from pydantic import ValidationError
@@ -17,6 +17,8 @@ from kvtool.config.lint_options import Selecting
 from kvtool.config.shown_options import Configured
 from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.file_patterns import is_pattern, literal_start, matching
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import check_file, decode
 from kvtool.text.files.toml_places import Path, TomlPlaces
 from kvtool.workload.yaml.validate import in_words, raise_problems
@@ -24,6 +26,7 @@ from kvtool.workload.yaml.validate import in_words, raise_problems
 MAX_BYTES = 1 << 20
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")
 _LONGEST_MESSAGE = 200
+_LONG_NUMBER = re.compile(r"[+-]?(?:[0-9]_?){4301}")
 _FILES = ("tokenizer", "chat_template", "model")
 """Engine options that may name a file beside the configuration."""
 _WORDS = {
@@ -50,6 +53,13 @@ class ConfigFile:
     prefix: Path = ()
     """Where in the file the configuration stands: `("tool", "kvtool")` in pyproject.toml."""
     data: dict[str, object] = field(default_factory=dict)
+    allow_outside: bool = False
+    """Whether it may name files outside of its repository or folder."""
+
+    @property
+    def root(self) -> RootFolder:
+        """Where the files may lie that it names."""
+        return RootFolder.of(self.path, allow_outside=self.allow_outside)
 
     def place(self, *path: str | int, key: bool = False) -> Place:
         """Where `gate`, `hit_rate` is written; for what is not there, the nearest thing around it."""
@@ -74,23 +84,41 @@ class ConfigFile:
     @property
     def engine(self) -> EngineOptions:
         """The engine's options; those that name files beside this one as paths that hold from here. KvtoolError for a template that
-        is not there."""
-        engine, changes = self.config.engine, {}
+        is not there, and for what lies outside."""
+        return self.engine_without(())
+
+    def engine_without(self, said: Collection[str]) -> EngineOptions:
+        """The same where flags or variables say some of them: what these hide may lie anywhere, for nobody reads it."""
+        engine, root = self.config.engine, self.root
+        changes: dict[str, str] = {}
         for name in _FILES:
             value = getattr(engine, name)
             if not isinstance(value, str) or "\0" in value:
                 continue
-            path = self.resolve(value)
+            path, place = self.resolve(value), self.place("engine", name)
+            allowed = RootFolder(None) if name in said else root
             if name == "chat_template":
-                check_file(FilePath(path), shown=path, place=self.place("engine", name))
+                allowed.check(path, shown=path, place=place)
+                check_file(FilePath(path), shown=path, place=place)
             if os.path.exists(path):  # noqa: PTH110 - else it is a preset or an id
                 changes[name] = path
+            else:
+                path = value  # as it is opened then, from here
+            if os.path.exists(path):  # noqa: PTH110
+                allowed.check_model(path, shown=path, place=place)
         return engine.model_copy(update=changes)
 
     @property
     def baseline(self) -> str | None:
-        """The path of the baseline, from the working folder."""
-        return None if self.config.check.baseline is None else self.resolve(self.config.check.baseline)
+        """The path of the baseline, from the working folder; KvtoolError where it lies outside."""
+        if self.config.check.baseline is None:
+            return None
+        return self.inside(self.resolve(self.config.check.baseline), self.place("check", "baseline"))
+
+    def inside(self, path: str, place: Place) -> str:
+        """The path of a file that may be named, or is looked for, at that place; KvtoolError where it lies outside."""
+        self.root.check(path, shown=path, place=place)
+        return path
 
     @property
     def workloads(self) -> list[str]:
@@ -102,22 +130,29 @@ class ConfigFile:
 
     def _files(self, pattern: str, place: Place) -> list[str]:
         path = self.resolve(pattern) if "\0" not in pattern else pattern
-        if not glob.has_magic(pattern) or os.path.isfile(path):  # noqa: PTH113
+        if not is_pattern(pattern) or os.path.isfile(path):  # noqa: PTH113
+            self.inside(path, place)
             check_file(FilePath(path), shown=path, place=place)
             return [path]
+        wanted = str(FilePath(pattern).expanduser())
+        self.root.check(self.resolve(literal_start(wanted)), shown=path, place=place)
         try:
-            files = [name for name in glob.glob(path, recursive=True) if os.path.isfile(name)]  # noqa: PTH113, PTH207
+            found = matching(wanted, FilePath(self.path).parent, self.root)
         except (OSError, ValueError) as error:
             raise KvtoolError(f"`{pattern}` is not a pattern of file names", place=place) from error
+        except KvtoolError as error:
+            raise KvtoolError(error.message, hint=error.hint, place=place) from None
+        files = [name for name in map(self.resolve, found) if os.path.isfile(name)]  # noqa: PTH113
         if not files:
             raise KvtoolError(f"no file matches `{path}`", hint=f"paths count from the folder of {NAME}", place=place)
-        return sorted(files)
+        return sorted(self.inside(name, place) for name in files)
 
 
-def read_config(asked: Configured) -> ConfigFile | None:
+def read_config(asked: Configured, *, allow_outside: bool = False) -> ConfigFile | None:
     """The configuration that applies: the file that was given, else the nearest; None where there is none, or none is wanted.
 
-    KvtoolError for one that cannot be read.
+    KvtoolError for one that cannot be read. What it names must lie in its repository or, without one, its folder, unless
+    `allow_outside`.
     """
     given = asked.config
     if asked.no_config:
@@ -125,9 +160,9 @@ def read_config(asked: Configured) -> ConfigFile | None:
             raise KvtoolError("--config names a file, and --no-config reads none", hint="leave one of them out")
         return None
     if given is not None:
-        return load_config(from_here(given))
+        return replace(load_config(from_here(given)), allow_outside=allow_outside)
     found = find_config()
-    return None if found is None else load_config(_shown(found))
+    return None if found is None else replace(load_config(_shown(found)), allow_outside=allow_outside)
 
 
 def selected(selecting: Selecting, file: ConfigFile | None) -> Selecting:
@@ -216,11 +251,19 @@ def _syntax_error(said: str, places: TomlPlaces) -> KvtoolError:
     if words.startswith("Exceeds the limit"):
         message = "a number of thousands of digits"
     if where is None:
-        return KvtoolError(message, hint=hint, place=Place(places.path))
+        return KvtoolError(message, hint=hint, place=_long_number(places))
     place = (
         places.position(int(where[1]), int(where[2])) if where[1] else places.at(len(places.source), len(places.source))
     )
     return KvtoolError(message, hint=hint, place=place)
+
+
+def _long_number(places: TomlPlaces) -> Place:
+    """The first value that is a number of more digits than Python reads."""
+    for spot in sorted(places.spots.values(), key=lambda spot: spot.value):
+        if _LONG_NUMBER.match(places.source, *spot.value):
+            return places.at(*spot.value)
+    return Place(places.path, 1, 1)
 
 
 def _shown(path: str) -> str:

@@ -246,6 +246,9 @@ class Reading:
             check=bounds.not_negative,
         ),
     ] = None
+    allow_outside: Annotated[
+        bool, Option("Workloads and the configuration may name files outside of their repository, or folder.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +288,11 @@ class Measuring:
         ),
     ] = None
     audit: Annotated[bool, Option("Compare the logits of reused with those of computed prefixes.")] = False
-    events: Annotated[str | None, Option("Write KV events as JSON lines, in vLLM's fields.", "FILE")] = None
+    events: Annotated[
+        str | None,
+        Option("Write KV events as JSON lines, in vLLM's fields: with every prompt as token ids, and salts.", "FILE"),
+    ] = None
+    events_no_tokens: Annotated[bool, Option("Leave token ids and salts out of --events.")] = False
     metrics: Annotated[str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE")] = None
 
     @property

@@ -17,6 +17,7 @@ from kvtool.workload.drive import NO_ANSWER
 from kvtool.workload.turn import Conversation, Source, Turn
 from kvtool.workload.yaml.sessions import Interleaved
 
+_WORD = 0xFFFFFFFF
 _FIRST_DEPTH = 16
 _GROWTH = 1.5
 _DEEPEST = 1 << 22
@@ -114,8 +115,8 @@ def _text_of(turn: Turn) -> bytes:
     if turn.token_ids is not None:
         return salt + turn.token_ids.astype(np.int32).tobytes()
     if turn.hashed is not None:  # each block counts as sixteen tokens, so that each is looked at
-        blocks = np.asarray([hash_ for hash_ in turn.hashed.hash_ids for _ in range(_FIRST_DEPTH)], dtype=np.int64)
-        return salt + blocks.astype(np.int32).tobytes()
+        ids = [hash_ & _WORD for hash_ in turn.hashed.hash_ids for _ in range(_FIRST_DEPTH)]
+        return salt + np.asarray(ids, dtype=np.uint32).tobytes()
     pieces = [turn.text or ""]
     messages = turn.messages or []
     if turn.tools:

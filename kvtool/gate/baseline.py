@@ -16,6 +16,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, m
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.text.files.json_file import place_in, unreadable_at
 from kvtool.text.files.text_files import read_text
 
 SCHEMA: Literal["kvtool.baseline/1"] = "kvtool.baseline/1"
@@ -111,7 +112,9 @@ def load_baseline(path: str) -> Baseline | None:
         ) from error
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise KvtoolError(f"this baseline cannot be read: {reason}", hint=_HINT, place=Place(path)) from error
+        at = unreadable_at(text, most_digits=_MOST_DIGITS)
+        place = place_in(text, path, at) if at else Place(path)
+        raise KvtoolError(f"this baseline cannot be read: {reason}", hint=_HINT, place=place) from error
     _check_schema(document, path)
     try:
         return Baseline.model_validate(document)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP, Judging
 from kvtool.config.loading import ConfigFile
 from kvtool.errors import KvtoolError, Place
 from kvtool.gate.demand import Locate
+from kvtool.gate.flag_values import parsed_flag
 from kvtool.gate.opened import in_order
 from kvtool.results.show_text import ShowText
 from kvtool.text.quantities import parse_limit, parse_threshold
@@ -99,15 +100,8 @@ def _baseline(named: str | None, file: ConfigFile | None, *, wanted: bool) -> st
     """The baseline's path: the one that is named, else the usual one beside the configuration where it is there or wanted."""
     if named is not None:
         return named
-    usual = BASELINE_FILE if file is None else os.path.normpath(Path(file.path).parent / BASELINE_FILE)
+    if file is None:
+        usual = BASELINE_FILE
+    else:
+        usual = file.inside(os.path.normpath(Path(file.path).parent / BASELINE_FILE), Place(file.path))
     return usual if wanted or os.path.lexists(usual) else None
-
-
-def parsed_flag(parse: Callable[[str], float], text: str | None, flag: str) -> float | None:
-    """The value of a flag, if it is given; KvtoolError, with its name, for one that is none."""
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise KvtoolError(f"{flag}: {error}") from error

@@ -128,7 +128,7 @@ def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress) -> _Don
     opened = workload.opened
     profiler = opened.profiler(ReportOptions(advice=plan.advice, views=plan.views), progress)
     report = opened.run(profiler)
-    kept = not_ignored(report.findings, list(workload.paths))
+    kept = not_ignored(report.findings, list(workload.paths), allow_outside=plan.run.reading.allow_outside)
     ignored = len(report.findings) - len(kept)
     patches = patches_of(profiler, kept) if plan.show_text == "full" and not report.partial else {}
     report = report.model_copy(update={"findings": kept})

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 from kvtool.config.judged_options import DEFAULT_DROP, Limits
 from kvtool.errors import KvtoolError
-from kvtool.gate.baseline import Baseline, load_baseline
-from kvtool.gate.check_plan import parsed_flag
 from kvtool.gate.collect import flag_demands, workload_demands
-from kvtool.gate.comparing import compare
 from kvtool.gate.demand import held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
-from kvtool.gate.recording import entry_of
+from kvtool.gate.flag_values import parsed_flag
 from kvtool.results.verdict_of import judged
 from kvtool.text.quantities import parse_limit
 
 if TYPE_CHECKING:
+    from kvtool.gate.baseline import Baseline
     from kvtool.profiler.opening import Opened
     from kvtool.results.report import Report
 
@@ -29,6 +27,8 @@ def asked_baseline(limits: Limits) -> tuple[Baseline | None, float]:
         if drop is not None:
             raise KvtoolError("--max-drop is about a baseline, and none is given", hint="add --baseline FILE")
         return None, DEFAULT_DROP
+    from kvtool.gate.baseline import load_baseline
+
     baseline = load_baseline(limits.baseline)
     if baseline is None:
         raise KvtoolError(f"there is no baseline {limits.baseline}", hint="kvtool check --update-baseline writes one")
@@ -44,6 +44,9 @@ def judge(report: Report, opened: Opened, limits: Limits, baseline: Baseline | N
     gates = evaluate(facts, held(asked))
     if baseline is None or limits.baseline is None:
         return judged(report, gates)
+    from kvtool.gate.comparing import compare
+    from kvtool.gate.recording import entry_of
+
     path = limits.baseline
     name, now = entry_of(facts, options.inputs, report.config, path, groups=options.reading.groups)
     found = compare(facts, now, baseline.workloads.get(name), path=path, max_drop=max_drop)

@@ -71,7 +71,7 @@ class _Choice:
         teller = Teller(result, opened.planned.plan, locate=locate, path=opened.name)
         overlay = source.overlay if isinstance(source, YamlSource) else None
         found = [finding for finding in teller.findings(advice) if self._wanted(finding.code)]
-        kept = not_ignored(found, [opened.name], overlay)
+        kept = not_ignored(found, [opened.name], overlay, allow_outside=opened.options.reading.allow_outside)
         keys = {finding.fix_key for finding in kept}
         return {name: [step for step in steps if step.fix.name in keys] for name, steps in advice.kept.items()}
 
@@ -84,7 +84,8 @@ def fix_templates(
         return
     inputs = sort_inputs(options.inputs)
     texts = ((path, read_text(Path(path), shown=path)) for path in _workloads(inputs))
-    named = {realpath(file) for path, text in texts for file in named_files(path, text)}
+    outside = options.reading.allow_outside
+    named = {realpath(file) for path, text in texts for file in named_files(path, text, allow_outside=outside)}
     find = Finder(options, load)
     for one in inputs.texts:
         if one.kind != "python" and realpath(one.path) not in named:

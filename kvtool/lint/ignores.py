@@ -26,10 +26,11 @@ from kvtool.results.finding import Finding, Snippet
 _JINJA = re.compile(r"\{[{%]")
 
 
-def read_ignores(path: str, text: str) -> list[Ignore]:
+def read_ignores(path: str, text: str, *, allow_outside: bool = False) -> list[Ignore]:
     """The comments in a file, in order; how they are written follows from its suffix (`path` is how findings name it).
 
-    `text` is the decoded file. Raises KvtoolError where a YAML or Python file cannot be read as such.
+    `text` is the decoded file; `allow_outside`: a workload may name files anywhere. Raises KvtoolError where a YAML or Python file
+    cannot be read as such.
     """
     if MARK not in text:
         return []
@@ -37,7 +38,7 @@ def read_ignores(path: str, text: str) -> list[Ignore]:
     if suffix in (".yaml", ".yml"):
         from kvtool.lint.yaml_ignores import yaml_ignores
 
-        return yaml_ignores(path, text)
+        return yaml_ignores(path, text, allow_outside=allow_outside)
     if suffix == ".py":
         from kvtool.lint.python_ignores import python_ignores
 

@@ -190,7 +190,7 @@ def _run_traffic(
             kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
             result.inputs.append(LintInput(path=path, kind=kind, note=None))
         result.findings += traffic.report.findings
-        ignores += traffic_ignores(paths)
+        ignores += traffic_ignores(paths, allow_outside=options.reading.allow_outside)
         if traffic.report.partial:
             result.partial = True
             return

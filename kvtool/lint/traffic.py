@@ -48,21 +48,25 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     return Traffic(report, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))
 
 
-def not_ignored(findings: Sequence[Finding], paths: list[str], overlay: Overlay | None = None) -> list[Finding]:
+def not_ignored(
+    findings: Sequence[Finding], paths: list[str], overlay: Overlay | None = None, *, allow_outside: bool
+) -> list[Finding]:
     """The findings of a run that no comment in its inputs ignores."""
-    return apply_ignores(findings, traffic_ignores(paths, overlay))[0]
+    return apply_ignores(findings, traffic_ignores(paths, overlay, allow_outside=allow_outside))[0]
 
 
-def traffic_ignores(paths: list[str], overlay: Overlay | None = None) -> list[Ignore]:
-    """The comments of a run's inputs: of a workload file and the text files that it names, or of prompts."""
+def traffic_ignores(paths: list[str], overlay: Overlay | None = None, *, allow_outside: bool) -> list[Ignore]:
+    """The comments of a run's inputs: of a workload file and the text files that it may name, or of prompts."""
     ignores: list[Ignore] = []
     for path in paths:
         suffix = Path(path).suffix.lower()
         if suffix not in (*WORKLOAD_SUFFIXES, *PLAIN_SUFFIXES):
             continue
         text = read_text(Path(path), shown=path, overlay=overlay)
-        ignores += read_ignores(path, text)
-        for file in named_files(path, text) if suffix in WORKLOAD_SUFFIXES else ():
+        ignores += read_ignores(path, text, allow_outside=allow_outside)
+        if suffix not in WORKLOAD_SUFFIXES:
+            continue
+        for file in named_files(path, text, allow_outside=allow_outside):
             if Path(file).suffix.lower() not in _IGNORE_SUFFIXES:
                 continue
             found = read_text(Path(file), shown=file, overlay=overlay)

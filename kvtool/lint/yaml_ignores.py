@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kvtool.lint.ignore_marks import Ignore, IgnoredLines, between, parse_ignore
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlDocument, YamlNode, parse_yaml
 from kvtool.workload.yaml.named_files import FILE_KEYS, matching_files, nodes_of, values_of
 
@@ -17,9 +18,9 @@ _COMMENT = re.compile(r"(?:(?<=[ \t\n])|^)#[^\r\n]*kvtool:[^\r\n]*", re.MULTILIN
 _BREAK = re.compile(r"\r\n|\n|\r")
 
 
-def yaml_ignores(path: str, text: str) -> list[Ignore]:
+def yaml_ignores(path: str, text: str, *, allow_outside: bool) -> list[Ignore]:
     """The comments of a workload file (and those of templates written in it); KvtoolError where it is no YAML."""
-    places = _Places(path, text)
+    places = _Places(path, text, RootFolder.of(path, allow_outside=allow_outside))
     lines = places.lines
     result: list[Ignore] = []
     for found in reversed(list(_COMMENT.finditer(text))):  # as `next_content` wants them
@@ -42,10 +43,11 @@ def yaml_ignores(path: str, text: str) -> list[Ignore]:
 class _Places:
     """What begins on which line of a workload file."""
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, text: str, root: RootFolder) -> None:
         document = parse_yaml(text, path)
         self._text = text
         self._folder = Path(path).parent
+        self._root = root
         self.lines = IgnoredLines(text)
         scalars = sorted(_scalars(document.root), key=lambda scalar: scalar.start)
         written = [(scalar.line, *_written(scalar, text)) for scalar in scalars]
@@ -72,7 +74,7 @@ class _Places:
         if not self._text[self.lines.start(first) : start].strip():
             first = self.lines.next_content(first + 1, lambda _, line: line.startswith("#"))
         names = self._files.get(first, ())
-        files = [os.path.normpath(name) for value in names for name in matching_files(self._folder, value)]
+        files = [os.path.normpath(name) for value in names for name in matching_files(self._folder, value, self._root)]
         last = self._last.get(first, first)
         return replace(ignore, first=first, last=last, files=tuple(files), group=self._groups.get(first))
 

@@ -19,7 +19,7 @@ from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, device_name, find_device
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.model_runner import ModelRunner, OnLogits
+from kvtool.engine.model.model_runner import ModelRunner, OnLogits, shares_by_default
 from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
@@ -35,8 +35,14 @@ from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Source, Turn
 
 _WARM_UP_TOKENS = 512
+_WARM_UPS = (2, 3)
+"""At least and at most: the first pays for what later ones find ready, the best tells how fast a prefill is."""
+_WARM_UP_SHARE = 1 / 40
+"""Of the budget, after which there are no more than the least."""
 _COMPILING_TOKENS = (40, 1_000, 4_096)
 """On a GPU there are more warm-ups, each with a hit: what Triton compiles for other shapes is then ready."""
+_TOO_SLOW = 2.0
+"""How many times its time the first request may seem to take: a longer prefill does more tokens a second than a warm-up."""
 _DECODE_SHARE = 1 / 3
 """Of the budget, at most."""
 _MOST_DECODE_ON_CPU = 8
@@ -114,9 +120,14 @@ class Measurement:
         *,
         limit: int | None,
         progress: Progress,
+        began: float,
         decode_together: int = 0,
     ) -> None:
-        """Makes the model and warms it up; the budget then goes to the requests. `decode_together` is how many decode at a time."""
+        """Makes the model and warms it up; what is left of the budget goes to the requests.
+
+        `began` is the moment of the monotonic clock from which on the budget is spent: importing this file takes some of it.
+        `decode_together` is how many requests decode at a time.
+        """
         self._maker = maker
         self._limit = limit
         self._progress = progress
@@ -149,7 +160,8 @@ class Measurement:
         self._off = self._engine(uncached, how.kv_cache_dtype, off)
         self._native = self._engine(uncached, AUTO, [price.reference]) if price else None
         self._rate = self._warm_up()
-        self._last_moment = time.monotonic() + how.budget
+        self._start_seconds = time.monotonic() - began
+        self._last_moment = began + how.budget
         self._deadline = self._last_moment - (how.budget * _DECODE_SHARE if decode_together > 1 else 0.0)
 
     @staticmethod
@@ -175,7 +187,7 @@ class Measurement:
         return Engine(config, runner, WallClock())
 
     def _warm_up(self) -> float:
-        """Tokens per second of a prefill; its first run pays for what later ones find ready."""
+        """Tokens per second of a prefill. A slow machine gets fewer runs: its first figure shall not wait for them."""
         block_size = self._on.config.block_size
         most = max(_WARM_UP_TOKENS, *_COMPILING_TOKENS)
         config = EngineConfig(block_size, -(-most // block_size) + 2, enable_prefix_caching=self._triton)
@@ -191,8 +203,12 @@ class Measurement:
 
         for tokens in _COMPILING_TOKENS if self._triton else ():
             prefill(tokens, 2)
-        times = [prefill(_WARM_UP_TOKENS, 1) for _ in range(3)]
-        return _WARM_UP_TOKENS / max(times[-1], 1e-6)
+        least, most = _WARM_UPS
+        until = time.monotonic() + _WARM_UP_SHARE * self._how.budget
+        times: list[float] = []
+        while len(times) < least or (len(times) < most and time.monotonic() <= until):
+            times.append(prefill(_WARM_UP_TOKENS, 1))
+        return _WARM_UP_TOKENS / max(min(times), 1e-6)
 
     def run(self, source: Source) -> MeasuredRun:
         """Measure until the budget or the workload ends; Ctrl-C keeps what there is."""
@@ -236,7 +252,9 @@ class Measurement:
             self._model,
             self._on.config,
             kv_cache_dtype=self._how.kv_cache_dtype,
-            modes=decode_modes(self._how.decode_attention, triton=self._triton),
+            modes=decode_modes(
+                self._how.decode_attention, shares=shares_by_default(self._model, self._how.kv_cache_dtype)
+            ),
             most_blocks=self._memory.blocks,
             rate=self._rate,
             deadline=self._last_moment,
@@ -275,12 +293,15 @@ class Measurement:
             self.result.too_large += self._is_too_large(request)
             return None
         # The first request may have all of the budget: where it does not fit a part of it, nothing would be measured.
-        left = (self._deadline if len(self.result.on) else self._last_moment) - time.monotonic()
+        is_first = not len(self.result.on)
+        left = (self._last_moment if is_first else self._deadline) - time.monotonic()
         runs = 2 if self._native is None else 3
-        if left <= 0 or runs * request.num_prompt_tokens / self._rate > left:
-            if not len(self.result.on):
+        seconds = runs * request.num_prompt_tokens / self._rate
+        if left <= 0 or seconds > left * (_TOO_SLOW if is_first else 1):
+            if is_first:
                 self.result.reason = (
-                    f"the first request ({request.num_prompt_tokens:,} tokens) does not fit {self._how.budget:g} s"
+                    f"the first request ({request.num_prompt_tokens:,} tokens) does not fit {self._how.budget:g} s, "
+                    f"of which the start took {self._start_seconds:.1f}"
                 )
             raise _BudgetSpent
         assert request.prompt_ids is not None

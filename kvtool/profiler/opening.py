@@ -78,7 +78,12 @@ class Opened:
         assert isinstance(self.source, YamlSource)
         reading = self.options.reading
         source = load_yaml_workload(
-            self.source.path, seed=self.source.seed, on_bad_line=reading.on_bad_line, overlay=overlay, codes=codes
+            self.source.path,
+            seed=self.source.seed,
+            on_bad_line=reading.on_bad_line,
+            overlay=overlay,
+            codes=codes,
+            allow_outside=reading.allow_outside,
         )
         return source.select(reading.groups) if reading.groups else source
 
@@ -110,6 +115,7 @@ def open_workload(
             default_seed=options.fallback_seed,
             overlay=overlay,
             codes=codes,
+            allow_outside=reading.allow_outside,
         )
     if isinstance(source, YamlSource) and reading.groups:
         source = source.select(reading.groups)

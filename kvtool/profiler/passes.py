@@ -21,6 +21,7 @@ from kvtool.engine.clock import VirtualClock
 from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.hashing import extend_hashes
+from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
@@ -34,6 +35,7 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
 Hits = dict[tuple[str, str, int], list[int]]
@@ -102,14 +104,18 @@ class Pass:
         by: By | None = None,
         one_in: Mapping[str, int] | None = None,
         views: ViewBook | None = None,
+        only_hits: bool = False,
+        keep: KeptTrace | None = None,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
         `rewrite` changes every turn before it is used; `events` gets what happens to the cache. `look_at_decode` finds out what
         decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
-        `views` collects what reports draw.
+        `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
+        of requests that run together need: no token has a fate. `keep` takes the requests of a trace for later passes.
         """
+        self.keep = keep
         self.events = events
         self.rewrite = rewrite
         self.plan = plan
@@ -118,6 +124,7 @@ class Pass:
         self.per_request = per_request
         self.unlimited_hits = unlimited_hits
         self.keep_hits = keep_hits
+        self.only_hits = only_hits
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
         self._looks = Looks(one_in or {})
@@ -138,11 +145,13 @@ class Pass:
         dry = DryRunner()
         self._windows = ConversationWindows(plan) if look_at_decode else None
         self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
+        self._prefill = PrefillTimes(plan.latency, plan.engine.max_num_batched_tokens)
         clock = VirtualClock(plan.latency)
-        self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None)
+        numbers = maker.numbers.tenants if maker.numbers is not None else None
+        self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None, numbers=numbers)
         self._unlimited: UnlimitedCache | None = None
         """Stands for the engine's cache, as far as prompts come with their tokens."""
-        if events is None and UnlimitedCache.can_stand_for(plan.engine):
+        if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
             self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
@@ -163,7 +172,8 @@ class Pass:
                 self.result.ledger.drop(entry)
         self._drain()
         result = self.result
-        result.ledger.close()
+        if not self.only_hits:
+            result.ledger.close()
         for group, weight in self._looks.weights():
             result.causes.scale(group, weight)
         stats = self.engine.scheduler.stats
@@ -227,13 +237,19 @@ class Pass:
             raise KvtoolError(
                 f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
                 hint=f"--block-size {job.unit}",
+                place=turn.place,
             )
+        if self.keep is not None:
+            self.keep.add(turn, job.chain)
         if self.plan.rules == "vllm":
             try:
                 self.engine.scheduler.check_fits(job.request)
             except EngineError as error:
                 self._refuse(error.message)
                 return None
+        if self.only_hits:
+            self.result.ledger.group(turn.group)
+            return job
         if self.first_look:
             self.result.samples.add(turn)
         with self._shield:
@@ -245,7 +261,8 @@ class Pass:
                 prompt=job.prompt,
                 unit=job.unit,
                 num_tokens=job.request.num_prompt_tokens,
-                compare=self._looks.take(turn.group, job.request.num_prompt_tokens),
+                compare=job.unit == 1 and self._looks.take(turn.group, job.request.num_prompt_tokens),
+                chain=job.chain,
             )
             if entry.alignment is not None and job.prompt is not None:
                 ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
@@ -277,10 +294,11 @@ class Pass:
         """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
         count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
         self._settle(job, cached)
-        latency, budget = self.plan.latency, self.plan.engine.max_num_batched_tokens
-        off = latency.prefill_seconds(count, 0, budget)
+        if self.only_hits:
+            return
+        off = self._prefill.seconds(count, 0)
         hit = min(cached, count - 1)
-        self.result.add_ttft(job.turn.group, latency.prefill_seconds(count, hit, budget) if hit else off)
+        self.result.add_ttft(job.turn.group, self._prefill.seconds(count, hit) if hit else off)
         self.result.ttft_off.append(off)
 
     def _end_timed(self, job: Job) -> None:
@@ -292,7 +310,7 @@ class Pass:
     def _execute_lru(self, job: Job) -> None:
         request = job.request
         if job.unit != 1:
-            hits = self._lru.request(request.prompt_hashes or [])
+            hits = self._lru.request(job.block_names())
             request.num_cached_tokens = min(hits * job.unit, request.num_prompt_tokens)
         else:
             extend_hashes(request, self.plan.engine.block_size)
@@ -302,7 +320,7 @@ class Pass:
 
     def _execute_by_rules(self, job: Job) -> None:
         assert self._by_rules is not None
-        self._by_rules.execute(job, self._entries[id(job)].reachable)
+        self._by_rules.execute(job, 0 if self.only_hits else self._entries[id(job)].reachable)
 
     def _seconds(self, job: Job) -> float:
         """What a request that ran alone takes, by the latency model: the next turn of its conversation comes no sooner."""
@@ -316,6 +334,12 @@ class Pass:
         key = (job.turn.group, job.request.id, job.turn.index)
         if self._windows is not None:
             self._windows.add(job.turn, job.request)
+        if self.keep_hits:
+            self.result.hits.setdefault(key, []).append(hit)
+        if self.only_hits:
+            self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
+            self.progress.advance(1)
+            return
         others = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
         unlimited = others.pop(0) if others else None
         if self.plan.engine.num_blocks is None:
@@ -326,8 +350,6 @@ class Pass:
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
             self.result.generation_tokens += len(job.request.outputs)
-            if self.keep_hits:
-                self.result.hits.setdefault(key, []).append(hit)
             if self.per_request:
                 row = RequestRow(
                     id=job.request.id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.plan import Plan
@@ -24,7 +25,6 @@ from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError
-from kvtool.measure.bench.calibration_file import load_calibration
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
@@ -35,6 +35,9 @@ from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 from kvtool.workload.yaml.yaml_source import YamlSource
 
+if TYPE_CHECKING:
+    from kvtool.measure.bench.calibration_file import Calibration
+
 _MOST_BLOCKS = 10_000_000
 
 
@@ -44,15 +47,16 @@ class PlannedRun:
     def __init__(self, options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> None:
         self.options = options
         self._asked = asked
+        self._source = source
         rules = asked_rules(options, asked, lambda: _first_turn(source))
         self.model = options.predicting.model or asked.model
         if options.measuring.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         geometry = find_geometry(self.model or DEFAULT_MODEL)
-        block_size = self._block_size(rules, source)
-        self.calibration = (
-            load_calibration(options.predicting.calibration) if options.predicting.calibration is not None else None
-        )
+        provided = rules is not None and rules.provider is not None
+        trace_block = None if provided else _trace_block_size(source)
+        block_size = self._block_size(rules, trace_block)
+        self.calibration = self._calibration(options.predicting.calibration)
         kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
         caching = options.serving.enable_prefix_caching
@@ -93,6 +97,7 @@ class PlannedRun:
             decode_attention=options.measuring.decode_attention,
             decode_batch=self._decode_batch(engine, concurrency),
             cache=rules,
+            traced=trace_block is not None,
         )
 
     def _decode_batch(self, engine: EngineConfig, concurrency: int | None) -> int:
@@ -103,6 +108,14 @@ class PlannedRun:
             flag = "--max-num-seqs" if most == engine.max_num_seqs else "--concurrency"
             raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
         return given or min(DEFAULT_DECODE_BATCH, most)
+
+    @staticmethod
+    def _calibration(path: str | None) -> Calibration | None:
+        if path is None:
+            return None
+        from kvtool.measure.bench.calibration_file import load_calibration
+
+        return load_calibration(path)
 
     def _latency(self, geometry: Geometry, kv_token_bytes: float) -> LatencyModel:
         """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
@@ -118,12 +131,11 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
-    def _block_size(self, rules: CacheRules | None, source: YamlSource | LogSource) -> int:
+    def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
         given = self.options.serving.block_size or self._asked.block_size
         if rules is not None and rules.provider is not None:
             return rules.provider.step
-        trace = _trace_block_size(source)
         if trace is None:
             return given or EngineConfig.block_size
         if given is not None and given != trace:
@@ -136,6 +148,7 @@ class PlannedRun:
     def _num_blocks(self, engine: EngineConfig, latency: LatencyModel, kv_dtype: str) -> int | None:
         """Blocks of the pool with vLLM's null block; None is unlimited."""
         options, asked, block_size, geometry = self.options, self._asked, engine.block_size, latency.geometry
+        name = "gpu_memory"
         try:
             capacity = parse_capacity(options.serving.capacity) if options.serving.capacity is not None else None
             memory = parse_bytes(options.serving.gpu_memory) if options.serving.gpu_memory is not None else None
@@ -147,7 +160,11 @@ class PlannedRun:
         if memory is None and options.serving.gpu_memory_utilization is not None:
             raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
         if capacity is not None:
-            blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+            name = "capacity"
+            try:
+                blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+            except KvtoolError as error:
+                raise self._of_option(name, error) from None
         elif memory is not None:
             utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(
@@ -164,11 +181,23 @@ class PlannedRun:
         else:
             return None
         if blocks > _MOST_BLOCKS:
-            raise KvtoolError(
+            too_many = KvtoolError(
                 f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
                 hint="leave the capacity out: the cache is then unlimited",
             )
+            raise self._of_option(name, too_many)
         return blocks
+
+    def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
+        """A mistake in an option of the engine, with the flag or the place that says the option."""
+        if getattr(self.options.serving, name) is not None:
+            return KvtoolError(f"--{name.replace('_', '-')}: {error.message}", hint=error.hint)
+        file, place = self.options.fallback_file, error.place
+        if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
+            place = self._source.document.place(("engine", name))
+        elif file is not None:
+            place = file.place("engine", name)
+        return KvtoolError(error.message, hint=error.hint, place=place)
 
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""

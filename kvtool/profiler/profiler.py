@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
+from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
@@ -43,6 +45,7 @@ from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
+from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
@@ -107,6 +110,8 @@ class Profiler:
         self.locate = locate
         self.path = path
         self.count_skipped = count_skipped
+        self._kept: tuple[KeptTrace, TraceNumbers] | None = None
+        """The trace as the reported pass took it, for those that try something else."""
         self._requests: int | None = None
         """How many a whole pass takes, once there has been one."""
 
@@ -125,12 +130,19 @@ class Profiler:
     ) -> PassResult:
         """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows."""
         self._begin(stage)
-        source, renderer = self.source, self.renderer
+        source: Source = self.source
+        renderer, numbers, keep = self.renderer, None, None
+        if plan.traced and events is None:
+            numbers = TraceNumbers()
+            if fixes and self._kept is not None:
+                source, numbers = self._kept
+            elif reported and self._may_try:
+                keep = KeptTrace()
         for fix in fixes:
             plan = plan if fix.plan is None else fix.plan(plan)
             source = source if fix.source is None else fix.source(source)
             renderer = renderer if fix.renderer is None else fix.renderer(renderer)
-        maker = JobMaker(renderer, seed=plan.seed)
+        maker = JobMaker(renderer, seed=plan.seed, numbers=numbers)
         accountant = Pass(
             plan,
             maker,
@@ -145,11 +157,20 @@ class Profiler:
             by=self.wanted.by if reported else None,
             one_in=one_in,
             views=self._view_book(plan) if reported else None,
+            only_hits=not (explain or reported),
+            keep=keep,
         )
         result = accountant.run(source)
         if not result.partial:
             self._requests = self.progress.done
+            if keep is not None and keep.complete and numbers is not None:
+                self._kept = keep, numbers
         return result
+
+    @property
+    def _may_try(self) -> bool:
+        """Whether the run of a trace may lose anything that is worth another run."""
+        return self.wanted.advice and (self.plan.engine.num_blocks is not None or self.plan.cache is not None)
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"
@@ -339,10 +360,12 @@ class Profiler:
             check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
     def _measure(self, how: MeasureOptions, decode: Decode | None) -> MeasuredRun:
+        began = time.monotonic()
+        self._begin("measuring")
+        self.progress.advance(0)
         with uninterrupted():
             from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
 
-        self._begin("measuring")
         maker = JobMaker(self.renderer, seed=self.plan.seed)
         measurement = Measurement(
             self.plan.engine,
@@ -350,6 +373,7 @@ class Profiler:
             how,
             limit=self.plan.limit,
             progress=self.progress,
+            began=began,
             decode_together=round(decode.batch) if decode is not None else 0,
         )
         return measurement.run(self.source)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Literal
 
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.runner_commands import blunt
@@ -18,6 +20,8 @@ _WRAPPED = re.compile(r"([(\"']*)(.*?)([)\"'.,;:!?]*)", re.DOTALL)
 """A word without the punctuation around it."""
 _COMMIT = re.compile(r"[0-9a-fA-F]{7,40}")
 _SIGNS = {"->": "→", "-": "-", "=": "=", "<": "&lt;", ">": "&gt;", ">=": "&gt;=", "<=": "&lt;=", "·": "·"}
+_Kind = Literal["name", "odd", "space", "plain"]
+_CODE = ("name", "odd")
 _BACKTICKS = re.compile(r"`+")
 
 
@@ -37,32 +41,36 @@ def code(text: str, *, cell: bool = False) -> str:
 
 def prose(text: str, *, cell: bool = False) -> str:
     """A sentence of kvtool's in which names of users may stand: plain words as they are, everything else as code."""
-    pieces: list[str] = []
-    odd = ""
+    pieces: list[tuple[_Kind, str]] = []
     for part in _PARTS.finditer(_cut(text, _MOST_PROSE)):
         name, space, word = part.groups()
-        if word is not None and not _is_plain(word):
+        if name is not None:
+            pieces.append(("name", name))
+        elif space is not None:
+            pieces.append(("space", space))
+        elif _is_plain(word):
+            pieces.append(("plain", _SIGNS.get(word, word)))
+        else:
             wrapped = _WRAPPED.fullmatch(word)
             assert wrapped is not None
-            before, odd_word, after = wrapped.groups()
-            if before:
-                pieces += [*_flushed(odd, cell), before]
-                odd = ""
-            odd += odd_word
-            if after:
-                pieces += [*_flushed(odd, cell), after]
-                odd = ""
-        elif space is not None and odd:
-            odd += space  # odd words that follow each other are one
-        else:
-            pieces += [*_flushed(odd, cell), space or _SIGNS.get(word or "", word) or code(name or "", cell=cell)]
-            odd = ""
-    return "".join([*pieces, *_flushed(odd, cell)])
+            before, odd, after = wrapped.groups()
+            pieces += [("plain", before), ("odd", odd), ("plain", after)]
+    return "".join(code(said, cell=cell) if kind in _CODE else said for kind, said in _joined(pieces))
 
 
-def _flushed(odd: str, cell: bool) -> list[str]:
-    word = odd.rstrip(" ")
-    return [code(word, cell=cell), odd[len(word) :]] if odd else []
+def _joined(pieces: Iterable[tuple[_Kind, str]]) -> list[tuple[_Kind, str]]:
+    """Code side by side is one: the fences of two spans would be one fence. So are odd words with spaces between them."""
+    joined: list[tuple[_Kind, str]] = []
+    for kind, said in pieces:
+        if not said:
+            continue
+        if kind in _CODE and joined and joined[-1][0] in _CODE:
+            said = joined.pop()[1] + said
+        elif kind == "odd" and [before for before, _ in joined[-2:]] == ["odd", "space"]:
+            space = joined.pop()[1]
+            said = joined.pop()[1] + space + said
+        joined.append((kind, said))
+    return joined
 
 
 def _is_plain(word: str) -> bool:

@@ -12,11 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvtool.config.find import git_root
 from kvtool.errors import KvtoolError
 from kvtool.report.registry import FORMATS, Format
 from kvtool.report.write_options import WriteOptions
 from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.root_folder import RootFolder, git_root
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.streams import discard_stdout
 
@@ -104,18 +104,19 @@ def check_outputs(
     json: bool = False,
     taken: Mapping[str, str] | None = None,
     formats: Collection[str] = tuple(FORMATS),
+    allow_outside: bool = False,
 ) -> list[OutputFile]:
     """What `-o` asks for, in order; KvtoolError for what could not be written, before any work is done.
 
     No file may be written twice, be one of the `inputs`, or be `taken` (paths with what they are: "the file of --events"). Only one
-    may go to standard output, and none with `json` (the flag --json).
+    may go to standard output, and none with `json` (the flag --json). `allow_outside`: workloads may name files anywhere.
     """
     outputs = [parse_output(spec, formats) for spec in specs]
     known = _Known()
     for path in inputs if outputs else ():
         if path != STDOUT:
             known.add(path, "an input")
-            for file in _files_of(path):
+            for file in _files_of(path, allow_outside=allow_outside):
                 known.add(file, f"a file of {path}")
     for path, what in (taken or {}).items():
         known.add(path, what)
@@ -138,7 +139,7 @@ def check_outputs(
     return outputs
 
 
-def _files_of(path: str) -> list[str]:
+def _files_of(path: str, *, allow_outside: bool) -> list[str]:
     """The files that a workload names; none where it cannot be read, which is told when it is."""
     from kvtool.lint.sources import WORKLOAD_SUFFIXES
     from kvtool.text.files.text_files import read_text
@@ -147,7 +148,7 @@ def _files_of(path: str) -> list[str]:
     if not path.lower().endswith(WORKLOAD_SUFFIXES):
         return []
     try:
-        return named_files(path, read_text(Path(path), shown=path))
+        return named_files(path, read_text(Path(path), shown=path), allow_outside=allow_outside)
     except KvtoolError:
         return []
 
@@ -285,9 +286,4 @@ def output_root() -> str:
 
 def in_root(path: str) -> bool:
     """Whether a file is below that folder: a saved result may name any file, and only these are read again for it."""
-    from kvtool.report.places import relative
-
-    try:
-        return relative(os.path.realpath(path), output_root()) is not None
-    except ValueError:  # a name that no file can have
-        return False
+    return "\0" not in path and RootFolder(os.path.realpath(output_root())).holds(path)

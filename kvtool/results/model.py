@@ -19,7 +19,9 @@ Seconds = Annotated[float, Field(ge=0)]
 class Model(BaseModel):
     """Frozen; keys that a newer kvtool added are passed over, so that additive changes keep the schema's number."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True, populate_by_name=True)
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="ignore", hide_input_in_errors=True, populate_by_name=True
+    )
 
     @classmethod
     def taken_from(cls, thing: object) -> Self:

@@ -38,7 +38,8 @@ def in_order_of_arrival(
         if turn is None:
             return
         if first and required and turn.arrival is None:
-            raise KvtoolError(f"{_NEEDED} request {turn.id or taken + 1} of {turn.group} does not say", hint=_HINT)
+            name = turn.id or taken + 1
+            raise KvtoolError(f"{_NEEDED} request {name} of {turn.group} does not say", hint=_HINT, place=turn.place)
         when = earliest if turn.arrival is None else max(turn.arrival, earliest)
         heapq.heappush(due, (when, taken, conversation, turn))
         taken += 1

@@ -23,11 +23,12 @@ def open_inputs(
     default_seed: int | None = None,
     overlay: Overlay | None = None,
     codes: KnownCodes | None = None,
+    allow_outside: bool = False,
 ) -> YamlSource | LogSource:
     """The source that the paths name; KvtoolError where they do not go together or cannot be read.
 
     `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files;
-    `codes` are those that its gates may name (None: any of that shape).
+    `codes` are those that its gates may name (None: any of that shape); `allow_outside`: what it names may lie anywhere.
     """
     workloads = [path for path in paths if path.lower().endswith(_YAML)]
     if workloads and len(paths) > 1:
@@ -42,6 +43,7 @@ def open_inputs(
             on_bad_line=options.on_bad_line,
             overlay=overlay,
             codes=codes,
+            allow_outside=allow_outside,
         )
     return LogSource(paths, options, group=_grouping(paths))
 

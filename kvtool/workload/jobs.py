@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kvtool.engine.hashing import hash_ids
+from kvtool.engine.chain_numbers import Chain, TraceNumbers
+from kvtool.engine.hashing import BlockHash, hash_ids
 from kvtool.engine.request import Request
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import Ids, Output, Turn
+from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
 
 _EMPTY: Ids = np.empty(0, dtype=np.int32)
 _SYLLABLES = [first + second for first in "bdfgklmnprstv" for second in "aeio"]
@@ -26,10 +28,21 @@ class Job:
     prompt: Prompt | None
     request: Request
     ids: Ids
-    """The prompt's tokens or, for a trace of hashes, a number for each of its blocks."""
+    """The prompt's tokens or, for a trace of hashes, a number for each block that it names: a partial last one may be missing."""
     unit: int
     """Tokens that one id stands for."""
     output_text: str
+    chain: Chain | None = None
+    """The blocks of a trace by number, where they have any."""
+
+    def block_names(self) -> Sequence[BlockHash] | Sequence[int]:
+        """What the blocks of a trace are called among themselves, the last one included: numbers or hashes, salts apart."""
+        return self.request.prompt_hashes or [] if self.chain is None else self.chain.numbers
+
+    def block_hashes(self) -> list[BlockHash]:
+        """The hashes of the blocks of a trace, the last one included."""
+        hashed = self.turn.hashed
+        return self.request.prompt_hashes or ([] if hashed is None else hash_ids(hashed.hash_ids, self.turn.salt))
 
     def output(self) -> Output:
         """What the engine answered."""
@@ -51,10 +64,12 @@ def synthetic_text(seed: str, words: int) -> str:
 class JobMaker:
     """Renders turns and gives their requests an answer to be forced: the recorded one, or filler of the recorded length."""
 
-    def __init__(self, renderer: Renderer, *, seed: int) -> None:
+    def __init__(self, renderer: Renderer, *, seed: int, numbers: TraceNumbers | None = None) -> None:
+        """`numbers` are for the blocks of traces; without them these have hashes."""
         self.renderer = renderer
         self.seed = seed
         self.made = 0
+        self.numbers = numbers
         self._block_numbers: dict[int, int] = {}
 
     def make(self, turn: Turn) -> Job:
@@ -62,19 +77,7 @@ class JobMaker:
         self.made += 1
         name = turn.id or f"r{self.made}"
         if turn.hashed is not None:
-            hashed = turn.hashed
-            request = Request(
-                id=name,
-                num_prompt_tokens=hashed.num_tokens,
-                prompt_hashes=hash_ids(hashed.hash_ids, turn.salt),
-                max_tokens=max(turn.output_tokens or 1, 1),
-                cache_salt=turn.salt,
-            )
-            numbers = self._block_numbers
-            ids = [numbers.setdefault(block, len(numbers)) for block in hashed.hash_ids]
-            if len(ids) * hashed.block_size < hashed.num_tokens:
-                ids.append(-self.made)  # a partial last block that the trace leaves out: nobody can ask for it again
-            return Job(turn, None, request, np.asarray(ids, dtype=np.int32), hashed.block_size, "")
+            return self._traced(turn, turn.hashed, name)
         prompt = self.renderer.prompt(turn)
         text, output = self._answer(turn)
         request = Request(
@@ -85,6 +88,25 @@ class JobMaker:
             cache_salt=turn.salt,
         )
         return Job(turn, prompt, request, prompt.ids, 1, text)
+
+    def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
+        """The job of a prompt of which only ids of blocks are known."""
+        chain = hashed.chain
+        if chain is None and self.numbers is not None:
+            chain = self.numbers.number(hashed.hash_ids, turn.salt)
+        request = Request(
+            id=name,
+            num_prompt_tokens=hashed.num_tokens,
+            prompt_hashes=hash_ids(hashed.hash_ids, turn.salt) if chain is None else None,
+            prompt_numbers=None if chain is None else chain.numbers,
+            max_tokens=max(turn.output_tokens or 1, 1),
+            cache_salt=turn.salt,
+        )
+        if chain is not None:
+            return Job(turn, None, request, np.frombuffer(chain.content, dtype=np.intc), hashed.block_size, "", chain)
+        known = self._block_numbers
+        ids = np.asarray([known.setdefault(block, len(known)) for block in hashed.hash_ids], dtype=np.int32)
+        return Job(turn, None, request, ids, hashed.block_size, "")
 
     def _answer(self, turn: Turn) -> tuple[str, list[int]]:
         tokenizer = self.renderer.tokenizer

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.engine.chain_numbers import Chain
+from kvtool.errors import Place
 from kvtool.text.message import Message
 from kvtool.text.traced import Traced
 
@@ -22,6 +24,8 @@ class HashedPrompt:
     hash_ids: list[int]
     num_tokens: int
     block_size: int
+    chain: Chain | None = None
+    """The blocks by number, where they were numbered before; then the ids may be left out."""
 
 
 @dataclass(slots=True)
@@ -42,8 +46,15 @@ class Turn:
     salt: str | None = None
     arrival: float | None = None
     id: str = ""
+    written: tuple[str, int | None, int | None] | None = None
+    """Path, line and column of the record or the group that it is of; None where it stands in no file."""
     extra: dict[str, Any] = field(default_factory=dict)
     """`chat_template_kwargs` of the record, passed on to the chat template."""
+
+    @property
+    def place(self) -> Place | None:
+        """Where the request is written."""
+        return None if self.written is None else Place(*self.written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,47 @@ def test_events_of_a_small_cache(folder: Path, document: Document) -> None:
     stored = sum(len(event["block_hashes"]) for event in events if event["type"] == "BlockStored")
     assert stored - len(removed) == found["kv_cache"]["filled_blocks"]
     assert sorted(path.name for path in folder.iterdir()) == ["e.jsonl", "w.yaml"]
+
+
+SALTED = '{"prompt": "A prompt of more than three blocks, one byte a token.", "cache_salt": "tenant-a"}\n'
+
+
+def test_events_are_private_and_say_so(folder: Path, bytes_json: str, capsys: Capture) -> None:
+    (folder / "log.jsonl").write_text(SALTED, encoding="utf-8")
+    flags = ["profile", "log.jsonl", "-t", bytes_json, "--dry-run", "--events", "e.jsonl"]
+    assert run(flags) == 0
+    said = "written: e.jsonl (KV events; prompts as token ids: --events-no-tokens leaves them out)\n"
+    assert capsys.readouterr().err == said
+    assert stat.S_IMODE((folder / "e.jsonl").stat().st_mode) == 0o600
+    assert '"tenant-a"' in (folder / "e.jsonl").read_text(encoding="utf-8")
+    assert run([*flags, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_events_without_tokens(folder: Path, bytes_json: str, capsys: Capture) -> None:
+    (folder / "log.jsonl").write_text(SALTED, encoding="utf-8")
+    flags = ["profile", "log.jsonl", "-t", bytes_json, "--dry-run", "--events"]
+    assert run([*flags, "with.jsonl"]) == 0
+    capsys.readouterr()
+    assert run([*flags, "without.jsonl", "--events-no-tokens"]) == 0
+    assert capsys.readouterr().err == ""
+    assert stat.S_IMODE((folder / "without.jsonl").stat().st_mode) == 0o600
+    [whole], [rest] = events_of(folder / "with.jsonl"), events_of(folder / "without.jsonl")
+    assert (len(whole["token_ids"]), whole["extra_keys"]) == (48, [["tenant-a"], None, None])
+    assert rest == whole | {"token_ids": None, "extra_keys": [None, None, None]}
+
+
+def test_events_of_hashes_hold_no_prompt(folder: Path, bytes_json: str, capsys: Capture) -> None:
+    trace = '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [1, 2]}\n'
+    (folder / "trace.jsonl").write_text(trace, encoding="utf-8")
+    assert run(["profile", "trace.jsonl", "--dry-run", "--events", "e.jsonl"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_no_tokens_of_no_events(folder: Path, capsys: Capture) -> None:
+    assert "--events-no-tokens says what --events leaves out" in refused(
+        ["profile", "w.yaml", "--events-no-tokens"], capsys
+    )
 
 
 @pytest.mark.parametrize("seed", [None, "7"])

@@ -61,10 +61,26 @@ def test_what_is_written_loads_and_check_passes_on_it(init: Command, in_folder: 
     file = load_config("kvtool.toml")
     assert file.workloads == ["kvtool-workload.yaml", "logs/prod.jsonl"]
     assert file.config.gate.hit_rate is not None
-    assert file.engine.tokenizer is not None  # the one it was measured with
+    assert file.config.engine.tokenizer is not None  # the one it was measured with
     code, out, err = in_folder("check", "-q")
     assert (code, err) == (0, "")
     assert "PASS" in out
+
+
+def test_a_tokenizer_that_lies_outside_needs_the_flag_that_is_shown(init: Command) -> None:
+    write("prompts/x.md", SUPPORT)
+    code, out, _ = init()
+    assert code == 0
+    assert "  kvtool check --allow-outside\n" in out
+    assert run(["check", "-q"]) == 2
+    assert run(["check", "-q", "--allow-outside"]) == 0
+
+
+def test_a_tokenizer_beside_the_prompts_needs_none(init: Command, byte_spec: str) -> None:
+    write("prompts/x.md", SUPPORT)
+    write("tokenizer.json", byte_spec)
+    assert run(["init", "-t", "tokenizer.json"]) == 0
+    assert run(["check", "-q"]) == 0
 
 
 def test_the_gate_is_what_is_measured_today_in_whole_percent(init: Command, in_folder: Command) -> None:

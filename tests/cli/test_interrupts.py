@@ -138,7 +138,7 @@ from kvtool.__main__ import main
 advance = Progress.advance
 def slowly(self, count=1):
     advance(self, count)
-    if self._stage == {stage!r}:
+    if count and self._stage == {stage!r}:
         print("ready", file=sys.stderr, flush=True)
         time.sleep(0.2)
 Progress.advance = slowly

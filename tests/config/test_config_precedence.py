@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -384,7 +385,8 @@ def test_other_commands_take_the_configuration(
     monkeypatch.chdir(tmp_path)
     write("a.txt", "the same beginning, and then A" * 3)
     write("b.txt", "the same beginning, and then B" * 3)
-    text = f'[engine]\ntokenizer = {json.dumps(bytes_json)}\nblock_size = 4\nmodel = "qwen2.5-7b"\n[lint]\nselect = ["KV9"]\n'
+    shutil.copy(bytes_json, "tokenizer.json")
+    text = '[engine]\ntokenizer = "tokenizer.json"\nblock_size = 4\nmodel = "qwen2.5-7b"\n[lint]\nselect = ["KV9"]\n'
     write("kvtool.toml", text.replace('["KV9"]', '["KV2"]\nerror_on = "info"'))
 
     def document(*arguments: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kvtool
-from kvtool.cli.app import COMMANDS
+from kvtool.cli.listed import COMMANDS
 from kvtool.config.option import Option, Value, walk
 
 ROOT = Path(kvtool.__file__).parent

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import pytest
 
-from kvtool.cli.app import COMMANDS, run
+from kvtool.cli.app import run
 from kvtool.cli.command import Command
+from kvtool.cli.listed import COMMANDS
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.declared import default_of, in_table
 from kvtool.config.file_model import CheckOptions, Config, LintOptions
@@ -90,7 +91,7 @@ def test_every_key_of_the_configuration_is_an_option() -> None:
 
 @pytest.mark.parametrize("listed", COMMANDS, ids=lambda listed: listed.name)
 def test_commands_are_dataclasses_in_files_of_their_own(listed: object) -> None:
-    from kvtool.cli.app import Listed
+    from kvtool.cli.listed import Listed
 
     assert isinstance(listed, Listed)
     command = listed.load()
@@ -104,7 +105,7 @@ def test_commands_are_dataclasses_in_files_of_their_own(listed: object) -> None:
 
 def test_listing_commands_imports_none_of_them() -> None:
     program = (
-        "import sys\nfrom kvtool.cli.app import COMMANDS, run\nrun(['--help'])\nrun(['--version'])\n"
+        "import sys\nfrom kvtool.cli.app import run\nfrom kvtool.cli.listed import COMMANDS\nrun(['--help'])\nrun(['--version'])\n"
         "print([each.module for each in COMMANDS if each.module in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -17,7 +17,7 @@ from kvtool.engine.config import DEFAULT_ACCELERATOR
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.accelerators import ACCELERATORS, Accelerator, find_accelerator
-from kvtool.engine.prediction.latency import LatencyModel
+from kvtool.engine.prediction.latency import LatencyModel, PrefillTimes
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Scheduled
 
@@ -297,3 +297,11 @@ def test_the_wall_clock_does_not_wait_for_the_past() -> None:
     clock.step_done(EngineStep(0, ()))
     clock.wait_until(clock.now() + 0.001)
     assert clock.now() >= before + 0.001
+
+
+@given(st.lists(st.tuples(st.integers(1, 3000), st.integers(0, 3000)), max_size=20), st.sampled_from([1, 100, 512]))
+def test_chunks_that_were_timed_before_take_as_long(asked: list[tuple[int, int]], budget: int) -> None:
+    model = LatencyModel(LLAMA, find_accelerator("h100"))
+    times = PrefillTimes(model, budget)
+    for tokens, cached in asked:
+        assert times.seconds(tokens, cached) == model.prefill_seconds(tokens, cached, budget)

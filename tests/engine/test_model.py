@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from kvtool.engine.attention import attention_plan as attention_module
+from kvtool.engine.attention.cpu_plan import CpuPlan
 from kvtool.engine.batch import Batch
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model import kv_store
@@ -27,7 +26,6 @@ from kvtool.engine.model.random_weights import RandomWeights
 from kvtool.engine.model.rope_config import DefaultRope
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Scheduled
-from kvtool.kernels.paged_attention import paged_attention
 
 BLOCK = 4
 CONFIG = ModelConfig(
@@ -270,11 +268,13 @@ def test_logits_of_some_tokens_are_those_of_a_pass_over_all(model: Decoder) -> N
 def test_the_last_layer_attends_for_tokens_with_logits_only(model: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
     queries: list[int] = []
 
-    def counted(q: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        queries.append(len(q))
-        return paged_attention(q, *args, **kwargs)
+    attend = CpuPlan.attend
 
-    monkeypatch.setattr(attention_module, "paged_attention", counted)
+    def counted(plan: CpuPlan, layer: int, q: torch.Tensor, *caches: torch.Tensor) -> torch.Tensor:
+        queries.append(len(q))
+        return attend(plan, layer, q, *caches)
+
+    monkeypatch.setattr(CpuPlan, "attend", counted)
     bench = Bench(model)
     chunked, whole = bench.request(prompt(30)), bench.request(prompt(14))
     bench.run((chunked, 0, 11))

@@ -187,6 +187,10 @@ BROKEN: dict[str, object] = {
     "no mode": {**small_case(), "params": {"block_size": 2}},
     "params that are no object": {**small_case(), "params": []},
     "block size 0": {**small_case(), "params": {**small_case()["params"], "block_size": 0}},
+    "more blocks than any memory holds": {
+        **small_case(),
+        "params": {**small_case()["params"], "num_blocks": 1 << 60},
+    },
     "block size in words": {**small_case(), "params": {**small_case()["params"], "block_size": "two"}},
     "a request that is a word": {**small_case(), "requests": ["a"]},
     "a request without tokens": {**small_case(), "requests": [{"id": "a", "token_ids": [], "output_ids": [1]}]},

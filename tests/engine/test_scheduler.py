@@ -279,6 +279,40 @@ def test_what_could_never_run_is_refused(options: dict[str, object], length: int
     assert len(engine) == 0
 
 
+@pytest.mark.parametrize("num_blocks", [None, 9])
+def test_an_answer_that_a_reset_would_make_too_long_for_a_step_is_refused(num_blocks: int | None) -> None:
+    """A reset preempts what runs; prompt and answer so far are then one prefill, and without chunks it must fit into a step."""
+    engine = scheduler(num_blocks, max_num_batched_tokens=8, enable_chunked_prefill=False)
+    with pytest.raises(EngineError, match="9 tokens of prompt and answer, more than a step's 8"):
+        engine.add(request("a", numbers(0, 6), outputs=4))
+    longest = request("b", numbers(0, 6), outputs=3)
+    engine.add(longest)
+    for _ in range(2):
+        run_step(engine)
+    assert engine.reset_prefix_cache(reset_running=True)
+    assert rows(engine, 1) == [{"b": (0, 8)}]
+    assert longest.status is Status.FINISHED
+
+
+def test_a_scheduler_that_can_schedule_nothing_says_so() -> None:
+    """Whatever let such a request in: a caller that steps until all are done would never end."""
+    engine = scheduler(max_num_batched_tokens=8, enable_chunked_prefill=False)
+    engine.add(request("a", numbers(0, 8)))
+    engine.config = replace(engine.config, max_num_batched_tokens=4)
+    with pytest.raises(
+        EngineError, match="request a can never be scheduled: 8 tokens are to be computed, a step takes 4"
+    ):
+        engine.schedule()
+
+
+def test_a_running_request_whose_token_never_comes_is_told_of() -> None:
+    engine = scheduler()
+    engine.add(request("a", numbers(0, 8)))
+    engine.update(engine.schedule(), [None])
+    with pytest.raises(EngineError, match="request a waits for a token"):
+        engine.schedule()
+
+
 def test_what_fits_exactly_runs() -> None:
     engine = scheduler(3, max_num_batched_tokens=8, enable_chunked_prefill=False)
     one = request("a", numbers(0, 6), outputs=3)  # 8 of its 9 tokens are computed
@@ -369,9 +403,6 @@ class RandomTraffic(RuleBasedStateMachine):
 
     @rule(running=st.booleans())
     def reset(self, running: bool) -> None:
-        config = self.engine.config
-        if config.num_blocks is None and not config.enable_chunked_prefill:
-            running = False  # a preempted request may have outgrown a step, as nothing else preempts there
         used = self.engine.cache.num_used
         assert self.engine.reset_prefix_cache(reset_running=running) == (running or not used)
 

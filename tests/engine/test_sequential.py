@@ -80,9 +80,13 @@ def add(scheduler: Scheduler, spec: Spec, name: str, *, at_once: bool) -> Reques
     return request
 
 
-@given(configs, st.lists(specs, min_size=1, max_size=8))
-def test_accounting_at_once_leaves_what_stepping_leaves(config: EngineConfig, workload: list[Spec]) -> None:
-    at_once, stepped = (Scheduler(config, BlockManager(config, record_events=True)) for _ in range(2))
+@given(configs, st.lists(specs, min_size=1, max_size=8), st.booleans())
+def test_accounting_at_once_leaves_what_stepping_leaves(
+    config: EngineConfig, workload: list[Spec], events: bool
+) -> None:
+    """Prompt and answer get their blocks at once where nobody records events, and one after the other where somebody does."""
+    at_once = Scheduler(config, BlockManager(config, record_events=events))
+    stepped = Scheduler(config, BlockManager(config, record_events=True))
     for number, spec in enumerate(workload):
         mine = add(at_once, spec, str(number), at_once=True)
         theirs = add(stepped, spec, str(number), at_once=False)

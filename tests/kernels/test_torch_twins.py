@@ -132,3 +132,21 @@ def test_store_casts_to_the_caches_type() -> None:
     cache = torch.zeros(1, 1, 1, 2, dtype=torch.bfloat16)
     store_kv(k, k, cache, cache.clone(), torch.tensor([0]))
     assert torch.equal(cache[0, 0, 0], k[0, 0].bfloat16())
+
+
+@pytest.mark.parametrize("by_head", [False, True])
+@pytest.mark.parametrize("slots", [[], [5], [4, 5, 6, 7, 8], [4, 5, 7, 6, 8], [8, 7, 6], [4, 6, 8], [-1, 5, 6]])
+def test_stores_into_either_order_of_memory(slots: list[int], by_head: bool) -> None:
+    """A cache may have each block's heads, or each head's blocks, one behind the other."""
+    count = len(slots)
+    k, v = torch.randn(count, 3, 8), torch.randn(count, 3, 8)
+    caches = [torch.full((3, 4, 4, 8), torch.nan).transpose(0, 1) for _ in "kv"]
+    caches = caches if by_head else [cache.contiguous() for cache in caches]
+    store_kv(k, v, *caches, torch.tensor(slots, dtype=torch.int64))
+    for x, cache in zip((k, v), caches, strict=True):
+        for slot in range(16):
+            stored = cache[slot // 4, :, slot % 4]
+            if slot in slots:
+                assert torch.equal(stored, x[slots.index(slot)])
+            else:
+                assert stored.isnan().all()

@@ -297,9 +297,9 @@ def test_what_a_file_may_not_hold(
         (b"\xff\xfe{\x00", "is UTF-16", None),
         (b'{"kind": "\xe9"}', "is not UTF-8", 1),
         (b'{\n"kind": \n}', "is not JSON: Expecting value", 3),
-        (b"[" * 100_000, "is no calibration", None),
+        (b"[" * 100_000, "is not JSON: nested too deeply", 1),
         (b"[1]", "not a JSON object", None),
-        (b'{"kind": "kvtool-calibration", "version": ' + b"1" * 5000 + b"}", "is no calibration", None),
+        (b'{"kind": "kvtool-calibration", "version": ' + b"1" * 5000 + b"}", "is not JSON: Exceeds the limit", 1),
         (b'{"kind": "kvtool-calibration", "version": "\\u001b[31m"}', r'not "\u001b[31m"', 1),
     ],
 )

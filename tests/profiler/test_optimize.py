@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from kvtool.fixes.edits import apply
 from kvtool.fixes.edits.edit import FileEdit
 from kvtool.profiler.optimize.breakpoint_plan import plan_breakpoints
+from kvtool.profiler.optimize.write_edits import write_edits
 from kvtool.profiler.profiler import Profiler
 from kvtool.text.terminal.console import cell_width
 from kvtool.text.traced import Traced
@@ -46,6 +49,15 @@ TOOLS = """\
       - {role: system, text: "{{ tools }}"}
       - {role: user, text: "Question {{ n }}?"}
 """
+
+
+@dataclass(frozen=True)
+class Change:
+    path: str
+    before: str
+    after: str
+
+
 Optimize = Callable[..., tuple[int, str, str]]
 
 
@@ -155,6 +167,24 @@ def test_undo_restores_each_byte(optimize: Optimize, desk: str) -> None:
     assert contents() != before
     patched("patch -p0 < w.yaml.undo.patch")
     assert {**contents(), "w.yaml.undo.patch": b""} == {**before, "w.yaml.undo.patch": b""}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "mode"),
+    [(0o644, 0o755, 0o644), (0o644, 0o600, 0o600), (0o600, 0o640, 0o600), (0o604, 0o640, 0o600)],
+)
+def test_a_patch_is_as_private_as_what_it_quotes(one: int, other: int, mode: int, optimize: Optimize) -> None:
+    modes = {"a.md": one, "b.md": other}
+    for name, own in modes.items():
+        Path(write(name, "old\n")).chmod(own)
+    before = os.umask(0o022)
+    try:
+        write_edits([Change(name, "old\n", "new\n") for name in modes], "back.patch")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("back.patch").stat().st_mode) == mode
+    assert {name: stat.S_IMODE(Path(name).stat().st_mode) for name in modes} == modes, "edited files keep theirs"
+    assert {Path(name).read_text(encoding="utf-8") for name in modes} == {"new\n"}
 
 
 def test_undo_of_files_that_are_elsewhere_and_behind_a_link(
@@ -268,6 +298,18 @@ def test_the_order_of_a_batch(optimize: Optimize) -> None:
     again = document(optimize, "b.jsonl", "--capacity", "60")
     assert again["request_order"] is None
     assert again["hit_rate"]["before"] == rates["after"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_batch_in_another_order_is_as_private_as_the_log(mode: int, optimize: Optimize) -> None:
+    chat_log("a.jsonl", last="")
+    Path("a.jsonl").chmod(mode)
+    before = os.umask(0o022)
+    try:
+        document(optimize, "a.jsonl", "--capacity", "60", "-o", "b.jsonl")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("b.jsonl").stat().st_mode) == mode
 
 
 def test_no_order_without_a_limit_nor_for_sessions(optimize: Optimize) -> None:
@@ -399,14 +441,14 @@ def test_a_target_that_is_write_protected(optimize: Optimize, desk: str) -> None
 
 
 def test_a_folder_that_cannot_be_written(optimize: Optimize, desk: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = Path.open
+    opened = os.open
 
-    def no_entry(self: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        if "x" in mode and self.resolve().parent.name == "prompts":
+    def no_entry(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+        if flags & os.O_EXCL and Path(path).resolve().parent.name == "prompts":
             raise PermissionError(13, "Permission denied")
-        return opened(self, mode, *arguments, **options)
+        return opened(path, flags, *arguments, **options)
 
-    monkeypatch.setattr(Path, "open", no_entry)
+    monkeypatch.setattr(os, "open", no_entry)
     refused(optimize, "cannot write prompts/desk.md: Permission denied", desk, "--allow", "P2", "--write")
 
 

@@ -155,6 +155,21 @@ def test_prose_keeps_every_word_and_makes_no_reference(text: str) -> None:
     assert not re.search(r"[@#\[\]*_~|]|://|www\.|GH-\d", plain)
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("a `name`](b) here", "a `name](b`) here"),
+        ("`a``b` `c`", "`ab` `c`"),
+        ("`a`_b ![i](c) `d`", "`a_b ![i](c`) `d`"),
+    ],
+)
+def test_names_and_odd_words_side_by_side_are_one_piece_of_code(said: str, shown: str) -> None:
+    """Else the fences of the two would be one, and what stands behind them would be markup."""
+    assert prose(said) == shown
+    found = [one.type for one in tokens(f"{shown} and ![i](c) `x` y")]
+    assert found.count("image") == 1, "the one behind it, which is no text of ours"
+
+
 def test_prose_leaves_words_alone() -> None:
     said = "raise --capacity; see a_b (x.md), it was 40.0% -> 90.0%, user's own/other 1,200"
     assert prose(said) == "raise `--capacity`; see `a_b` (`x.md`), it was 40.0% → 90.0%, user's own/other 1,200"

@@ -13,7 +13,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.errors import KvtoolError
-from kvtool.report.outputs import check_outputs, output_root, parse_output, write_outputs
+from kvtool.report.outputs import check_outputs, in_root, output_root, parse_output, write_outputs
 from kvtool.report.registry import FORMATS
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
@@ -218,6 +218,17 @@ def test_two_runs_that_write_one_file_leave_one_of_them_whole(result: CheckResul
     write_outputs(result, second, WriteOptions(), ready={"json": "short"})
     assert (tmp_path / "a.json").read_text() == "short"
     assert [outputs[0].path] == [str(path) for path in tmp_path.iterdir()]
+
+
+def test_which_files_of_a_saved_result_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("outside.md", "root/.git/config", "root/own/a.md"):
+        write(str(tmp_path / name), "text")
+    (tmp_path / "root" / "own" / "link.md").symlink_to("../../outside.md")
+    monkeypatch.chdir(tmp_path / "root" / "own")
+    assert in_root("a.md")
+    assert in_root("../gone.md")
+    for name in ("../../outside.md", "link.md", "../.git/config", "/etc/hostname", "a\0.md"):
+        assert not in_root(name)
 
 
 def test_paths_are_relative_to_the_git_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

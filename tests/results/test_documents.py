@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from kvtool.cli.app import app, run
+from kvtool.cli.app import run
+from kvtool.cli.root import app
 from tests.files import write
 from tests.results.documents import redumped
 

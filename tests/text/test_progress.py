@@ -105,6 +105,21 @@ def test_a_known_total_tells_rate_and_time_left(clock: Clock, capsys: pytest.Cap
     assert second == "kvtool: accounting, 200 of 840 requests, 10/s, 1:04 left, 20 s"
 
 
+def test_a_stage_that_has_begun_is_shown_and_what_it_loads_is_not_timed(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Progress(make_console(stderr=True)) as progress:
+        clock.now += 12
+        progress.stage("measuring", 120)
+        progress.advance(0)
+        assert capsys.readouterr().err == "kvtool: measuring, 0 of 120 requests, 12 s\n"
+        clock.now += 50
+        for _ in range(3):
+            clock.now += 1
+            progress.advance()
+    assert capsys.readouterr().err == "kvtool: measuring, 1 of 120 requests, 63 s\n"
+
+
 def test_a_log_is_measured_by_its_bytes(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     work(Progress(make_console(stderr=True)), clock, 11, requests=110, share=lambda: 0.25)
     assert capsys.readouterr().err == "kvtool: accounting, 100 requests, 10/s, 0:30 left, 10 s\n"

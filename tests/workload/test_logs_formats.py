@@ -270,6 +270,8 @@ def test_ids_must_fit_the_length_and_the_hint_knows_the_block_size(of: Any) -> N
         ({"messages": chat("user"), "tools": {}}, "`tools` must be a list", 64),
         ({"prompt": 5}, "must be text, not the number 5", 12),
         ({"token_ids": [1, "x"]}, "list of token ids", 15),
+        ({"token_ids": [[[]]]}, "list of token ids", 15),
+        ({"prompt": [[], []]}, "list of token ids", 12),
         ({"token_ids": [1, 2.5]}, "list of token ids", 15),
         ({"token_ids": [1, -3]}, "-3, which is no token id", 19),
         ({"token_ids": [4294967296]}, "no token id", 16),

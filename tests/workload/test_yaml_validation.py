@@ -187,6 +187,7 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
             None,
         ),
         ('version: 1\ngroups: [{name: "a\\e", text: b}]\n', "2:17", "control characters", None),
+        (ONE_GROUP + 'seed: "\\uD800"\n', "5:7", "seed: expected a whole number, got `\\ud800`", None),
     ],
 )
 def test_a_mistake_is_said_with_its_place(source: str, place: str, message: str, hint: str | None) -> None:

@@ -18,6 +18,9 @@ _UNEVEN = 1.5
 _SLACK = 32_768
 """A replica that computed more than `_UNEVEN` times the tokens of the idlest one, and this many more, is passed over."""
 
+Blocks = Sequence[BlockHash] | Sequence[int]
+"""By hash or, of a trace, by number."""
+
 
 class TimedLru(BlockLru):
     """An LRU list of which what was not used for more than `ttl` seconds is gone."""
@@ -57,7 +60,7 @@ class Router:
         self._next = 0
         self.computed = [0] * replicas
 
-    def choose(self, job: Job, caches: Sequence[TimedLru], blocks: Sequence[BlockHash], now: float) -> int:
+    def choose(self, job: Job, caches: Sequence[TimedLru], blocks: Blocks, now: float) -> int:
         """The number of the replica; `blocks` are those of the prompt that may hit."""
         if self._routing == "random":
             return self._random.randrange(len(self.computed))
@@ -121,15 +124,15 @@ class ReplicaCaches:
         rungs = [(fate, hit(caches[at])) for fate, caches in self._kinder]
         return Outcome(own, (*rungs, (self._last, reachable)))
 
-    def _blocks(self, job: Job) -> tuple[list[BlockHash], int]:
+    def _blocks(self, job: Job) -> tuple[Blocks, int]:
         """The request's blocks, those of its answer included, and how many of its prompt's may hit."""
         request = job.request
         count = request.num_prompt_tokens
         most = count if self.whole_prompt_may_hit else count - 1
         if job.unit != 1:
-            hashes = list(request.prompt_hashes or [])
+            names: Blocks = job.block_names()
             partial = self.whole_prompt_may_hit and count % job.unit > 0  # a trace's last block counts, full or not
-            return hashes, min(most // job.unit + partial, len(hashes))
+            return names, min(most // job.unit + partial, len(names))
         tokens = np.concatenate([job.ids, job.computed_output()])
         whole = len(tokens) // self.block_size * self.block_size
         hashes = NATIVE.chain(tokens[:whole], self.block_size, None, request.cache_salt, request.lora)

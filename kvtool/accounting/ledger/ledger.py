@@ -19,9 +19,11 @@ from kvtool.accounting.ledger.lines import Lines, distinct, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
+from kvtool.accounting.ledger.trace_book import TraceBook
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
 from kvtool.accounting.token_store import TokenStore
+from kvtool.engine.chain_numbers import Chain, TraceNumbers
 from kvtool.results.choices import By
 from kvtool.text.align import LineEnds
 from kvtool.text.tokens.prompt import Prompt
@@ -47,6 +49,8 @@ class LedgerEntry:
     """What the gaps block; all of it as `blocked` until somebody explains the gaps."""
     repeated: list[tuple[int, int]]
     """Ranges of lines behind `known` that stand somewhere in an earlier prompt."""
+    traced: bool = False
+    """Whether only ids of its blocks are known."""
 
 
 class Ledger:
@@ -80,13 +84,19 @@ class Ledger:
         self.groups: dict[str, GroupTotals] = {}
         self._store = TokenStore()
         self._trees: dict[int, RadixTree] = {}
-        """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number."""
+        """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number.
+
+        Of traces only where a watcher wants it.
+        """
+        self._traces: dict[int, TraceBook] = {}
+        """The same of traces by the unit of their blocks, and numbers for those that come without."""
+        self._numbers: dict[int, TraceNumbers] = {}
         self._tenants: dict[tuple[int, str], RadixTree] | None = None
         """The same for each salt; None while nobody has one."""
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
         self._left = array("q")
-        """By owner, the tokens whose fate `close` finds."""
+        """By owner, as far as there are any, the tokens whose fate `close` finds; not of traces."""
         self._taken = Ranges()
         """By owner, what of the text that nobody had computed before has a fate already."""
         self._donors = Donors()
@@ -112,9 +122,11 @@ class Ledger:
         unit: int = 1,
         num_tokens: int | None = None,
         compare: bool = True,
+        chain: Chain | None = None,
     ) -> LedgerEntry:
         """Enter a request: `ids` of its prompt and `output` of its answer as far as it is computed.
 
+        A trace's ids may leave out a last block that is not full; `chain` has their numbers, if there are any already.
         Without `compare` nothing is looked for behind differences of this one, nor is it kept to compare others with.
         """
         totals = self.group(turn.group)
@@ -122,7 +134,8 @@ class Ledger:
         owner = len(self._owner_group)
         self._owner_group.append(totals)
         self._owner_tokens.append(count)
-        self._left.append(0)
+        if unit > 1:
+            return self._submit_traced(turn, totals, owner, ids, unit, count, chain)
         sequence = np.concatenate([ids, output]) if len(output) else ids
         salt = turn.salt
         if salt and self._tenants is None:  # all before were of one tenant
@@ -145,13 +158,37 @@ class Ledger:
             tenant = self._tenants.setdefault((unit, salt or ""), RadixTree(self._store))
             own = min(_grow(tenant, ids, sequence) * unit, count)
         rungs = self._rungs(count, own, known, unit)
-        totals.shared_prefixes[known] += 1
-        if len(totals.shared_prefixes) > 4096:
-            totals.shared_prefixes = Counter(dict(totals.shared_prefixes.most_common(1024)))
+        totals.shared(known)
         entry = LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, [], repeated)
         if alignment is not None:
             self.explain(entry, _all_blocked(alignment))
         return entry
+
+    def _submit_traced(
+        self, turn: Turn, totals: GroupTotals, owner: int, ids: Ids, unit: int, count: int, chain: Chain | None
+    ) -> LedgerEntry:
+        if unit not in self._traces:
+            self._traces[unit] = TraceBook(unit)
+            self._numbers[unit] = TraceNumbers()
+        if chain is None:
+            chain = self._numbers[unit].number(ids.tolist(), turn.salt)
+        self._traces[unit].enter(owner, chain, count)
+        if self.watcher is not None and self.watcher.details:
+            self._watch_traced(self.watcher, turn, owner, ids, unit, count)
+        known, own = min(chain.known * unit, count), min(chain.own * unit, count)
+        rungs = self._rungs(count, own, known, unit)
+        totals.shared(known)
+        return LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, None, None, [], [], True)
+
+    def _watch_traced(self, watcher: Watcher, turn: Turn, owner: int, ids: Ids, unit: int, count: int) -> None:
+        """Grow the tree that a watcher wants."""
+        if len(ids) * unit < count:  # a last block that the trace leaves out is nobody else's
+            ids = np.append(ids, np.int32(-1 - owner))
+        tree = self._trees.setdefault(unit, RadixTree(self._store))
+        match = tree.match(ids)
+        if match.length == len(ids):
+            watcher.known(match.node, turn.group)
+        tree.insert(ids, owner, match)
 
     def explain(self, entry: LedgerEntry, rungs: tuple[Rung, ...]) -> None:
         """Say which rung each gap of the entry's alignment stands on; it must not be settled yet."""
@@ -226,24 +263,29 @@ class Ledger:
         Returns the request's fates so far; what is left is split into first_use and unique by `close`.
         """
         assert hit <= entry.reachable, "the engine hit more than there was"
-        booked = [*self._climbed(entry, hit, kinder), *_behind(entry)]
-        fates: Counter[str] = Counter(hit=0)
-        at = 0
+        booked = self._climbed(entry, hit, kinder)
+        if not entry.traced:
+            booked += _behind(entry)
+        fates = {"hit": 0}
+        at, left = 0, entry.num_tokens
         for start, stop, fate in booked:
             assert at <= start <= stop <= entry.num_tokens, "a token with two fates"
-            fates[fate] += stop - start
+            fates[fate] = fates.get(fate, 0) + stop - start
+            left -= stop - start
             at = stop
-        self._left[entry.owner] = entry.num_tokens - fates.total()
-        self._taken.put(entry.owner, ((start, stop) for start, stop, _ in booked if start >= entry.known))
+        group = entry.group
+        for fate, tokens in fates.items():
+            group.fates[fate] += tokens
+        if entry.traced:
+            group.fates["unique"] += left  # until `close` knows better
+        else:
+            self._left.extend([0] * (entry.owner + 1 - len(self._left)))
+            self._left[entry.owner] = left
+            self._taken.put(entry.owner, ((start, stop) for start, stop, _ in booked if start >= entry.known))
         if self._sums is not None:
             self._sums.enter(entry.owner, entry.turn, entry.prompt, entry.num_tokens, entry.known, booked)
-        group = entry.group
-        group.requests += 1
-        group.prompt_tokens += entry.num_tokens
-        group.hit_tokens += hit
+        group.add(entry.num_tokens, hit)
         group.reachable_tokens += entry.reachable
-        group.request_rates += hit / entry.num_tokens if entry.num_tokens else 0.0
-        group.fates.update(fates)
         turn = group.turns.setdefault(entry.turn.index, TurnTotals())
         turn.requests += 1
         turn.prompt_tokens += entry.num_tokens
@@ -252,20 +294,30 @@ class Ledger:
             self.watcher.settled(entry.owner, entry.turn, entry.prompt, entry.num_tokens, hit, booked)
         return fates
 
-    def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> Iterator[Booked]:
+    def count(self, name: str, num_tokens: int, hit: int) -> None:
+        """Add a request to the sums of its group, and nothing else of it; there is nothing to `close` then."""
+        self.group(name).add(num_tokens, hit)
+
+    def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> list[Booked]:
         """What was known of the prompt, rung by rung."""
         if not self.caching:
             kinder = [("caching_off", entry.reachable)]
         elif kinder is None:
             kinder = [("evicted", entry.reachable)]
+        booked = [Booked(0, hit, "hit")] if hit else []
+        at = hit
         # In another run requests may have come in another order: no more than what this one's order allows.
-        ladder = [(fate, min(tokens, entry.reachable)) for fate, tokens in kinder]
-        at = 0
-        for fate, tokens in [("hit", hit), *ladder, *entry.rungs]:
+        for fate, most in kinder:
+            tokens = min(most, entry.reachable)
             if tokens > at:
-                yield Booked(at, tokens, fate)
+                booked.append(Booked(at, tokens, fate))
+                at = tokens
+        for fate, tokens in entry.rungs:
+            if tokens > at:
+                booked.append(Booked(at, tokens, fate))
                 at = tokens
         assert at == entry.known, "the ladder does not end where the known text does"
+        return booked
 
     def drop(self, entry: LedgerEntry) -> None:
         """Leave an interrupted request out of the books."""
@@ -273,9 +325,12 @@ class Ledger:
 
     def close(self) -> None:
         """Split what nobody had computed before into what later prompts reused and what they did not; then check the sums."""
-        for unit, node in ((unit, node) for unit, tree in self._trees.items() for node in tree.nodes()):
+        for book in self._traces.values():
+            self._close_trace(book)
+        tree = self._trees.get(1)
+        for node in tree.nodes() if tree is not None else ():
             group = self._owner_group[node.owner]
-            start, stop = node.start * unit, min(node.stop * unit, self._owner_tokens[node.owner])
+            start, stop = node.start, min(node.stop, self._owner_tokens[node.owner])
             if start >= stop:
                 continue
             fate = "first_use" if node.reused else "unique"
@@ -292,6 +347,19 @@ class Ledger:
             assert total == group.prompt_tokens, f"{group.name}: fates sum to {total}, not {group.prompt_tokens}"
         if self._sums is not None:
             self._sums.check(sum(group.prompt_tokens for group in self.groups.values()))
+
+    def _close_trace(self, book: TraceBook) -> None:
+        for owner, tokens in book.first_uses(self._owner_tokens):
+            fates = self._owner_group[owner].fates
+            fates["first_use"] += tokens
+            fates["unique"] -= tokens
+        if self._sums is None and (self.watcher is None or not self.watcher.details):
+            return
+        for owner, booked in book.fates(self._owner_tokens):
+            if self._sums is not None:
+                self._sums.book(owner, booked)
+            if self.watcher is not None:
+                self.watcher.closed(owner, booked)
 
     def fates(self) -> dict[str, int]:
         """Tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
@@ -314,7 +382,10 @@ class Ledger:
 
     @property
     def trees(self) -> Mapping[int, RadixTree]:
-        """What was submitted of all tenants, by the unit of its ids; an edge's owner is the number of a request."""
+        """What was submitted of all tenants, by the unit of its ids; an edge's owner is the number of a request.
+
+        Of a trace it is there where the watcher wants details.
+        """
         return self._trees
 
     def owner(self, number: int) -> tuple[str, int]:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+_MOST_LENGTHS = 4096
+
 
 @dataclass(slots=True)
 class TurnTotals:
@@ -25,6 +27,13 @@ class TokenTotals:
     hit_tokens: int = 0
     reachable_tokens: int = 0
     request_rates: float = 0.0
+
+    def add(self, prompt_tokens: int, hit_tokens: int) -> None:
+        """One more request."""
+        self.requests += 1
+        self.prompt_tokens += prompt_tokens
+        self.hit_tokens += hit_tokens
+        self.request_rates += hit_tokens / prompt_tokens if prompt_tokens else 0.0
 
     @classmethod
     def of(cls, parts: Iterable[TokenTotals]) -> TokenTotals:
@@ -59,6 +68,12 @@ class GroupTotals(TokenTotals):
     fates: Counter[str] = field(default_factory=Counter)
     shared_prefixes: Counter[int] = field(default_factory=Counter)
     turns: dict[int, TurnTotals] = field(default_factory=dict)
+
+    def shared(self, tokens: int) -> None:
+        """Another request shares so many tokens with earlier ones; of very many lengths the most usual are kept."""
+        self.shared_prefixes[tokens] += 1
+        if len(self.shared_prefixes) > _MOST_LENGTHS:
+            self.shared_prefixes = Counter(dict(self.shared_prefixes.most_common(_MOST_LENGTHS // 4)))
 
     @property
     def in_part_blocks(self) -> int:

@@ -14,6 +14,11 @@ from kvtool.workload.turn import Turn
 class Watcher(Protocol):
     """Told of requests by their owner's number, which counts them in the order of submission."""
 
+    @property
+    def details(self) -> bool:
+        """Whether it wants the trees of traces, and to be told what is `known` and `closed` of them."""
+        ...
+
     def known(self, node: PrefixNode, group: str) -> None:
         """All tokens of a prompt that is submitted were there; it ends where `node` does."""
         ...

@@ -41,6 +41,11 @@ class ViewBook:
         self._timeline = TimelineBook()
         self._details = _Details(block_size, whole_prompt_may_hit=whole_prompt_may_hit) if details else None
 
+    @property
+    def details(self) -> bool:
+        """See `Watcher`."""
+        return self._details is not None
+
     def submitted(self, job: Job, entry: LedgerEntry) -> None:
         """A request was entered in the ledger."""
         if self._details is not None:

@@ -55,7 +55,7 @@ class ReuseBook:
         """The blocks that a request touches, and how many of them it looks up."""
         size, tokens = self._block_size, job.request.num_prompt_tokens
         if job.unit != 1:
-            hashes = job.request.prompt_hashes or []
+            hashes = job.block_hashes()
             if self._whole:
                 return hashes, len(hashes)
             return hashes[: tokens // size], max(tokens - 1, 0) // size

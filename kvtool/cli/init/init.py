@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated
 
 from kvtool.cli.command import Command
-from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Rendering, Serving
-from kvtool.config.shown_options import Showing
+from kvtool.cli.init.init_options import InitOptions
+from kvtool.config.option import check_values
 from kvtool.errors import KvtoolError
 
 _TABLE = "tool.kvtool"
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitCommand(Command):
+class InitCommand(InitOptions, Command):
     """Write a starting configuration: find the prompts, run them, and demand what they reach today.
 
     Templates, prompts and logs in FOLDER are found by their names; where there is no workload file, one is made of them. Every
     workload is run without measuring, and the gate is set to the hit rate of today, in whole percent.
     """
-
-    folder: Annotated[str, Argument("Where the prompts are.", "FOLDER")] = "."
-    pyproject: Annotated[bool, Option("Add tool.kvtool to pyproject.toml instead of writing kvtool.toml.")] = False
-    force: Annotated[bool, Option("Overwrite what is there.")] = False
-    dry_run: Annotated[bool, Option("Show what would be written, and write nothing.", flag="--dry-run --print")] = False
-    rendering: Rendering
-    serving: Annotated[Serving, only("block_size")]
-    showing: Annotated[Showing, only("offline", "quiet", "color", "plain", "width")]
 
     def run(self) -> int:
         """Find prompts, run them, and write a configuration; 0, or 130 where it was interrupted and nothing was written.
@@ -44,6 +34,7 @@ class InitCommand(Command):
             appended,
             engine_settings,
             measured_inputs,
+            names_outside,
             nothing_found,
             target_file,
             tell_written,
@@ -68,15 +59,17 @@ class InitCommand(Command):
             return 130
         if not measured.rates:
             raise nothing_found(self.folder, found)
+        engine = engine_settings(self, folder)
         text = compose_config(
             measured.rates,
             groups=measured.groups,
-            engine=engine_settings(self, folder),
+            engine=engine,
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text
         if not self.dry_run:
             write_all(folder, files)
             load_config(str(target))
-        tell_written(self, found, prompts, measured, files, text)
+        outside = names_outside(folder, engine)
+        tell_written(self, found, prompts, measured, files, text, outside=outside)
         return 0

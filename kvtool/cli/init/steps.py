@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kvtool.cli.init.compose import FoundPrompt
 from kvtool.cli.init.detect import FoundPrompts
+from kvtool.cli.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
@@ -20,13 +20,11 @@ from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.tokens.tokenizer import Tokenizers
-
-if TYPE_CHECKING:
-    from kvtool.cli.init.init import InitCommand
 
 
 @dataclass(slots=True)
@@ -38,7 +36,7 @@ class MeasuredInputs:
     partial: bool = False
 
 
-def target_file(command: InitCommand, folder: Path) -> Path:
+def target_file(command: InitOptions, folder: Path) -> Path:
     """The file to write; KvtoolError where one is in the way."""
     own, project = folder / NAME, folder / PYPROJECT
     configured = _line_of_table(project)
@@ -89,7 +87,7 @@ def nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
 
 
 def measured_inputs(
-    command: InitCommand, folder: Path, names: list[str], files: Mapping[str, str], notes: list[str]
+    command: InitOptions, folder: Path, names: list[str], files: Mapping[str, str], notes: list[str]
 ) -> MeasuredInputs:
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
@@ -117,7 +115,7 @@ def measured_inputs(
     return measured
 
 
-def engine_settings(command: InitCommand, folder: Path) -> dict[str, str | int]:
+def engine_settings(command: InitOptions, folder: Path) -> dict[str, str | int]:
     """What the gate was measured with beside the defaults; files as paths from the folder of the configuration."""
     found: dict[str, str | int] = {}
     for name, value in (("tokenizer", command.rendering.tokenizer), ("chat_template", command.rendering.chat_template)):
@@ -127,6 +125,12 @@ def engine_settings(command: InitCommand, folder: Path) -> dict[str, str | int]:
     if command.serving.block_size is not None:
         found["block_size"] = command.serving.block_size
     return found
+
+
+def names_outside(folder: Path, settings: Mapping[str, str | int]) -> bool:
+    """Whether the configuration names a file that a command reads only with --allow-outside."""
+    root = RootFolder.of(str(folder / NAME))
+    return any(not root.holds(folder / value) for value in settings.values() if isinstance(value, str))
 
 
 def appended(project: Path, text: str) -> str:
@@ -150,12 +154,14 @@ def write_all(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def tell_written(
-    command: InitCommand,
+    command: InitOptions,
     found: FoundPrompts,
     prompts: list[FoundPrompt],
     measured: MeasuredInputs,
     files: Mapping[str, str],
     config: str,
+    *,
+    outside: bool,
 ) -> None:
     """What was found and written, or would be, and what to do next."""
     console = command.showing.console()
@@ -186,9 +192,8 @@ def tell_written(
         say(console, "Nothing was written: without --dry-run (or --print) it would be", indent=0)
         return
     first = next(iter(measured.rates))
-    here = os.path.normpath(folder) == "."
+    flag = " --allow-outside" if outside else ""
+    into = "" if os.path.normpath(folder) == "." else f"cd {sanitize(shlex.quote(folder), ascii_only=plain)} && "
     put(console, "Next:")
-    put(
-        console, "  kvtool check" if here else f"  cd {sanitize(shlex.quote(folder), ascii_only=plain)} && kvtool check"
-    )
-    put(console, f"  kvtool lint {sanitize(shlex.quote(first), ascii_only=plain)}")
+    put(console, f"  {into}kvtool check{flag}")
+    put(console, f"  kvtool lint {sanitize(shlex.quote(first), ascii_only=plain)}{flag}")

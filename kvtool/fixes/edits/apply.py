@@ -13,6 +13,7 @@ from typing import Protocol
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.fixes.edits.edit import FileEdit
+from kvtool.text.files.part_file import PartFile, hidden_beside
 
 _NOTHING = "no file was changed"
 
@@ -62,14 +63,13 @@ def _edited(path: str, text: str, edits: list[FileEdit]) -> str:
 
 @dataclass(slots=True)
 class _Target:
-    """A file that is about to be replaced: `new` and `old` are other names beside it, for its next and its last content."""
+    """A file that is about to be replaced: `new` is its next content, `old` another name beside it for its last."""
 
     shown: str
     real: Path
-    mode: int
     before: bytes
     after: bytes
-    new: Path | None = None
+    new: PartFile | None = None
     old: Path | None = None
     replaced: bool = False
 
@@ -93,7 +93,7 @@ def write_files(files: Iterable[FileChange]) -> None:
         for target in todo:
             _check_unchanged(target)
             assert target.new is not None
-            target.new.replace(target.real)
+            target.new.put()
             target.replaced = True
     except OSError as error:
         _restore(todo)
@@ -103,7 +103,8 @@ def write_files(files: Iterable[FileChange]) -> None:
         raise
     finally:
         for target in todo:
-            _remove(target.new)
+            if target.new is not None:
+                target.new.discard()
             _remove(target.old)
 
 
@@ -118,7 +119,7 @@ def _checked(file: FileChange) -> _Target:
             raise KvtoolError(f"cannot write {path}: it is write-protected", hint=_NOTHING)
     except (OSError, ValueError) as error:
         raise KvtoolError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}", hint=_NOTHING) from error
-    target = _Target(path, real, stat.S_IMODE(status.st_mode), file.before.encode(), file.after.encode())
+    target = _Target(path, real, file.before.encode(), file.after.encode())
     _check_unchanged(target)
     return target
 
@@ -134,21 +135,16 @@ def _check_unchanged(target: _Target) -> None:
 
 def _prepare(target: _Target) -> None:
     """Write the next content beside the file, and keep the last one under another name."""
-    stem = f".{target.real.name[:200]}.{secrets.token_hex(4)}"
-    new, old = target.real.with_name(f"{stem}.part"), target.real.with_name(f"{stem}.old")
-    with new.open("xb") as file:
-        target.new = new
-        os.fchmod(file.fileno(), target.mode)
-        file.write(target.after)
-        file.flush()
-        os.fsync(file.fileno())
+    target.new = PartFile(target.real)
+    target.new.file.write(target.after)
+    target.new.file.flush()
+    os.fsync(target.new.file.fileno())
+    target.old = hidden_beside(target.real, f"{secrets.token_hex(8)}.old")
     try:
-        old.hardlink_to(target.real)
-        target.old = old
+        target.old.hardlink_to(target.real)
     except OSError:  # a file system without hard links
-        with old.open("xb") as file:
-            target.old = old
-            os.fchmod(file.fileno(), target.mode)
+        with os.fdopen(os.open(target.old, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), stat.S_IMODE(target.real.stat().st_mode))
             file.write(target.before)
 
 

@@ -47,7 +47,7 @@ def edits_for(fix: Fix, source: YamlSource | LogSource) -> list[FileEdit] | str:
 
 
 def _workload_edits(fix: Fix, source: YamlSource) -> list[FileEdit]:
-    whole = load_yaml_workload(source.path, seed=source.seed, overlay=source.overlay)
+    whole = _read_again(source, source.overlay)
     if whole.document.source != source.document.source:
         raise NotEditableError(f"`{source.path}` has changed since it was read")
     if any(group.import_ is not None and group.name == fix.group for group in whole.spec.groups):
@@ -62,6 +62,11 @@ def _workload_edits(fix: Fix, source: YamlSource) -> list[FileEdit]:
     if failed is not None:
         raise NotEditableError(failed)
     return edits
+
+
+def _read_again(source: YamlSource, overlay: Overlay | None) -> YamlSource:
+    """The whole workload, with all its groups, as its files would be."""
+    return load_yaml_workload(source.path, seed=source.seed, overlay=overlay, allow_outside=source.allow_outside)
 
 
 def _keeps_line_ends(fix: Fix) -> bool:
@@ -89,7 +94,7 @@ def _failure(edits: Sequence[FileEdit], source: YamlSource, sample: Sample, fix:
     overlay = dict(source.overlay or {})
     overlay |= {os.path.realpath(path): text for path, text in apply_edits(texts, edits).items()}
     try:
-        edited = load_yaml_workload(source.path, seed=source.seed, overlay=overlay)
+        edited = _read_again(source, overlay)
         group = differing_group(edited, sample, exact=not _keeps_line_ends(fix))
     except KvtoolError as error:
         return f"the edited files could not be read: {error.message}"

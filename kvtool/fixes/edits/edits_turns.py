@@ -43,7 +43,9 @@ class GroupEdits:
         number, group = next((n, each) for n, each in enumerate(source.spec.groups) if each.name == name)
         self._at: Path = ("groups", number)
         self._group = group
-        self._loading = Loading(source.document, source.seed, overlay=source.overlay)
+        self._loading = Loading(
+            source.document, source.seed, overlay=source.overlay, allow_outside=source.allow_outside
+        )
         self._parts = _labelled(group, self._at)
         self._known: dict[tuple[str, str], PiecePlace | None] = {}
         self._reader = Reader(self._spot)

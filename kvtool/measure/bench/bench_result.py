@@ -11,7 +11,7 @@ from kvtool.engine.model.geometry import Geometry
 from kvtool.measure.bench.calibration import Constants, Point
 from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import StepCase
-from kvtool.results.documents.bench import BenchCase, BenchDocument, Misses, Reached, TimedStep, TimedStore
+from kvtool.results.documents.bench import BenchCase, BenchDocument, Misses, Reached, SharingGain, TimedStep, TimedStore
 from kvtool.results.documents.calibrated import Machine, Residuals
 from kvtool.version import __version__
 
@@ -78,6 +78,27 @@ class BenchResult:
         """The steps of a kind, in the order of their cases."""
         return [step for step in self.steps if step.case.kind == kind]
 
+    def sharing(self) -> list[SharingGain]:
+        """What prefix-aware attention wins, where both ways were measured."""
+        steps = self.of_kind("sharing")
+        flat = {(step.case.work, step.case.shared): step for step in steps if step.case.mode == "flat"}
+        pairs = [
+            (flat[key], step)
+            for step in steps
+            if step.case.mode == "prefix-aware" and (key := (step.case.work, step.case.shared)) in flat
+        ]
+        return [
+            SharingGain(
+                requests=len(one.case.work),
+                context_tokens=one.case.context,
+                shared_tokens=one.case.shared,
+                flat_s=one.seconds,
+                prefix_aware_s=other.seconds,
+                gain=one.seconds / other.seconds,
+            )
+            for one, other in pairs
+        ]
+
     def flops(self, case: StepCase) -> float:
         """FLOPs of a step."""
         return self._work(_ONLY_FLOPS, case)
@@ -114,6 +135,7 @@ class BenchResult:
             partial=self.partial,
             ceilings=Reached(copy_bytes_per_s=self.copy_bytes_per_s, matmul_flops_per_s=self.matmul_flops_per_s),
             steps=[self._told(step) for step in self.steps],
+            sharing=self.sharing(),
             left_out=[_case(case) for case in self.left_out],
             store_kv=self.store,
             calibration=None if self.calibration is None else self.calibration.document(),

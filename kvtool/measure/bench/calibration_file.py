@@ -20,6 +20,7 @@ from kvtool.results.documents.calibrated import (
     Machine,
     Residuals,
 )
+from kvtool.text.files.json_file import json_of
 from kvtool.text.files.json_position import line_and_column, nearest_start
 from kvtool.text.files.text_files import read_text
 
@@ -200,14 +201,7 @@ class _Reader:
     def __init__(self, path: str) -> None:
         self._path = path
         self._text = read_text(Path(path), shown=path, limit=_MOST_BYTES)
-        try:
-            value = json.loads(self._text)
-        except json.JSONDecodeError as error:
-            raise KvtoolError(
-                f"`{path}` is not JSON: {error.msg}", hint=_AGAIN, place=self._place(error.lineno, error.colno)
-            ) from error
-        except (ValueError, RecursionError) as error:  # a number of thousands of digits, or nested without end
-            raise KvtoolError(f"`{path}` is no calibration: {error}", hint=_AGAIN, place=Place(path)) from error
+        value = json_of(self._text, shown=path, broken=f"`{path}` is not JSON: {{}}".format, hint=_AGAIN)
         if not isinstance(value, dict):
             raise KvtoolError(f"`{path}` is no calibration: not a JSON object", hint=_AGAIN, place=Place(path))
         self.value: dict[str, object] = value

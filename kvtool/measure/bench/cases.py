@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from kvtool.measure.bench.calibration import Work
 
-Kind = Literal["prefill", "extend", "cold", "chunk", "decode", "mixed"]
+Kind = Literal["prefill", "extend", "cold", "chunk", "decode", "mixed", "sharing"]
 Mode = Literal["flat", "prefix-aware"]
 
 _QUESTION = 30
@@ -18,7 +18,8 @@ _QUESTION = 30
 class StepCase:
     """One step. The first `shared` tokens of all of its requests are the same, in the same blocks.
 
-    `extend` is a question behind a cached document, and `cold` both of them with nothing cached.
+    `extend` is a question behind a cached document, and `cold` both of them with nothing cached. `sharing` is decode, for what
+    prefix-aware attention wins.
     """
 
     kind: Kind
@@ -30,7 +31,7 @@ class StepCase:
     @property
     def fits_the_model(self) -> bool:
         """Whether the latency model, which knows no sharing, is about such a step."""
-        return not self.shared
+        return not self.shared and self.kind != "sharing"
 
     @property
     def new_tokens(self) -> int:
@@ -57,6 +58,8 @@ class Sizes:
     documents: tuple[int, int]
     batches: tuple[int, int, int]
     contexts: tuple[int, ...]
+    sharing: tuple[tuple[int, ...], int] = ((), 0)
+    """Batches and their context, of which parts are shared."""
 
 
 CPU = Sizes(
@@ -65,6 +68,7 @@ CPU = Sizes(
     documents=(1024, 6000),
     batches=(1, 4, 16),
     contexts=(256, 2048),
+    sharing=((8, 32, 64), 1024),
 )
 GPU = Sizes(
     prefill=((16, 128, 512, 2048, 8192), (256, 1024, 4096)),
@@ -74,6 +78,7 @@ GPU = Sizes(
     contexts=(1024, 4096, 16_384),
 )
 _SHARES = (0.5, 0.95)
+_SHARING_SHARES = (0.0, 0.5, 0.75, 0.95)
 
 
 def step_cases(sizes: Sizes, block_size: int, *, prefix_aware: bool = False) -> list[StepCase]:
@@ -93,6 +98,8 @@ def step_cases(sizes: Sizes, block_size: int, *, prefix_aware: bool = False) -> 
         found.append(StepCase("extend", ((cached, _QUESTION),), held_out=bool(held_out)))
         found.append(StepCase("cold", ((0, cached + _QUESTION),), held_out=bool(held_out)))
     found += _decode_cases(sizes, block_size, prefix_aware)
+    if prefix_aware:
+        found += _sharing_cases(sizes, block_size)
     middle, context = sizes.batches[1], sizes.contexts[0]
     decodes = ((context - 1, 1),) * middle
     found.append(StepCase("mixed", ((0, 256), *decodes)))
@@ -111,6 +118,16 @@ def _decode_cases(sizes: Sizes, block_size: int, prefix_aware: bool) -> Iterator
             yield StepCase("decode", work, shared)
             if prefix_aware:
                 yield StepCase("decode", work, shared, "prefix-aware")
+
+
+def _sharing_cases(sizes: Sizes, block_size: int) -> Iterator[StepCase]:
+    """Each batch with each part of its context shared, both ways."""
+    batches, context = sizes.sharing
+    for batch in batches:
+        for share in _SHARING_SHARES:
+            shared = int(share * context) // block_size * block_size
+            for mode in get_args(Mode):
+                yield StepCase("sharing", ((context - 1, 1),) * batch, shared, mode)
 
 
 def shallow_cases(sizes: Sizes) -> list[StepCase]:

@@ -77,8 +77,7 @@ class StepTimer:
 def _fill(kv: KVStore, device: torch.device) -> None:
     """Numbers as a model leaves them: what is in memory by chance may be denormal, which takes CPUs far longer."""
     for layer in range(len(kv.k)):
-        for caches, scales in ((kv.k, kv.k_scale), (kv.v, kv.v_scale)):
-            cache, scale = caches[layer], scales[layer]
-            caches[layer] = random_cache(tuple(cache.shape), cache.dtype, device)
+        for cache, scale in ((kv.k[layer], kv.k_scale[layer]), (kv.v[layer], kv.v_scale[layer])):
+            cache.copy_(random_cache(tuple(cache.shape), cache.dtype, device))
             if isinstance(scale, torch.Tensor):
                 scale.fill_(1 / 64)

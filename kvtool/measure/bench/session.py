@@ -19,6 +19,7 @@ from kvtool.engine.model.device import choose_kernels, find_device
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.kv_store import storage_dtype
 from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.model_runner import shares_by_default
 from kvtool.engine.model.weights import DTYPES, free_memory, load_model
 from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.latency import LatencyModel
@@ -134,7 +135,7 @@ class Bench:
     def _steps(self) -> None:
         """One case after the other, in rounds: whatever disturbs the machine for a while disturbs all of them."""
         result, page = self.result, self._options.block_size
-        prefix_aware = self._kernels.triton
+        prefix_aware = shares_by_default(self._model, self._kept.name)
         cases = step_cases(self._sizes, page, prefix_aware=prefix_aware)
         room = int(_CACHE_SHARE * free_memory(self._device)) // self._block_bytes
         result.left_out = [case for case in cases if case.blocks(page) >= room]

@@ -17,7 +17,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.documents.parts import BeforeAfter
-from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.atomic_file import AtomicFile, as_private_as
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.logs import LogSource, locate
@@ -81,7 +81,8 @@ def _same_file(path: str, other: str) -> bool:
 
 
 def write_in_order(path: str, order: Sequence[int], output: str) -> None:
-    """Write the lines of a JSON lines log, each as it is to the byte, in another order; blank lines are left out.
+    """Write the lines of a JSON lines log, each as it is to the byte, in another order; blank lines are left out. A new file
+    is as private as the log.
 
     KvtoolError where lines and requests are not one to one.
     """
@@ -93,7 +94,7 @@ def write_in_order(path: str, order: Sequence[int], output: str) -> None:
                     f"{path}: -o needs one request on each line; it has {len(starts):,} lines and {len(order):,} requests",
                     hint="leave -n and --on-bad-line skip out; a JSON array has to be made JSON lines first",
                 )
-            with AtomicFile(output) as target:
+            with AtomicFile(output, mode=as_private_as([path])) as target:
                 _copy(file, starts, order, target)
     except OSError as error:
         raise KvtoolError(f"cannot read {path}: {error.strerror or error}") from error

@@ -12,7 +12,7 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.apply import FileChange, write_files
 from kvtool.fixes.edits.patch import undo_patch
-from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.atomic_file import AtomicFile, as_private_as
 
 _HINT = "give a file of its own"
 
@@ -52,7 +52,10 @@ def free_undo(path: str) -> str:
 
 
 def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
-    """Write the patch, then the files. KvtoolError, with no patch and every file as it was, where that cannot be."""
+    """Write the patch, as private as what it quotes, then the files.
+
+    KvtoolError, with no patch and every file as it was, where that cannot be.
+    """
     if undo is None:
         write_files(files)
         return
@@ -61,7 +64,7 @@ def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
     check_undo(undo, ())
     base = _base(files)
     named = [_Renamed(os.path.relpath(os.path.realpath(file.path), base), file.before, file.after) for file in files]
-    with AtomicFile(undo) as patch:
+    with AtomicFile(undo, mode=_mode(files)) as patch:
         patch.write(undo_patch(named).encode())
     try:
         write_files(files)
@@ -69,6 +72,14 @@ def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
         with contextlib.suppress(OSError):
             Path(undo).unlink()
         raise
+
+
+def _mode(files: Iterable[FileChange]) -> int:
+    """Of the patch, which quotes all of them; KvtoolError where one is gone."""
+    try:
+        return as_private_as(file.path for file in files)
+    except OSError as error:
+        raise KvtoolError(f"cannot read {error.filename}: {error.strerror or error}") from error
 
 
 def undo_command(files: Sequence[FileChange], undo: str) -> str:

@@ -42,7 +42,7 @@ class _BenchView:
 
     def show(self, todo: str, command: Sequence[str]) -> None:
         self._head()
-        for section in (self._prefill, self._extend, self._decode, self._store, self._fit):
+        for section in (self._prefill, self._extend, self._decode, self._sharing, self._store, self._fit):
             section()
         self._notes()
         put(self._console)
@@ -173,6 +173,26 @@ class _BenchView:
                 text += "; aware: prefix-aware decode, which reads a shared prefix once for all"
             self._say(text, style="dim")
 
+    def _sharing(self) -> None:
+        """How many times as fast prefix-aware decode is as flat decode, measured."""
+        found = self._result.sharing()
+        shares = sorted({gain.shared_tokens for gain in found})
+        gains = {(gain.requests, gain.shared_tokens): f"{gain.gain:.2f} x" for gain in found}
+        contexts = {gain.requests: gain.context_tokens for gain in found}
+        columns = [
+            Column("Gain of sharing", "<"),
+            *(Column(f"{100 * shared / max(contexts.values()):.0f}%") for shared in shares),
+        ]
+        rows = [
+            [f"{requests} x {context:,}", *(gains.get((requests, shared), "") for shared in shares)]
+            for requests, context in contexts.items()
+        ]
+        self._table(columns, rows)
+        if rows:
+            self._say(
+                "a decode step, flat against prefix-aware, by the part of the context that is shared", style="dim"
+            )
+
     def _store(self) -> None:
         store = self._result.store
         if store is None:
@@ -258,8 +278,8 @@ class _BenchView:
 
     def _name(self, case: StepCase) -> str:
         before, new = case.work[0]
-        if case.kind == "decode":
-            return f"decode {len(case.work)} x {case.context:,}" + (" shared" if case.shared else "")
+        if case.kind in ("decode", "sharing"):
+            return f"{case.kind} {len(case.work)} x {case.context:,}" + (" shared" if case.shared else "")
         return f"{case.kind} {f'{before:,} + ' if before else ''}{new:,}"
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.outputs import in_root
-from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
 from kvtool.report.terminal.next_command import shorten_middle
+from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.comparison import CauseMove, Comparison, ConfigMove, GroupMove, Outcome, RateMove, WorkloadMove
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText

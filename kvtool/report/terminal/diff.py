@@ -10,6 +10,7 @@ from kvtool.diagnose.codes import find_entry
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
 from kvtool.report.terminal.excerpt import print_excerpt
 from kvtool.report.terminal.ruler import print_ruler
+from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Spot, Trial
 from kvtool.text.terminal.console import (
     ascii_only,
@@ -60,12 +61,6 @@ def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True)
         command = f"kvtool diff-prompts --tokens {_quoted(diff.name_a, plain)} {_quoted(diff.name_b, plain)}"
         line = f"Next: {command}"
         put(console, line if cell_width(line) <= console.width else "Next: --tokens shows the token ids", "dim")
-
-
-def shown_path(path: str, plain: bool) -> str:
-    """A path as text that no CI log reads as a command."""
-    text = sanitize(path, ascii_only=plain)
-    return f"./{text}" if text.startswith("::") else text
 
 
 def _quoted(path: str, plain: bool) -> str:

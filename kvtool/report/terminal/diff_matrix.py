@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.diff import place_of, shown_path
+from kvtool.report.terminal.diff import place_of
+from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff
 from kvtool.text.terminal.console import (
     ascii_only,

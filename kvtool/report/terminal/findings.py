@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from kvtool.diagnose.cost import cost_of
 from kvtool.diagnose.meant_line import meant_line, redacted_line
-from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shorten_middle
+from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import GROUP as PROBE
-from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.findings import put_excerpt
+from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.lint import Fixed
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText

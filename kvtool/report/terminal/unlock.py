@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvtool.diagnose.findings import WORTH_TELLING
-from kvtool.report.terminal.diff import shown_path
 from kvtool.report.terminal.next_command import shorten_middle, shorten_place
+from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.report import Cause, Group
 from kvtool.text.terminal.console import ascii_only, cell_width, put, sanitize, say
 from kvtool.text.terminal.numbers import percent

@@ -39,6 +39,17 @@ class TimedStep(BenchCase):
     memory_floor_s: float
 
 
+class SharingGain(Model):
+    """A decode step of requests that have their first `shared_tokens` in common, measured both ways; `gain` is their ratio."""
+
+    requests: Count
+    context_tokens: Count
+    shared_tokens: Count
+    flat_s: Seconds
+    prefix_aware_s: Seconds
+    gain: Rate
+
+
 class TimedStore(Model):
     """New tokens' keys and values, written into the blocks of one layer; bytes are read and written."""
 
@@ -68,6 +79,7 @@ class BenchDocument(Document):
     partial: bool
     ceilings: Reached
     steps: list[TimedStep]
+    sharing: list[SharingGain]
     left_out: list[BenchCase]
     store_kv: TimedStore | None
     calibration: CalibrationDocument | None

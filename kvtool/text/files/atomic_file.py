@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from kvtool.errors import KvtoolError
+from kvtool.text.files.part_file import NEW_FILE, PartFile
+
+PRIVATE = 0o600
+"""The mode of a new file that only its user may read."""
+
+
+def as_private_as(paths: Iterable[str | Path]) -> int:
+    """The mode for a new file that quotes these: who may not read or write one of them may not do so here. OSError."""
+    mode = NEW_FILE
+    for path in paths:
+        mode &= stat.S_IMODE(Path(path).stat().st_mode)
+    return mode | PRIVATE
 
 
 class AtomicFile:
     """A file that appears, whole, when it is closed; until then it is written under another name beside it.
 
     As a context manager it leaves nothing where the block ends with an error, Ctrl-C included. What is no regular file (a pipe,
-    /dev/stdout) is written as it comes.
+    /dev/stdout) is written as it comes. A file that is rewritten keeps its mode.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        """KvtoolError where the file could not be made."""
+    def __init__(self, path: str | Path, *, mode: int = NEW_FILE) -> None:
+        """KvtoolError where the file could not be made. `mode` is that of a new file, before the umask."""
         self.path = Path(path)
-        self._temporary: Path | None = None
+        self._part: PartFile | None = None
         try:
-            self._target = Path(os.path.realpath(self.path))  # a link goes on pointing to the file
-            if self._target.is_symlink():
+            target = Path(os.path.realpath(self.path))  # a link goes on pointing to the file
+            if target.is_symlink():
                 raise OSError(0, "its links go round in a circle")
             if self.path.is_dir():
                 raise IsADirectoryError(0, "it is a directory")
@@ -35,8 +48,8 @@ class AtomicFile:
                     return
                 if not os.access(self.path, os.W_OK):
                     raise PermissionError(0, "it is write-protected")
-            self._temporary = self._target.with_name(f".{self._target.name[:200]}.{secrets.token_hex(4)}.part")
-            self._file = self._temporary.open("xb", buffering=1 << 18)
+            self._part = PartFile(target, mode=mode)
+            self._file = self._part.file
         except (OSError, ValueError) as error:  # the latter of a name with a null character in it
             raise self._failed(error) from error
 
@@ -54,9 +67,10 @@ class AtomicFile:
     def close(self) -> None:
         """Put the file in its place."""
         try:
-            self._file.close()
-            if self._temporary is not None:
-                self._temporary.replace(self._target)
+            if self._part is None:
+                self._file.close()
+            else:
+                self._part.put()
         except OSError as error:
             self.discard()
             raise self._failed(error) from error
@@ -65,9 +79,8 @@ class AtomicFile:
         """Leave no file."""
         with contextlib.suppress(OSError):
             self._file.close()
-        if self._temporary is not None:
-            with contextlib.suppress(OSError):
-                self._temporary.unlink()
+        if self._part is not None:
+            self._part.discard()
 
     def __enter__(self) -> AtomicFile:
         return self

@@ -11,10 +11,11 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+
+from kvtool.text.files.json_file import unreadable_at
 
 MAX_RECORD = 256 << 20
 """Bytes of one record; longer ones are an error, so that a file of one endless line cannot fill the memory."""
@@ -29,8 +30,7 @@ _BLANK = re.compile(rb"[ \t\r\n]*+")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class RawRecord:
+class RawRecord(NamedTuple):
     """The bytes of one record and where they begin; `problem` says why they are not one (`data` is then just an excerpt)."""
 
     data: bytes
@@ -66,9 +66,9 @@ def parse(data: bytes) -> Any:
         reason = error.msg.removesuffix(" at").removesuffix(" starting")
         raise NotJSONError(reason[:1].lower() + reason[1:], error.pos, text) from None
     except RecursionError:
-        raise NotJSONError("nested too deeply", 0, text) from None
+        raise NotJSONError("nested too deeply", unreadable_at(text), text) from None
     except ValueError as error:  # an integer of thousands of digits
-        raise NotJSONError(str(error).partition(";")[0], 0, text) from None
+        raise NotJSONError(str(error).partition(";")[0], unreadable_at(text), text) from None
 
 
 def read_records(reader: io.BufferedReader) -> Iterator[RawRecord]:

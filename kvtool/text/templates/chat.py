@@ -15,6 +15,7 @@ from kvtool.errors import KvtoolError, MessageRefusedError, Place
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
 from kvtool.text.templates.template import TracedTemplate, compile_template
+from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Origin, Traced
 
@@ -128,19 +129,30 @@ class ChatTemplate:
     def _refused(
         self, error: KvtoolError, variables: Mapping[str, object], messages: list[dict[str, object]]
     ) -> KvtoolError:
-        """Says which message the template does not take: the last one of the shortest beginning that fails."""
-        for count in range(1, len(messages) + 1):
+        """Says which message the template does not take: the last one of the shortest beginning that fails. Where there are too
+        many to try each, of one that fails while its own beginnings do not seem to."""
+        if self._template.left < 0 or not messages:
+            return error
+        steps = MAX_WORK
+        fits, fails = 0, len(messages)
+        while fits + 1 < fails:
+            count = fits + 1 if steps > MAX_WORK // 2 else (fits + fails) // 2
             try:
-                self._template.render({**variables, "messages": messages[:count]})
+                self._template.render({**variables, "messages": messages[:count]}, steps)
             except KvtoolError as first:
-                role = messages[count - 1].get("role")
-                reason = first.message.removeprefix("template: ")
-                return MessageRefusedError(
-                    f"the chat template {self.name} refuses message {count - 1} (role {role!r}): {reason}",
-                    hint=f"the template fails at {first.place}" if first.place else first.hint,
-                    place=_place_of(messages[count - 1]) or first.place,
-                )
-        return error
+                if self._template.left < 0:
+                    return first
+                fails, error = count, first
+            else:
+                fits = count
+            steps = self._template.left
+        role = messages[fails - 1].get("role")
+        reason = error.message.removeprefix("template: ")
+        return MessageRefusedError(
+            f"the chat template {self.name} refuses message {fails - 1} (role {role!r}): {reason}",
+            hint=f"the template fails at {error.place}" if error.place else error.hint,
+            place=_place_of(messages[fails - 1]) or error.place,
+        )
 
 
 def _moment(seconds: float) -> datetime:

@@ -9,17 +9,19 @@ from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 
-from jinja2 import Template, meta
+from jinja2 import Template, meta, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.templates.environment import TracedEnvironment
+from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.traced import Origin, Traced
 
 __all__ = ["TracedEnvironment", "TracedTemplate", "compile_template"]
 
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
 _NO_ATTRIBUTE = re.compile(r".* has no attribute '(\w+)'")
+_LONGEST_MESSAGE = 1_000
 _HAS_SYNTAX = re.compile(r"\{[{%#]")
 
 
@@ -40,6 +42,14 @@ def compile_template(
     return TracedTemplate(source, chat=chat, clock=clock)
 
 
+def _undeclared(tree: nodes.Template, environment: TracedEnvironment) -> frozenset[str]:
+    """The names that a template takes from outside: `meta.find_undeclared_variables`, which would compute what is constant."""
+    names = meta.TrackingCodeGenerator(environment)
+    names.optimizer = None
+    names.visit(tree)
+    return frozenset(names.undeclared_identifiers)
+
+
 class TracedTemplate:
     """A compiled template; `variables` are the names it needs."""
 
@@ -54,7 +64,7 @@ class TracedTemplate:
         self._environment = TracedEnvironment(source, chat=chat, clock=clock)
         try:
             tree = self._environment.parse(source)
-            self.variables = frozenset(meta.find_undeclared_variables(tree)) - set(self._environment.globals)
+            self.variables = _undeclared(tree, self._environment) - set(self._environment.globals)
             code = self._environment.compile(tree, filename="<template>")
             self._template = Template.from_code(self._environment, code, self._environment.make_globals(None))
         except TemplateSyntaxError as error:
@@ -64,19 +74,21 @@ class TracedTemplate:
         except (RecursionError, SyntaxError, MemoryError, ValueError, OverflowError) as error:
             raise KvtoolError("template: nested too deeply or too large to compile", place=self._place(1)) from error
 
-    def render(self, variables: Mapping[str, object]) -> Traced:
-        """The text for these variables. Raises KvtoolError, with the place in the template, on every failure."""
+    def render(self, variables: Mapping[str, object], steps: int = MAX_WORK) -> Traced:
+        """The text for these variables. Raises KvtoolError, with the place in the template, on every failure; one is that it
+        takes more than so many steps."""
         if self._template is None:
             return self.source
         environment = self._environment
-        environment.start()
+        environment.start(steps)
         try:
             context = self._template.new_context(dict(variables))
             return environment.concat(self._template.root_render_func(context))
         except UndefinedError as error:
-            name = _UNDEFINED.fullmatch(error.message or "")
+            said = str(error.message)[:_LONGEST_MESSAGE]
+            name = _UNDEFINED.fullmatch(said)
             if name is None:
-                attribute = _NO_ATTRIBUTE.fullmatch(error.message or "")
+                attribute = _NO_ATTRIBUTE.fullmatch(said)
                 raise self._failed(str(error.message), error, near=attribute and attribute[1]) from error
             close = difflib.get_close_matches(name[1], [*variables, *environment.globals], n=1)
             hint = f"did you mean `{close[0]}`?" if close else None
@@ -90,6 +102,11 @@ class TracedTemplate:
         except Exception as error:  # an expression of the template may raise anything
             raise self._failed(str(error) or type(error).__name__, error) from error
 
+    @property
+    def left(self) -> int:
+        """Steps that the last rendering left; below zero where they did not suffice."""
+        return self._environment.left if self._template is not None else MAX_WORK
+
     def _failed(
         self, message: str, error: BaseException, hint: str | None = None, near: str | None = None
     ) -> KvtoolError:
@@ -97,6 +114,8 @@ class TracedTemplate:
         message = message.replace("kvtool.text.traced.Traced object", "str object").replace(
             "'Traced' object", "'str' object"
         )
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]} …"
         return KvtoolError(f"template: {message}", hint=hint, place=self._place(line, near))
 
     def _line(self, traceback: TracebackType | None) -> int:

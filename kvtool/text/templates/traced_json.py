@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from kvtool.text.traced import Mark, Traced, concat
 
 _PLACEHOLDER = re.compile(r'"\\u0000(\d+)\\u0000"')
+_STEPS = 120
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}(?:\\u[dD][c-fC-F][0-9a-f]{2})?|.)")
 
 
@@ -17,8 +19,10 @@ def traced_json(
     indent: int | str | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
+    *,
+    pay: Callable[[int], None] | None = None,
 ) -> str:
-    """Exactly what `json.dumps` writes; Traced where a string in `value` is."""
+    """Exactly what `json.dumps` writes; Traced where a string in `value` is. `pay` is called with the steps of each escape."""
 
     def dumps(some: object) -> str:
         return json.dumps(some, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
@@ -34,7 +38,7 @@ def traced_json(
     for literal, number in zip(parts[::2], [*parts[1::2], None], strict=True):
         pieces.append(literal)
         if number is not None:
-            pieces.append(_escaped(strings[int(number)], ensure_ascii))
+            pieces.append(_escaped(strings[int(number)], ensure_ascii, pay))
     return concat(pieces)
 
 
@@ -50,7 +54,7 @@ def _without_strings(value: object, strings: list[str]) -> object:
     return value
 
 
-def _escaped(text: str, ensure_ascii: bool) -> str:
+def _escaped(text: str, ensure_ascii: bool, pay: Callable[[int], None] | None) -> str:
     """A JSON string; an escape has the origin of the character it stands for."""
     dumped = json.dumps(str.__str__(text), ensure_ascii=ensure_ascii)
     if not isinstance(text, Traced):
@@ -59,6 +63,8 @@ def _escaped(text: str, ensure_ascii: bool) -> str:
     pieces: list[str] = ['"']
     at = seen = 0
     for match in _ESCAPE.finditer(body):
+        if pay is not None:
+            pay(_STEPS)
         plain = match.start() - seen
         pieces.append(text[at : at + plain])
         at += plain

@@ -74,12 +74,12 @@ class Progress:
         self._until = moment
 
     def advance(self, count: int = 1) -> None:
-        """So many more are done."""
+        """So many more are done; 0 shows a stage that has begun."""
         self._done += count
         if self._quiet:
             return
         now = time.monotonic()
-        if self._first is None:
+        if self._first is None and count:
             self._first = now, self._done
         if now - self._started < _PATIENCE:
             return

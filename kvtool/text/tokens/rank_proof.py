@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -45,6 +44,8 @@ _LONGEST_ADDED = 200
 _ASKED = ((0x00, 0xD7FF), (0xE000, 0xFFFF), (0x1D400, 0x1D7FF), (0x1F000, 0x1FBFF))
 """Ranges of characters that are asked about: the first plane, mathematical letters and emoji."""
 _SAMPLE = 512
+_BETWEEN = 8
+"""One in so many characters is tried between others, too."""
 _NONE = 1 << 40
 """A rank behind all others."""
 
@@ -91,12 +92,12 @@ def ranked_vocabulary(spec: Mapping[str, object], backend: LibraryBackend) -> Ra
 
 
 def samples(vocabulary: RankedVocabulary) -> Iterator[str]:
-    """Texts that hold every character that is encoded by ranks, between letters, digits, white space and punctuation."""
+    """Texts that hold every character that is encoded by ranks; some also between letters, digits, white space and punctuation."""
     characters = [chr(code) for first, last in vocabulary.alike for code in range(first, last + 1)]
     for start in range(0, len(characters), _SAMPLE):
         stretch = characters[start : start + _SAMPLE]
         yield "".join(stretch)
-        yield "".join([f"a{one}B {one}'{one}1\n" for one in stretch])
+        yield "".join([f"a{one}B {one}'{one}1\n" for one in stretch[::_BETWEEN]])
 
 
 def _added(spec: Mapping[str, object]) -> list[Mapping[str, object]] | None:
@@ -180,15 +181,19 @@ def _merges_by_rank(model: Mapping[str, object], ranks: Mapping[bytes, int]) -> 
 
 def _last_pair(data: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
     """The two tokens that merges by rank make of bytes before they join these; None where they do not come so far."""
-    parts = [data[at : at + 1] for at in range(len(data))]
-    while len(parts) > 2:
-        found = [ranks.get(a + b, _NONE) for a, b in pairwise(parts)]
+    cuts = list(range(len(data) + 1))  # ends of the tokens so far
+    found = [ranks.get(data[at : at + 2], _NONE) for at in range(len(data) - 1)]  # of each two neighbours
+    while len(found) > 1:
         best = min(found)
         if best == _NONE:
             return None
         at = found.index(best)
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-    return parts[0], parts[1]
+        del cuts[at + 1], found[at]
+        if at:
+            found[at - 1] = ranks.get(data[cuts[at - 1] : cuts[at + 1]], _NONE)
+        if at < len(found):
+            found[at] = ranks.get(data[cuts[at] : cuts[at + 2]], _NONE)
+    return data[: cuts[1]], data[cuts[1] :]
 
 
 def _alike(pattern: str, *, nfc: bool) -> list[tuple[int, int]]:

@@ -30,14 +30,13 @@ class RankedBackend:
         self._open_library = library
         self._added = dict(vocabulary.added)
         self._names = {token: text for text, token in self._added.items()}
-        self._tokens = vocabulary.tokens()
+        self._vocabulary = vocabulary
         self._added_tokens = any_of(self._added) if self._added else None
         self._unlike = vocabulary.unlike_characters()
-        unranked = {*self._names, *vocabulary.unmerged}
         self._encoding = Encoding(
             name,
             pat_str=vocabulary.pattern,
-            mergeable_ranks={data: token for token, data in self._tokens.items() if token not in unranked},
+            mergeable_ranks=vocabulary.ranks(),
             special_tokens={},
         )
 
@@ -85,6 +84,10 @@ class RankedBackend:
         """Tokens that hold a line feed."""
         added = [token for text, token in self._added.items() if "Ċ" in text or "\n" in text or text == "<0x0A>"]
         return added + [token for token, data in self._tokens.items() if b"\n" in data and token not in self._names]
+
+    @cached_property
+    def _tokens(self) -> dict[int, bytes]:
+        return self._vocabulary.tokens()
 
     @cached_property
     def _library(self) -> LibraryBackend:

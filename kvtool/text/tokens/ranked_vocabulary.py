@@ -72,10 +72,19 @@ class RankedVocabulary:
 
     def tokens(self) -> dict[int, bytes]:
         """The bytes of every token by its id."""
+        return dict(zip(self.ids.tolist(), self._cut(np.ones(len(self.ids), np.bool_)), strict=True))
+
+    def ranks(self) -> dict[bytes, int]:
+        """The ids of the tokens that words are made of, by their bytes."""
+        chosen = np.isin(self.ids, [*self.added.values(), *self.unmerged], invert=True)
+        return dict(zip(self._cut(chosen), self.ids[chosen].tolist(), strict=True))
+
+    def _cut(self, chosen: npt.NDArray[np.bool_]) -> list[bytes]:
+        """The bytes of each token for which `chosen [n]` is true."""
         ends = np.cumsum(self.lengths, dtype=np.int64)
-        starts = (ends - self.lengths).tolist()
+        starts = ends - self.lengths
         data = self.data
-        return {token: data[a:z] for token, a, z in zip(self.ids.tolist(), starts, ends.tolist(), strict=True)}
+        return [data[start:end] for start, end in zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True)]
 
     def unlike_characters(self) -> re.Pattern[str]:
         """Matches a character for which the split might differ from the library's."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +13,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from kvtool.errors import KvtoolError, NotAvailableError
+from kvtool.errors import KvtoolError, NotAvailableError, Place
+from kvtool.text.files.json_file import json_of
+from kvtool.text.files.part_file import PartFile
+from kvtool.text.files.text_files import read_text
 
 BUILT_IN = "tekken"
 _BUILT_IN_FILE = "tekken_240911.json"
@@ -125,7 +125,11 @@ def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> T
     )
     config = _json_object(config_path) if config_path else {}
     named = _named_tokens(_json_object(map_path) if map_path else {}) | _named_tokens(config)
-    template = _text(template_path) if template_path else _default_template(config.get("chat_template"))
+    template = (
+        read_text(template_path, shown=str(template_path))
+        if template_path
+        else _default_template(config.get("chat_template"))
+    )
     data = source.read_bytes()
     return TokenizerFiles(name, _digest(data), lambda: data, named, template)
 
@@ -207,15 +211,14 @@ def _parsed(data: bytes) -> Mapping[str, object] | None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that no other process ever sees a part of it."""
+    """Write a file so that no other process ever sees a part of it; OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    part = PartFile(path)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
+        part.file.write(data)
+        part.put()
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        part.discard()
         raise
 
 
@@ -236,20 +239,11 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise KvtoolError(f"{path} is not UTF-8 text") from error
-
-
 def _json_object(path: Path) -> dict[str, object]:
-    try:
-        value = json.loads(_text(path))
-    except ValueError as error:
-        raise KvtoolError(f"{path} is not JSON: {error}") from error
+    shown = str(path)
+    value = json_of(read_text(path, shown=shown), shown=shown, broken=f"{path.name} is not JSON: {{}}".format)
     if not isinstance(value, dict):
-        raise KvtoolError(f"{path} is not a JSON object")
+        raise KvtoolError(f"{path.name} is not a JSON object", place=Place(shown, 1, 1))
     return value
 
 
@@ -266,6 +260,6 @@ def _named_tokens(config: Mapping[str, object]) -> dict[str, str]:
 def _default_template(value: object) -> str | None:
     """`chat_template` of a tokenizer configuration: a text, or a list of named ones of which `default` counts."""
     if isinstance(value, list):
-        named = {entry.get("name"): entry.get("template") for entry in value if isinstance(entry, dict)}
-        value = named.get("default")
+        named = [entry for entry in value if isinstance(entry, dict) and entry.get("name") == "default"]
+        value = named[-1].get("template") if named else None
     return value if isinstance(value, str) else None

@@ -181,6 +181,9 @@ def _content(record: Record, value: Any, path: tuple[str | int, ...], part: str)
         return record.text(value, *path, part=part, name=f"the content of {part}")
     parts: list[Any] = []
     for i, item in enumerate(value):
+        if isinstance(item, dict) and not isinstance(item.get("type"), str | None):
+            wrong = f"the content of {part} has a part whose `type` is {kind(item['type'])}, not text"
+            raise record.error(wrong, *path, i, "type")
         if isinstance(item, str):
             parts.append({"type": "text", "text": record.text(item, *path, i, part=part)})
         elif not isinstance(item, dict):

@@ -26,6 +26,7 @@ from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
 from kvtool.workload.logs.record import Dialogue, RecordError, Turns, Where
 from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, read_record
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
+from kvtool.workload.logs.trace_records import plain_mooncake
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
@@ -131,6 +132,7 @@ class LogSource:
         group = self._group(path) if self._group else default_group(path)
         names: dict[str, None] = {}
         good = line = nth = 0
+        size = self._options.trace_block_size
         with open_bytes(self._file(path), path) as reader:
             self._reader = reader
             refuse_binary(reader, path)
@@ -139,7 +141,11 @@ class LogSource:
                 line = raw.line
                 ordinal += 1
                 label = str(line) if nth == 1 else f"{line}.{nth}"
-                where = Where(path, line, raw.column, label, ordinal, group, self._options.trace_block_size)
+                if "mooncake" in names and (plain := _plain_trace(raw, label, group, size)) is not None:
+                    good += 1
+                    yield plain
+                    continue
+                where = Where(path, line, raw.column, label, ordinal, group, size)
                 found = read_raw(raw, where, self._format, good)
                 if isinstance(found, KvtoolError):
                     if self._options.on_bad_line == "error":
@@ -256,6 +262,17 @@ def _placed(turns: Turns, count: int, base: int, epoch: float | None) -> Iterato
         if turn.arrival is not None:
             turn.arrival -= epoch or 0.0
         yield turn
+
+
+def _plain_trace(raw: RawRecord, label: str, group: str, block_size: int) -> list[Turn] | None:
+    """The turn of a line of a trace that is like most of them, read in a tenth of the time; None: read it with care."""
+    if raw.problem is not None:
+        return None
+    try:
+        turn = plain_mooncake(parse(raw.data), label, group, block_size)
+    except NotJSONError:
+        return None
+    return None if turn is None else [turn]
 
 
 def read_raw(raw: RawRecord, where: Where, format_: RecordFormat | None, good: int) -> tuple[str, Turns] | KvtoolError:

@@ -163,6 +163,7 @@ class Record:
             id=f"{own_id or self.where.label}:{index}" if turns > 1 or own_id is None else own_id,
             arrival=None if index else self.arrival(unit),
             salt=salt if isinstance(salt, str) else None,
+            written=(self.where.path, self.where.line, self.where.column),
             **content,
         )
         if isinstance(extra, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,11 @@ from kvtool.workload.turn import HashedPrompt, Ids, Turn
 
 BAILIAN_BLOCK = 16
 _LOCAL_SCOPE = 1 << 32  # ids of one trace; those of trace n are moved to n * _LOCAL_SCOPE
+_PLAIN_ORDER = ("hash_ids", "input_length", "output_length", "timestamp")
+_PLAIN = frozenset(_PLAIN_ORDER)
+_plain_fields = itemgetter(*_PLAIN_ORDER)
+_WHOLE = 1 << 31
+"""Lengths are less, as `whole` has it."""
 TOKEN_FIELDS = ("token_ids", "prompt_token_ids", "input_tok_ids", "input_ids")
 
 
@@ -29,6 +35,25 @@ def token_ids(record: Record) -> Turns:
 def mooncake(record: Record) -> Turns:
     """A request of a Mooncake trace; its block size is not in the file."""
     return [_hashed(record, record.where.block_size, "ms")]
+
+
+def plain_mooncake(fields: Any, label: str, group: str, block_size: int) -> Turn | None:
+    """The turn that `mooncake` makes of a record with these fields and no others; None for anything that it would look at twice."""
+    if type(fields) is not dict or fields.keys() != _PLAIN:
+        return None
+    ids, length, answer, time = _plain_fields(fields)
+    if (
+        type(ids) is not list
+        or set(map(type, ids)) != {int}
+        or type(length) is not int
+        or type(answer) is not int
+        or not 0 <= answer < _WHOLE
+        or not 0 < length < _WHOLE
+        or not (len(ids) - 1) * block_size < length < (len(ids) + 1) * block_size
+    ):
+        return None
+    prompt = HashedPrompt(ids, length, block_size)
+    return Turn(group, hashed=prompt, output_tokens=answer, arrival=seconds(time, "ms"), id=f"{label}:0")
 
 
 def bailian(record: Record) -> Turns:
@@ -73,7 +98,7 @@ def ids_of(record: Record, value: Any, *path: str | int) -> Ids:
         ids = np.array(value if isinstance(value, list) else None)
     except ValueError:  # lists of different lengths
         ids = np.array(None)
-    if not ids.size:
+    if ids.shape == (0,):
         return ids.astype(np.int32)
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise record.error(f"`{path[-1]}` must be a list of token ids", *path)

@@ -43,7 +43,8 @@ class Tools:
 
 
 def fail(message: str, hint: str | None = None) -> PydanticCustomError:
-    """A validation error whose message is for the user."""
+    """A validation error whose message is for the user; half of a surrogate pair, which pydantic refuses, is escaped."""
+    message = message.encode("utf-8", errors="backslashreplace").decode("utf-8")
     return PydanticCustomError("kvtool", "{message}", {"message": message, "hint": hint})
 
 

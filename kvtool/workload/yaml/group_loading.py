@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
+from kvtool.text.files.json_file import json_of
 from kvtool.text.files.yaml_nodes import Path
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.logs import LogOptions, LogSource
@@ -58,7 +58,9 @@ class GroupLoader:
         content = self._content(spec, at)
         tools = self._load_tools(spec.tools, (*at, "tools")) if spec.tools is not None else self._tools
         used = self._try(content, [template for template in (tenant, output) if template], values, first)
-        common = Common(spec, loading.seed, values.only(used), tenant, first, self._untimed)
+        place = loading.place(at)
+        written = (place.path, place.line, place.column)
+        common = Common(spec, loading.seed, values.only(used), tenant, first, self._untimed, written)
         if spec.generate is not None:
             return GenerateGroup(common, spec.generate)
         if spec.import_ is not None:
@@ -144,13 +146,7 @@ class GroupLoader:
 
 
 def _tools_of(text: str, shown: str) -> list[object]:
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        excerpt = text.split("\n")[error.lineno - 1].rstrip("\r")
-        raise KvtoolError(f"not JSON: {error.msg}", place=Place(shown, error.lineno, error.colno, excerpt)) from None
-    except (RecursionError, ValueError):
-        raise KvtoolError("not JSON that can be read", place=Place(shown)) from None
+    data = json_of(text, shown=shown)
     if isinstance(data, dict) and isinstance(data.get("tools"), list):
         data = data["tools"]
     if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):

@@ -72,6 +72,8 @@ class Common:
     tenant: Template | None
     first: Moment
     untimed: float | None
+    written: tuple[str, int | None, int | None]
+    """Path, line and column of the group."""
 
     def salt(self, values: dict[str, object]) -> str | None:
         return None if self.tenant is None else str.__str__(self.tenant.render(values))
@@ -114,6 +116,7 @@ class PromptGroup:
         spec = self._common.spec
         turn = Turn(
             group=self.name,
+            written=self._common.written,
             id=f"{self.name}/{number}",
             tools=self._tools,
             salt=self._common.salt(values),
@@ -176,6 +179,7 @@ class SessionGroup:
             output = None if self._output is None else str.__str__(self._output.render(values))
             turn = Turn(
                 group=self.name,
+                written=self._common.written,
                 id=f"{self.name}/{session}.{number}",
                 session=f"{self.name}/{session}",
                 index=number,
@@ -212,6 +216,7 @@ class GenerateGroup:
             values = self._common.values.at(self._common.moment(number, number))
             turn = Turn(
                 group=self.name,
+                written=self._common.written,
                 id=f"{self.name}/{number}",
                 token_ids=token_ids,
                 output_tokens=self._spec.output_tokens,

@@ -7,6 +7,7 @@ from pathlib import Path as FilePath
 from types import TracebackType
 
 from kvtool.errors import KvtoolError, Place, ProblemsError
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.files.yaml_nodes import Path, YamlDocument
 from kvtool.text.traced import Traced
@@ -43,6 +44,12 @@ class Loading:
     problems: list[KvtoolError] = field(default_factory=list)
     overlay: Overlay | None = None
     """Texts to read in place of files."""
+    allow_outside: bool = False
+    """Whether it may name files outside of its repository or folder."""
+    root: RootFolder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.root = RootFolder.of(self.document.path, allow_outside=self.allow_outside)
 
     def guard(self) -> Guard:
         """Note a mistake in the block and go on after it, so that all of them are said at once."""
@@ -55,7 +62,12 @@ class Loading:
     def read(self, file: Traced, at: Path) -> tuple[str, str]:
         """The path, as the user would write it here, and the text of a file that the workload names."""
         shown = self.resolve(str.__str__(file))
+        self.check(shown, at)
         return shown, read_text(FilePath(shown), shown=shown, place=self.place(at), overlay=self.overlay)
+
+    def check(self, path: str, at: Path, *, shown: str | None = None) -> None:
+        """KvtoolError, at the value that names it, where the workload may not read what is there."""
+        self.root.check(path, shown=shown or path, place=self.place(at))
 
     def place(self, at: Path, *, key: bool = False) -> Place:
         return self.document.place(at, key=key)

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvtool.errors import KvtoolError
+from kvtool.text.files.file_patterns import is_pattern, matching
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml
 
 FILE_KEYS = ("file", "glob", "chat_template")
 
 
-def named_files(path: str, text: str) -> list[str]:
-    """The files with texts that a workload names, as its findings name them, in order."""
+def named_files(path: str, text: str, *, allow_outside: bool = False) -> list[str]:
+    """The files with texts that a workload names, as its findings name them, in order; those outside of its repository or folder
+    only where that is allowed."""
     document = parse_yaml(text, path)
-    folder = Path(path).parent
+    folder, root = Path(path).parent, RootFolder.of(path, allow_outside=allow_outside)
     names = (scalar.value for scalar in values_of(document.root, FILE_KEYS))
-    return list(dict.fromkeys(name for value in names for name in matching_files(folder, value)))
+    return list(dict.fromkeys(name for value in names for name in matching_files(folder, value, root)))
 
 
-def matching_files(folder: Path, name: str) -> list[str]:
-    """The files that a `file:` or `glob:` means; none where there are none."""
+def matching_files(folder: Path, name: str, root: RootFolder) -> list[str]:
+    """The files that a `file:` or `glob:` means, as far as `root` holds them; none where there are none, or too many to look at."""
     if "\0" in name:
         return []
     try:
-        if (folder / name).is_file():
-            return [str(folder / name)]
-        found = sorted(glob.glob(name, root_dir=folder, recursive=True))  # noqa: PTH207 - Path.glob refuses absolute patterns
-        return [str(folder / one) for one in found if (folder / one).is_file()]
-    except (OSError, ValueError):
+        found = [name] if (folder / name).is_file() else matching(name, folder, root) if is_pattern(name) else []
+        return [str(folder / one) for one in found if (folder / one).is_file() and root.holds(folder / one)]
+    except (OSError, ValueError, KvtoolError):
         return []
 
 

@@ -45,7 +45,9 @@ DEFAULT_SESSION_OUTPUT = 64
 
 
 class SpecModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        defer_build=True, extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True
+    )
 
 
 Process = Annotated[Literal["poisson", "uniform", "burst"], BeforeValidator(as_str)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 from kvtool.errors import KvtoolError
+from kvtool.text.files.file_patterns import is_pattern, literal_start, matching
 from kvtool.text.files.text_files import check_file
 from kvtool.text.files.yaml_nodes import Path, YamlDocument
 from kvtool.text.templates.template import TracedTemplate, compile_template
@@ -99,15 +99,21 @@ def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:
     """The file of that name or the files that match, sorted, as paths from the workload's folder; none is an error."""
     written = str.__str__(pattern)
     folder = FilePath(loading.document.path).parent
-    if not glob.has_magic(written) or ("\0" not in written and (folder / written).is_file()):
+    if not is_pattern(written) or ("\0" not in written and (folder / written).is_file()):
         shown = loading.resolve(written)
+        loading.check(shown, at)
         check_file(FilePath(shown), shown=shown, place=loading.place(at))
         return [written]
+    loading.check(loading.resolve(literal_start(written)), at, shown=loading.resolve(written))
     try:
-        found = sorted(glob.glob(written, root_dir=folder, recursive=True))  # noqa: PTH207 - Path.glob refuses absolute patterns
+        found = matching(written, folder, loading.root)
     except (OSError, ValueError) as error:
         raise loading.error(f"`{written}` is not a pattern of file names", at) from error
+    except KvtoolError as error:
+        raise loading.error(error.message, at, error.hint) from None
     files = [name for name in found if not (folder / name).is_dir()]
+    for name in files:
+        loading.check(loading.resolve(name), at)
     if not files:
         hint = "paths count from the folder of the workload file"
         raise loading.error(f"no file matches `{loading.resolve(written)}`", at, hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -27,7 +28,7 @@ _FILES_OF_THE_WORKLOAD = ("tokenizer", "chat_template", "model")
 @dataclass(frozen=True, slots=True)
 class YamlSource:
     """A workload file. `engine` is what it asks of the engine; `spec` the whole of it; `document` its YAML with places; `overlay`
-    has the texts that were read in place of files."""
+    has the texts that were read in place of files; `allow_outside` says that it may name files anywhere."""
 
     path: str
     spec: Workload
@@ -36,6 +37,7 @@ class YamlSource:
     document: YamlDocument
     groups: tuple[GroupSource, ...]
     overlay: Overlay | None = None
+    allow_outside: bool = False
 
     @property
     def requests(self) -> int | None:
@@ -93,18 +95,20 @@ def load_yaml_workload(
     on_bad_line: OnBadLine = "error",
     overlay: Overlay | None = None,
     codes: KnownCodes | None = None,
+    allow_outside: bool = False,
 ) -> YamlSource:
     """Read a workload file; KvtoolError or, for several mistakes, ProblemsError.
 
     `seed` overrides the file's, `default_seed` is for a file that says none; `on_bad_line` is for imported logs of which the file
     does not say it; `overlay` has changed texts, by the real paths of the files (the workload, prompts, tools, data; not logs) in
-    whose place they are read; `codes` are those that gates may name (None: any of that shape).
+    whose place they are read; `codes` are those that gates may name (None: any of that shape). What it names must lie in
+    its repository or, without one, its folder, unless `allow_outside`.
     """
     document = load_yaml(path, overlay)
     spec = validate(document, codes)
     if seed is None:
         seed = spec.seed if default_seed is None or "seed" in spec.model_fields_set else default_seed
-    loading = Loading(document, seed, overlay=overlay)
+    loading = Loading(document, seed, overlay=overlay, allow_outside=allow_outside)
     shared = load_variables(spec.vars, loading, ("vars",))
     loader = GroupLoader(loading, spec, shared, untimed=0.0 if _timed(spec) else None, on_bad_line=on_bad_line)
     groups: list[GroupSource] = []
@@ -117,7 +121,8 @@ def load_yaml_workload(
             first = Moment(first.request + (loaded.requests or 0), first.session + sessions, 0, 0)
     raise_problems(loading.problems)
     engine = _with_local_files(spec.engine, loading)
-    return YamlSource(path, spec, engine, loading.seed, document, tuple(groups), overlay and dict(overlay))
+    changed = overlay and dict(overlay)
+    return YamlSource(path, spec, engine, loading.seed, document, tuple(groups), changed, allow_outside)
 
 
 def _timed(spec: Workload) -> bool:
@@ -129,6 +134,13 @@ def _with_local_files(engine: EngineOptions, loading: Loading) -> EngineOptions:
     changes: dict[str, str] = {}
     for name in _FILES_OF_THE_WORKLOAD:
         value = getattr(engine, name)
-        if isinstance(value, str) and "\0" not in value and FilePath(loading.resolve(value)).exists():
-            changes[name] = loading.resolve(value)
+        if not isinstance(value, str) or "\0" in value:
+            continue
+        path = loading.resolve(value)
+        if FilePath(path).exists():
+            changes[name] = path
+        else:
+            path = os.path.expanduser(value)  # noqa: PTH111 - Path refuses the home of nobody; this is what opens it, from here
+        if os.path.exists(path):  # noqa: PTH110 - else it is a preset or an id
+            loading.root.check_model(path, shown=path, place=loading.place(("engine", name)))
     return engine.model_copy(update=changes)

@@ -1,0 +1,189 @@
+"""Numbers for blocks that a trace names by id only: two blocks have one number if their chains of ids are the same.
+
+A number is what a chained hash is, for a fraction of its time and memory: the numbers of what a prompt adds follow each other, so
+that it is found, compared and kept as a slice.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+_LEAST_SLOTS = 1 << 10
+_ID_LIMIT = 1 << 62
+"""Ids beyond it, which are hashes, get a name below `-_ID_LIMIT`."""
+
+
+class Chain(NamedTuple):
+    """The blocks of a prompt by number, in order, and how many of them there were before: with the same salt, and with any.
+
+    `numbers` tell salts apart, `content` does not. Numbers begin at 1.
+    """
+
+    numbers: array[int]
+    own: int
+    content: array[int]
+    known: int
+
+
+class ChainNumbers:
+    """Numbers chains of ids that begin at a root. What a prompt adds to what is known is a run of consecutive numbers.
+
+    Memory: an id for each number, and some words for each run.
+    """
+
+    __slots__ = ("_ids", "_parents", "_slots", "_starts")
+
+    def __init__(self) -> None:
+        self._ids = array("i", [0])
+        """By number; 32 bits each until an id needs more."""
+        self._starts = array("i")
+        """By run: its first number."""
+        self._parents = array("i")
+        """By run: the number of the block that it follows, the negative number of a root, or 0 for what nobody can ask for."""
+        self._slots = array("i", bytes(4 * _LEAST_SLOTS))
+        """Open addressing by parent and first id: a run counted from 1, or 0."""
+
+    def __len__(self) -> int:
+        """The largest number."""
+        return len(self._ids) - 1
+
+    def enter(self, ids: array[int], root: int) -> tuple[array[int], int]:
+        """The numbers of a chain, made for what is new, and how many of them there were before. Roots count from 1."""
+        if ids.typecode != self._ids.typecode:  # one of both has 64 bits already
+            ids = array("q", ids)
+            self._ids = self._ids if self._ids.typecode == "q" else array("q", self._ids)
+        known_ids, starts = self._ids, self._starts
+        numbers = array("i")
+        at, count, parent = 0, len(ids), -root
+        while at < count:
+            run = self._find(parent, ids[at])
+            if run < 0:
+                self._add_run(parent, ids[at:], -1 - run)
+                numbers.extend(range(starts[-1], len(known_ids)))
+                break
+            first = starts[run]
+            end = starts[run + 1] if run + 1 < len(starts) else len(known_ids)
+            most = min(end - first, count - at)
+            known, mine = known_ids[first : first + most], ids[at : at + most]
+            shared = most if known == mine else _common(known, mine)
+            numbers.extend(range(first, first + shared))
+            at += shared
+            parent = first + shared - 1
+        return numbers, at
+
+    def unnamed(self, count: int) -> range:
+        """Numbers for blocks whose content nobody can name."""
+        first = len(self._ids)
+        self._starts.append(first)
+        self._parents.append(0)
+        self._ids.frombytes(bytes(self._ids.itemsize * count))
+        return range(first, first + count)
+
+    def copy(self) -> ChainNumbers:
+        """One that numbers apart from this one, from here on."""
+        other = ChainNumbers()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name)[:])
+        return other
+
+    def _find(self, parent: int, first_id: int) -> int:
+        """The run that begins with an id behind a parent; where there is none, -1 minus the slot for it."""
+        slots, parents = self._slots, self._parents
+        mask = len(slots) - 1
+        slot = hash((parent, first_id)) & mask
+        while run := slots[slot]:
+            run -= 1
+            if parents[run] == parent and self._ids[self._starts[run]] == first_id:
+                return run
+            slot = (slot + 1) & mask
+        return -1 - slot
+
+    def _add_run(self, parent: int, ids: array[int], slot: int) -> None:
+        self._starts.append(len(self._ids))
+        self._parents.append(parent)
+        self._ids.extend(ids)
+        self._slots[slot] = len(self._starts)
+        if 2 * len(self._starts) > len(self._slots):  # the table is at most half full
+            self._slots = array("i", bytes(2 * self._slots.itemsize * len(self._slots)))
+            for run, (start, behind) in enumerate(zip(self._starts, self._parents, strict=True)):
+                if behind:
+                    self._slots[-1 - self._find(behind, self._ids[start])] = run + 1
+
+    def check(self) -> None:
+        """Assert that every run is found where it hangs, and that no two runs behind one parent begin alike."""
+        assert list(self._starts) == sorted(set(self._starts))
+        for run, (start, parent) in enumerate(zip(self._starts, self._parents, strict=True)):
+            assert parent < start
+            assert not parent or self._find(parent, self._ids[start]) == run
+
+
+class TraceNumbers:
+    """Numbers the prompts of a trace, for each salt apart and for all together."""
+
+    def __init__(self) -> None:
+        self.tenants = ChainNumbers()
+        self._everyone = self.tenants
+        """The same object while nobody has a salt."""
+        self._roots: dict[str, int] = {"": 1}
+        self._names: dict[int, int] = {}
+
+    def number(self, ids: Sequence[int], salt: str | None) -> Chain:
+        """The chain of a prompt, entered as known from here on. An empty salt is no salt."""
+        try:
+            own_ids = array("i", ids)
+        except OverflowError:
+            own_ids = self._long(ids)
+        if not salt and self._everyone is self.tenants:
+            numbers, own = self.tenants.enter(own_ids, 1)
+            return Chain(numbers, own, numbers, own)
+        if self._everyone is self.tenants:
+            self._everyone = self.tenants.copy()
+        numbers, own = self.tenants.enter(own_ids, self._roots.setdefault(salt or "", len(self._roots) + 1))
+        content, known = self._everyone.enter(own_ids, 1)
+        return Chain(numbers, own, content, known)
+
+    def _long(self, ids: Sequence[int]) -> array[int]:
+        if min(ids) < -_ID_LIMIT or max(ids) >= _ID_LIMIT:
+            ids = [each if -_ID_LIMIT <= each < _ID_LIMIT else self._named(each) for each in ids]
+        return array("q", ids)
+
+    def _named(self, id_: int) -> int:
+        return self._names.setdefault(id_, -_ID_LIMIT - 1 - len(self._names))
+
+
+def number_runs(numbers: array[int]) -> Iterator[int]:
+    """First number and length of each run of consecutive numbers, one after the other. The numbers of a chain only rise."""
+    at, count = 0, len(numbers)
+    while at < count:
+        length = run_length(numbers, at, count)
+        yield numbers[at]
+        yield length
+        at += length
+
+
+def run_length(numbers: array[int], at: int, stop: int) -> int:
+    """How many numbers of a chain from `at` on, and before `stop`, follow each other."""
+    most, first = stop - at, numbers[at]
+    if numbers[stop - 1] == first + most - 1:
+        return most
+    low, high = 1, most  # as many follow each other as are known to; more than are known not to
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if numbers[at + middle - 1] == first + middle - 1 else (low, middle)
+    return low
+
+
+def _common(known: array[int], ids: array[int]) -> int:
+    """How many leading items of two arrays of one length are equal, if not all are."""
+    same, differs = 0, len(known)  # the first `same` are equal, the first `differs` are not
+    if known[:-1] == ids[:-1]:  # the last block of a prompt was partial, and is another one now
+        return differs - 1
+    while differs - same > 1:
+        middle = (same + differs) // 2
+        if known[same:middle] == ids[same:middle]:
+            same = middle
+        else:
+            differs = middle
+    return same

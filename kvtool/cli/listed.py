@@ -1,0 +1,59 @@
+"""What the help of `kvtool` lists: its commands and its own options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvtool.cli.command import Command
+
+DEBUG = "--debug"
+WIDEST = 100
+"""Columns of a help at most."""
+SUMMARY = (
+    "Prefix-cache profiling and prompt optimization: what is my hit rate, what could it be, and which text loses it."
+)
+EPILOG = (
+    "Begin with: kvtool profile workloads/support-bot.yaml",
+    "In a folder with prompts of your own: kvtool init, then kvtool check",
+)
+SHOW_VERSION = "Show the version."
+SHOW_TRACEBACK = "Show the traceback of an error."
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A command in the help of `kvtool`: its name, what it is for, and where its class stands."""
+
+    name: str
+    short: str
+    module: str
+    command: str
+
+    def load(self) -> type[Command]:
+        """The class: its options, and what it does."""
+        found: type[Command] = getattr(import_module(self.module), self.command)
+        return found
+
+
+COMMANDS = (
+    Listed(
+        "profile", "Hit rates, where the tokens went, TTFT, what to change.", "kvtool.cli.profile", "ProfileCommand"
+    ),
+    Listed("diff-prompts", "Where two or more prompts part, and what it costs.", "kvtool.cli.diff", "DiffCommand"),
+    Listed("lint", "Findings only: what costs hits, and where.", "kvtool.cli.lint", "LintCommand"),
+    Listed("optimize", "Rewrite prompts, prove it, write where told.", "kvtool.cli.optimize", "OptimizeCommand"),
+    Listed("check", "The gate for CI: limits and a baseline, one verdict.", "kvtool.cli.check", "CheckCommand"),
+    Listed("compare", "What moved from one result to another.", "kvtool.cli.compare", "CompareCommand"),
+    Listed("report", "A saved result again, in any format.", "kvtool.cli.report", "ReportCommand"),
+    Listed("init", "Write a starting configuration for the prompts here.", "kvtool.cli.init.init", "InitCommand"),
+    Listed("config", "Every option, and where its value comes from.", "kvtool.cli.config", "ConfigCommand"),
+    Listed("schema", "JSON Schemas of what kvtool reads and writes.", "kvtool.cli.schema", "SchemaCommand"),
+    Listed("explain", "What a code means; --list.", "kvtool.cli.explain", "ExplainCommand"),
+    Listed("size", "How many KV blocks a model leaves room for.", "kvtool.cli.size", "SizeCommand"),
+    Listed("bench", "What this machine does, and a fit of the predictions to it.", "kvtool.cli.bench", "BenchCommand"),
+    Listed("doctor", "What is here, what is missing, and how to get it.", "kvtool.cli.doctor.doctor", "DoctorCommand"),
+)
+"""Every command, in the order of the help; what a command is made of is imported when it is asked for."""

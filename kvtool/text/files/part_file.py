@@ -1,0 +1,151 @@
+"""Files in the making: hidden beside the file that they become, locked while they are written, removed where their writer died."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import stat
+import zlib
+from pathlib import Path
+from typing import IO
+
+NEW_FILE = 0o666
+"""The mode of a new file, before the umask takes from it."""
+_OWN_PART = re.compile(r"\..*\.kvtool-([0-9a-f]{8})-[0-9a-f]{16}\.part", re.DOTALL)
+_MOST_NAME = 180
+"""Bytes of the target's name that stand in the part's: a name has at most 255."""
+_BUFFER = 1 << 18
+
+
+class PartFile:
+    """A hidden file beside `target` that takes its place when it is put there; a target that is there keeps its owner and its mode.
+
+    The process that writes it holds a lock on it, which ends with the process however that ends. So the next one that writes into
+    this folder can tell what nobody writes any more, and removes that: only what has such a name, was made on this host (locks may
+    not reach others), belongs to this user and is not locked. Where a file system has no locks, the file gets a name that nobody
+    removes.
+    """
+
+    def __init__(self, target: Path, *, mode: int = NEW_FILE) -> None:
+        """OSError where it cannot be made. `mode` is for a target that is not there, before the umask."""
+        self._handle: int | None = None
+        self._file: IO[bytes] | None = None
+        self.path = target
+        self._target = target
+        _remove_left_over(target.parent)
+        before = _status(target)
+        made = mode if before is None else 0o600  # nobody else reads it before it has the mode that it should have
+        self._handle = self._made(f"kvtool-{_host()}-{secrets.token_hex(8)}", made)
+        if not _locked(self._handle):
+            self.discard()
+            self._handle = self._made(secrets.token_hex(8), made)
+        if before is not None:
+            _become(self._handle, before)
+        self._file = os.fdopen(os.dup(self._handle), "wb", buffering=_BUFFER)  # the lock stays until both are closed
+
+    def _made(self, mark: str, mode: int) -> int:
+        self.path = hidden_beside(self._target, f"{mark}.part")
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What is written to."""
+        assert self._file is not None
+        return self._file
+
+    def put(self) -> None:
+        """Close it and put it in its place; OSError where that fails."""
+        assert self._handle is not None
+        self.file.close()
+        self.path.replace(self._target)
+        os.close(self._handle)
+        self._handle = None
+
+    def discard(self) -> None:
+        """Leave nothing; nothing happens where it is in its place already."""
+        if self._handle is None:
+            return
+        handle, self._handle = self._handle, None
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        os.close(handle)
+
+    def __del__(self) -> None:
+        """An exception can come (a signal) before the one who made it has it in hand."""
+        self.discard()
+
+
+def hidden_beside(target: Path, ending: str) -> Path:
+    """Another name in the target's folder, which listings leave out; no longer than names may be."""
+    name = os.fsencode(target.name)[:_MOST_NAME].decode("utf-8", "ignore")
+    return target.with_name(f".{name}.{ending}")
+
+
+def _locked(handle: int) -> bool:
+    """Whether it is locked now and still there: between its making and its lock it looked left over."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return os.fstat(handle).st_nlink > 0
+
+
+def _status(target: Path) -> os.stat_result | None:
+    try:
+        return target.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _become(handle: int, before: os.stat_result) -> None:
+    """Give it the owner and the mode of the file that it replaces, as far as that is allowed and the file system has them."""
+    now = os.fstat(handle)
+    mode = stat.S_IMODE(before.st_mode)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        try:
+            os.fchown(handle, before.st_uid, before.st_gid)
+        except OSError:
+            mode &= ~(stat.S_ISUID | stat.S_ISGID)
+            with contextlib.suppress(OSError):
+                os.fchown(handle, -1, before.st_gid)
+    with contextlib.suppress(OSError):
+        os.fchmod(handle, mode)
+
+
+def _host() -> str:
+    """What tells this host from others that write into the same folder."""
+    known = os.uname().nodename.encode()
+    with contextlib.suppress(OSError):
+        known += Path("/etc/machine-id").read_bytes()
+    return f"{zlib.crc32(known):08x}"
+
+
+def _remove_left_over(folder: Path) -> None:
+    host = _host()
+    names: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            found = _OWN_PART.fullmatch(entry.name) if entry.name.endswith(".part") else None
+            if found is not None and found[1] == host:
+                names.append(entry.name)
+    for name in names:
+        with contextlib.suppress(OSError):  # locked, gone, or not ours: it stays
+            _remove_unlocked(folder / name)
+
+
+def _remove_unlocked(path: Path) -> None:
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        there = os.fstat(handle)
+        own = stat.S_ISREG(there.st_mode) and there.st_uid == os.geteuid() and there.st_nlink == 1
+        if own and os.path.samestat(there, os.lstat(path)):  # still the one that is locked
+            path.unlink()
+    finally:
+        os.close(handle)

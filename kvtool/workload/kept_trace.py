@@ -1,0 +1,73 @@
+"""A trace that was read and numbered once, kept in little room: runs that try something else take it from here."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from math import isnan
+
+from kvtool.engine.chain_numbers import Chain, number_runs
+from kvtool.workload.turn import Conversation, HashedPrompt, Recorded, Turn
+
+MOST_BYTES = 64 << 20
+_NO_ARRIVAL = float("nan")
+
+
+class KeptTrace:
+    """Takes the requests of a trace in their order; gives them again, as a source, with numbers in place of ids.
+
+    Requests that belong to sessions or have salts are not kept, nor are traces that take more than `MOST_BYTES`: `complete` is
+    False then.
+    """
+
+    def __init__(self) -> None:
+        self.complete = True
+        self._groups: list[str] = []
+        self._group_numbers: dict[str, int] = {}
+        self._sizes = array("i")
+        """By request: group, tokens of a block, of the prompt, of the answer (-1: not said), and runs."""
+        self._arrivals = array("d")
+        self._runs = array("i")
+        """First number and count of each run."""
+
+    def add(self, turn: Turn, chain: Chain | None) -> None:
+        """The next request."""
+        hashed = turn.hashed
+        if not self.complete:
+            return
+        if hashed is None or chain is None or turn.session is not None or turn.salt or self._bytes() > MOST_BYTES:
+            self.complete = False
+            del self._sizes[:], self._arrivals[:], self._runs[:]
+            return
+        group = self._group_numbers.get(turn.group)
+        if group is None:
+            group = self._group_numbers[turn.group] = len(self._groups)
+            self._groups.append(turn.group)
+        before = len(self._runs)
+        self._runs.extend(number_runs(chain.numbers))
+        answer = -1 if turn.output_tokens is None else turn.output_tokens
+        runs = (len(self._runs) - before) // 2
+        self._sizes.extend((group, hashed.block_size, hashed.num_tokens, answer, runs))
+        self._arrivals.append(_NO_ARRIVAL if turn.arrival is None else turn.arrival)
+
+    def _bytes(self) -> int:
+        return 4 * (len(self._sizes) + len(self._runs)) + 8 * len(self._arrivals)
+
+    def conversations(self) -> Iterator[Conversation]:
+        """Each request by itself."""
+        sizes, runs = iter(self._sizes), iter(self._runs)
+        for arrival, (group, size, tokens, answer, count) in zip(
+            self._arrivals, zip(*[sizes] * 5, strict=True), strict=True
+        ):
+            numbers = array("i")
+            for _ in range(count):
+                first = next(runs)
+                numbers.extend(range(first, first + next(runs)))
+            prompt = HashedPrompt([], tokens, size, Chain(numbers, 0, numbers, 0))
+            turn = Turn(
+                self._groups[group],
+                hashed=prompt,
+                output_tokens=None if answer < 0 else answer,
+                arrival=None if isnan(arrival) else arrival,
+            )
+            yield Recorded(iter((turn,)))

@@ -1,0 +1,157 @@
+"""What the budget of a measured run pays for: its own start, warm-ups and requests, and no step that would end too late."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine import Engine
+from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.measure import decode, local
+from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode
+from kvtool.measure.local import Measurement
+from kvtool.measure.measure_options import MeasureOptions
+from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.render import Renderer
+from kvtool.workload.turn import Conversation, Output, Turn
+
+
+class Clock:
+    """A clock that goes on only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Prompts:
+    """A workload of one prompt in each conversation."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def conversations(self) -> Iterator[Conversation]:
+        for number in range(self._count):
+            yield OneTurn(f"{number} " + "word " * 40)
+
+
+class OneTurn:
+    def __init__(self, text: str) -> None:
+        self._texts = [text]
+
+    def next_turn(self, output: Output | None) -> Turn | None:
+        del output
+        return Turn(group="g", text=self._texts.pop()) if self._texts else None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    stopped = SimpleNamespace(monotonic=clock, perf_counter=clock)
+    monkeypatch.setattr(local, "time", stopped)
+    monkeypatch.setattr(decode, "time", stopped)
+    return clock
+
+
+@pytest.fixture
+def taken(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The tokens of each prefill, which takes a second for 512 of them."""
+    tokens: list[int] = []
+    run = Measurement._time
+
+    def timed(engine: Engine, request: Any) -> float:
+        run(engine, request)
+        tokens.append(request.num_prompt_tokens)
+        seconds: float = request.num_prompt_tokens / 512
+        clock.now += seconds
+        return seconds
+
+    monkeypatch.setattr(Measurement, "_time", staticmethod(timed))
+    return tokens
+
+
+def made(tokenizer: Tokenizer, budget: float, began: float) -> Measurement:
+    renderer = Renderer(lambda: tokenizer, lambda tokenizer: ChatTemplate.load(None, tokenizer))
+    maker = JobMaker(renderer, seed=0)
+    how = MeasureOptions(budget, device="cpu")
+    return Measurement(EngineConfig(16), maker, how, limit=None, progress=Progress(None), began=began)
+
+
+def test_the_start_is_part_of_the_budget(clock: Clock, taken: list[int], byte_tokenizer: Tokenizer) -> None:
+    measurement = made(byte_tokenizer, 20.0, began=clock.now - 25)
+    result = measurement.run(Prompts(3))
+    assert len(result.on) == 0
+    assert result.reason == "the first request (202 tokens) does not fit 20 s, of which the start took 27.0"
+    measurement = made(byte_tokenizer, 20.0, began=clock.now - 10)
+    result = measurement.run(Prompts(30))
+    assert 0 < len(result.on) < 30
+    assert result.reason == "the budget is spent"
+    assert clock.now <= measurement._last_moment
+
+
+@pytest.mark.parametrize(("budget", "runs"), [(20.0, 2), (400.0, 3)])
+def test_a_small_budget_is_not_spent_on_warm_ups(
+    clock: Clock, taken: list[int], byte_tokenizer: Tokenizer, budget: float, runs: int
+) -> None:
+    measurement = made(byte_tokenizer, budget, began=clock.now)
+    assert taken == [512] * runs
+    assert measurement._rate == 512
+
+
+def test_a_first_request_that_seems_a_little_too_long_is_tried(
+    clock: Clock, taken: list[int], byte_tokenizer: Tokenizer
+) -> None:
+    """A warm-up tells too low a rate."""
+    for left, measured in ((0.3, 0), (0.5, 1)):
+        measurement = made(byte_tokenizer, 1_000.0, began=clock.now)
+        clock.now = measurement._last_moment - left
+        assert len(measurement.run(Prompts(3)).on) == measured
+
+
+@pytest.fixture(scope="module")
+def small() -> Decoder:
+    return Decoder.random(ModelConfig.tiny(200), seed=0)
+
+
+@pytest.mark.parametrize(("rate", "chunk"), [(1e9, 8_192), (2_000.0, 1_000), (10.0, 256)])
+def test_steps_of_a_prefill_are_short(small: Decoder, rate: float, chunk: int) -> None:
+    """The deadline is looked at between them."""
+    measurement = DecodeMeasurement(
+        small,
+        EngineConfig(16),
+        kv_cache_dtype="auto",
+        modes=("flat",),
+        most_blocks=lambda _: 100,
+        rate=rate,
+        deadline=time.monotonic() + 1e6,
+    )
+    assert measurement._config.max_num_batched_tokens == chunk
+
+
+def test_no_step_begins_that_would_end_too_late(clock: Clock, small: Decoder) -> None:
+    measurement = DecodeMeasurement(
+        small,
+        EngineConfig(16),
+        kv_cache_dtype="auto",
+        modes=("flat",),
+        most_blocks=lambda _: 100,
+        rate=1e9,
+        deadline=clock.now + 35,
+    )
+
+    def step() -> None:
+        clock.now += 10
+
+    measurement._engines = [SimpleNamespace(step=step)]  # type: ignore[list-item] # all that is asked of an engine here
+    assert sum(1 for _ in measurement.steps(MeasuredDecode(2, 10.0))) == 3

@@ -1,0 +1,159 @@
+"""Passes over traces: by number as by hash, with everything as for hits only, read from the log as kept from before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvtool.accounting.caches.cache_rules import CacheRules
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.views.collector import ViewBook
+from kvtool.api import profile
+from kvtool.engine.chain_numbers import TraceNumbers
+from kvtool.engine.config import EngineConfig
+from kvtool.profiler import profiler
+from kvtool.profiler.passes import Pass, PassResult
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.logs.trace_block import TRACE_BLOCK
+from kvtool.workload.render import Renderer
+from kvtool.workload.turn import Source, Turn
+from tests.accounting.view_runs import BLOCK, LATENCY, Given, traces
+from tests.accounting.view_runs import turn as tokens
+
+plans = st.builds(
+    Plan,
+    st.builds(
+        EngineConfig,
+        block_size=st.just(BLOCK),
+        num_blocks=st.sampled_from([None, 9, 13, 30]),
+        enable_prefix_caching=st.sampled_from([True, True, False]),
+        max_num_batched_tokens=st.sampled_from([6, 1000]),
+    ),
+    st.just(LATENCY),
+    rules=st.sampled_from(["vllm", "vllm", "block-lru"]),
+    concurrency=st.sampled_from([None, None, 3]),
+    cache=st.sampled_from([
+        None, None, None, CacheRules(replicas=2, routing="prefix-aware"), CacheRules(replicas=2, routing="random"),
+    ]),
+)  # fmt: skip
+extras = st.lists(
+    st.tuples(st.sampled_from([None, None, "x"]), st.sampled_from([None, "s", "t"]), st.integers(0, 9)),
+    min_size=12,
+    max_size=12,
+)
+
+
+def with_extras(turns: Sequence[Turn], more: Sequence[tuple[str | None, str | None, int]]) -> list[Turn]:
+    return [
+        replace(turn, salt=salt, session=session, output_tokens=answer, id=str(number))
+        for number, (turn, (salt, session, answer)) in enumerate(zip(turns, more, strict=False))
+    ]
+
+
+def run(renderer: Renderer, source: Source, plan: Plan, numbers: TraceNumbers | None, **wanted: Any) -> PassResult:
+    maker = JobMaker(renderer, seed=0, numbers=numbers)
+    return Pass(plan, maker, progress=Progress(None), explain=False, **wanted).run(source)
+
+
+def figures(result: PassResult) -> dict[str, object]:
+    """All that a report tells of a pass."""
+    assert result.views is not None
+    return {
+        "groups": list(result.ledger.totals()),
+        "sums": result.ledger.sums(),
+        "views": result.views.views(result.ledger),
+        "boundaries": [group.boundary() for group in result.boundaries],
+        "times": (result.ttft, result.ttft_off),
+        "decode": result.decode,
+        "rows": result.rows,
+        "hits": result.hits,
+        "counts": (
+            result.evictions, result.preemptions, result.queries, result.hit_queries, result.generation_tokens,
+            result.filled_blocks, result.peak_used_blocks, result.refused, result.first_refusal,
+        ),
+    }  # fmt: skip
+
+
+@given(traces(), extras, plans, st.sampled_from([None, "session"]), st.booleans())
+def test_by_number_as_by_hash(
+    byte_renderer: Renderer, turns: list[Turn], more: list[Any], plan: Plan, by: Any, details: bool
+) -> None:
+    turns = with_extras(turns, more)
+    found = [
+        figures(
+            run(
+                byte_renderer, Given(turns), plan, numbers, keep_hits=True, per_request=True, look_at_decode=True, by=by,
+                views=ViewBook(BLOCK, whole_prompt_may_hit=plan.rules == "block-lru", details=details),
+            )
+        )
+        for numbers in (None, TraceNumbers())
+    ]  # fmt: skip
+    assert found[0] == found[1]
+
+
+@given(traces(), extras, plans)
+def test_hits_only_and_kept_from_before(
+    byte_renderer: Renderer, turns: list[Turn], more: list[Any], plan: Plan
+) -> None:
+    turns = [replace(turn, salt=None, session=None) for turn in with_extras(turns, more)]
+    numbers, keep = TraceNumbers(), KeptTrace()
+    whole = run(byte_renderer, Given(turns), plan, numbers, keep=keep)
+    assert keep.complete
+    for source, again in ((Given(turns), None), (Given(turns), TraceNumbers()), (keep, numbers)):
+        lean = run(byte_renderer, source, plan, again, only_hits=True)
+        assert [(one.name, one.requests, one.prompt_tokens, one.hit_tokens) for one in lean.ledger.totals()] == [
+            (one.name, one.requests, one.prompt_tokens, one.hit_tokens) for one in whole.ledger.totals() if one.requests
+        ] + [(one.name, 0, 0, 0) for one in whole.ledger.totals() if not one.requests]
+        assert lean.evictions == whole.evictions
+        assert (lean.refused, lean.preemptions) == (whole.refused, whole.preemptions)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=6), traces())
+def test_tokens_among_a_trace(byte_renderer: Renderer, prompts: list[list[int]], traced: list[Turn]) -> None:
+    """A log of both: what has tokens goes by the number of its hash."""
+    mixed = [each for pair in zip(traced, map(tokens, prompts), strict=False) for each in pair]
+    for blocks in (None, 12):
+        plan = Plan(EngineConfig(block_size=BLOCK, num_blocks=blocks), LATENCY)
+        found = [
+            figures(run(byte_renderer, Given(mixed), plan, numbers, views=ViewBook(BLOCK)))
+            for numbers in (None, TraceNumbers())
+        ]
+        assert found[0] == found[1]
+
+
+def line(number: int) -> str:
+    ids = [number % 5 + 10 * place for place in range(3)]
+    return json.dumps({"timestamp": number, "input_length": 3 * TRACE_BLOCK, "output_length": 2, "hash_ids": ids})
+
+
+def test_a_trace_is_read_once_whatever_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that is too small has two fixes, each run again; the trace is read for its block size and for the report."""
+    passes: list[bool] = []
+
+    class Watched(Pass):
+        def run(self, source: Source) -> PassResult:
+            passes.append(isinstance(source, KeptTrace))
+            return super().run(source)
+
+    monkeypatch.setattr(profiler, "Pass", Watched)
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(map(line, range(60))))
+    kept = profile(str(path), capacity="8")
+    assert passes == [False, True, True]
+    assert any(finding.tried is not None for finding in kept.findings)
+    passes.clear()
+    monkeypatch.setattr("kvtool.workload.kept_trace.MOST_BYTES", 100)
+    assert profile(str(path), capacity="8") == kept
+    assert passes == [False, False, False], "too large to be kept: read again"
+    passes.clear()
+    assert profile(str(path)).totals.evictions == 0
+    assert passes == [False], "nothing is lost without a limit"
