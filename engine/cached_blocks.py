@@ -153,12 +153,9 @@ class NumberedBlocks:
 
     def extend(self, request: Request) -> None:
         """Name the blocks of a request that have become full; those of its answer are nobody else's."""
-        self._named(request)
-
-    def _named(self, request: Request) -> array[int]:
         numbers, full = request.block_numbers, request.num_tokens // self.block_size
         if numbers is not None and full <= len(numbers):
-            return numbers
+            return
         if request.prompt_numbers is None:
             numbers = array("i") if numbers is None else numbers
             extend_hashes(request, self.block_size, self.hasher)
@@ -171,7 +168,6 @@ class NumberedBlocks:
         if missing > 0:
             self.cached.frombytes(bytes(4 * (missing + _AHEAD)))
         request.block_numbers = numbers
-        return numbers
 
     def _number(self, block_hash: BlockHash) -> int:
         number = self._hashes.get(block_hash)
@@ -181,12 +177,15 @@ class NumberedBlocks:
 
     def find(self, request: Request, most: int) -> list[int]:
         """The blocks that hold the first contents of a request, up to the first that none holds."""
-        return list(iter(map(self.cached.__getitem__, self._named(request)[:most]).__next__, 0))
+        numbers = request.block_numbers
+        assert numbers is not None, "blocks are named before they are looked up"
+        return list(iter(map(self.cached.__getitem__, numbers[:most]).__next__, 0))
 
     def enter(self, request: Request, first: int, stop: int) -> None:
         """The request's blocks from number `first` on hold its contents now."""
         cached, contents = self.cached, self.contents
-        blocks, numbers = request.block_ids[first:stop], self._named(request)[first:stop]
+        assert request.block_numbers is not None, "blocks are named before they are entered"
+        blocks, numbers = request.block_ids[first:stop], request.block_numbers[first:stop]
         count, least = stop - first, numbers[0]
         if numbers[-1] - least == count - 1 and cached[least : least + count] == self._none[:count]:
             cached[least : least + count] = array("i", blocks)  # what is new comes with numbers that follow each other
@@ -204,13 +203,18 @@ class NumberedBlocks:
     def leave(self, blocks: list[int]) -> list[int]:
         """Forget what the blocks hold; returns that, in order."""
         contents, cached, copies = self.contents, self.cached, self.copies
-        left: list[int] = []
+        left = [number for block in blocks if (number := contents[block])]
+        if not copies:
+            for block in blocks:
+                contents[block] = 0
+            for number in left:
+                cached[number] = 0
+            return left
         for block in blocks:
             number = contents[block]
             if not number:
                 continue
             contents[block] = 0
-            left.append(number)
             if number in copies:
                 cached[number] = copies.drop(number, block)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from kvtool.text.terminal.interrupts import EndedError, end_on_signals
+from kvtool.text.terminal.ended import EndedError, end_on_signals
 from kvtool.text.terminal.streams import fill_closed_streams
 
 

@@ -16,6 +16,7 @@ _EXIT_BUG = 3
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; every error becomes a message on stderr and an exit code. Ctrl-C is raised on."""
+    from kvtool.text.terminal.ended import raise_swallowed
     from kvtool.text.terminal.streams import discard_stdout, flush_stdout
 
     given = [argument for argument in arguments if argument != DEBUG]
@@ -26,6 +27,7 @@ def run(arguments: Sequence[str]) -> int:
         discard_stdout()
         return 0
     except Exception as error:
+        raise_swallowed(error)
         if len(given) < len(arguments):
             from traceback import print_exc
 
@@ -37,6 +39,10 @@ def run(arguments: Sequence[str]) -> int:
 @cache
 def _commands() -> Any:
     """Made once, for processes that run several command lines."""
+    return _made()
+
+
+def _made() -> Any:
     import typer
 
     from kvtool.cli.root import app
@@ -49,7 +55,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     if asked():
         from kvtool.cli.completion import complete
 
-        return complete(_commands())
+        return complete(_made())  # it changes what it is given
     if len(arguments) < 2 and told_at_once(*arguments):
         return 0
     import typer

@@ -17,6 +17,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, m
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.model import Count, Document, Model, Ratio
 from kvtool.text.files.json_file import place_in, unreadable_at
+from kvtool.text.files.json_position import nearest_start
 from kvtool.text.files.text_files import read_text
 
 SCHEMA: Literal["kvtool.baseline/1"] = "kvtool.baseline/1"
@@ -123,7 +124,9 @@ def load_baseline(path: str) -> Baseline | None:
         where = ".".join(str(step) for step in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
         raise KvtoolError(
-            f"this baseline was changed by hand, or is not whole: {where}: {reason}", hint=_HINT, place=Place(path)
+            f"this baseline was changed by hand, or is not whole: {where}: {reason}",
+            hint=_HINT,
+            place=place_in(text, path, nearest_start(text, first["loc"])),
         ) from error
 
 

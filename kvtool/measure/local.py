@@ -35,14 +35,14 @@ from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Source, Turn
 
 _WARM_UP_TOKENS = 512
-_WARM_UPS = (2, 3)
-"""At least and at most: the first pays for what later ones find ready, the best tells how fast a prefill is."""
+_WARM_UPS = 3
+"""At most: the first pays for what later ones find ready, the best tells how fast a prefill is."""
 _WARM_UP_SHARE = 1 / 40
-"""Of the budget, after which there are no more than the least."""
+"""Of the budget, after which there is no other warm-up."""
 _COMPILING_TOKENS = (40, 1_000, 4_096)
 """On a GPU there are more warm-ups, each with a hit: what Triton compiles for other shapes is then ready."""
-_TOO_SLOW = 2.0
-"""How many times its time the first request may seem to take: a longer prefill does more tokens a second than a warm-up."""
+_PATIENCE = 4.0
+"""How many times its time the first request may seem to take: of the embedded model, a warm-up mostly shows what is paid once."""
 _DECODE_SHARE = 1 / 3
 """Of the budget, at most."""
 _MOST_DECODE_ON_CPU = 8
@@ -203,10 +203,9 @@ class Measurement:
 
         for tokens in _COMPILING_TOKENS if self._triton else ():
             prefill(tokens, 2)
-        least, most = _WARM_UPS
         until = time.monotonic() + _WARM_UP_SHARE * self._how.budget
-        times: list[float] = []
-        while len(times) < least or (len(times) < most and time.monotonic() <= until):
+        times = [prefill(_WARM_UP_TOKENS, 1)]
+        while len(times) < _WARM_UPS and time.monotonic() <= until:
             times.append(prefill(_WARM_UP_TOKENS, 1))
         return _WARM_UP_TOKENS / max(min(times), 1e-6)
 
@@ -297,7 +296,7 @@ class Measurement:
         left = (self._last_moment if is_first else self._deadline) - time.monotonic()
         runs = 2 if self._native is None else 3
         seconds = runs * request.num_prompt_tokens / self._rate
-        if left <= 0 or seconds > left * (_TOO_SLOW if is_first else 1):
+        if left <= 0 or seconds > left * (_PATIENCE if is_first and self._how.model is None else 1):
             if is_first:
                 self.result.reason = (
                     f"the first request ({request.num_prompt_tokens:,} tokens) does not fit {self._how.budget:g} s, "

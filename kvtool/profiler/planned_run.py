@@ -24,7 +24,7 @@ from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
@@ -139,9 +139,12 @@ class PlannedRun:
         if trace is None:
             return given or EngineConfig.block_size
         if given is not None and given != trace:
+            flag = self.options.serving.block_size is not None
+            said = f"--block-size {given}" if flag else f"`block_size: {given}`"
             raise KvtoolError(
-                f"the trace has blocks of {trace} tokens; --block-size {given} cannot be had of it",
-                hint="leave --block-size out, or say --trace-block-size if the trace's own is another",
+                f"the trace has blocks of {trace} tokens; {said} cannot be had of it",
+                hint=f"leave {said.split()[0].strip('`:')} out, or say --trace-block-size if the trace's own is another",
+                place=self._place_of("block_size"),
             )
         return trace
 
@@ -190,14 +193,18 @@ class PlannedRun:
 
     def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
         """A mistake in an option of the engine, with the flag or the place that says the option."""
+        flag = getattr(self.options.serving, name) is not None
+        message = f"--{name.replace('_', '-')}: {error.message}" if flag else error.message
+        return KvtoolError(message, hint=error.hint, place=self._place_of(name) or error.place)
+
+    def _place_of(self, name: str) -> Place | None:
+        """Where the workload or the configuration file says an option of the engine; None where a flag says it."""
         if getattr(self.options.serving, name) is not None:
-            return KvtoolError(f"--{name.replace('_', '-')}: {error.message}", hint=error.hint)
-        file, place = self.options.fallback_file, error.place
+            return None
         if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
-            place = self._source.document.place(("engine", name))
-        elif file is not None:
-            place = file.place("engine", name)
-        return KvtoolError(error.message, hint=error.hint, place=place)
+            return self._source.document.place(("engine", name))
+        file = self.options.fallback_file
+        return file.place("engine", name) if file is not None else None
 
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""

@@ -170,8 +170,16 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ("--capacity 1e999", "--capacity: `1e999` is not a capacity"),
         ("--capacity 5KiB", "holds no block of 16 tokens"),
         ("--capacity 15tokens", "holds no block of 16 tokens"),
-        ("--capacity 99999999999999999999999", "is more than the 10,000,000 that kvtool can follow"),
-        ("--gpu-memory 99999999999TiB", "is more than the 10,000,000 that kvtool can follow"),
+        (
+            "--capacity 99999999999999999999999",
+            "--capacity: a cache of 99,999,999,999,999,991,611,392 blocks is more than",
+        ),
+        (
+            "--capacity 9223372036854775808",
+            "--capacity: a cache of 9,223,372,036,854,775,808 blocks is more than the 10,000,000",
+        ),
+        ("--gpu-memory 99999999999TiB", "that kvtool can follow"),
+        ("--gpu-memory 99999999999TiB", "--gpu-memory: a cache of "),
         ("--gpu-memory x", "--gpu-memory: `x` is not a size"),
         ("--gpu-memory 1GiB", "hold no KV cache beside the 15.0 GiB of llama-3.1-8b's weights"),
         ("--gpu-memory 80GiB --capacity 5", "--capacity and --gpu-memory both say how large the cache is"),
@@ -206,6 +214,65 @@ def test_bad_flags(flags: str, said: str, folder: Path, bytes_json: str, capsys:
     own = flags.split()
     given = [] if "--tokenizer" in own else ["-t", bytes_json]
     assert said in refused(["profile", "w.yaml", "--dry-run", *given, *own], 2, capsys)
+
+
+@pytest.mark.parametrize(
+    ("written", "files", "place"),
+    [
+        (
+            "[engine]\ncapacity = 9223372036854775808\n",
+            [],
+            "kvtool.toml:2:12: a cache of 9,223,372,036,854,775,808 blocks",
+        ),
+        ('[engine]\ncapacity = "5KiB"\n', [], "kvtool.toml:2:12: a capacity of 5120 bytes holds no block"),
+        ("[engine]\nblock_size = 16\n", ["trace.jsonl"], "kvtool.toml:2:14: the trace has blocks of 512 tokens"),
+    ],
+)
+def test_options_of_a_file_are_told_with_its_place(
+    written: str, files: list[str], place: str, folder: Path, bytes_json: str, capsys: Capture
+) -> None:
+    Path("kvtool.toml").write_text(written)
+    inputs = files or ["w.yaml"]
+    assert place in refused(["profile", *inputs, "--dry-run", "-t", bytes_json], 2, capsys)
+
+
+def test_a_capacity_of_a_workload_is_told_with_its_place(folder: Path, bytes_json: str, capsys: Capture) -> None:
+    text = Path("w.yaml").read_text()
+    line = text.count("\n") + 2
+    Path("w.yaml").write_text(
+        f"{text}\nengine: {{capacity: 9223372036854775808}}\n"
+        if text[-1] != "\n"
+        else f"{text}engine: {{capacity: 9223372036854775808}}\n"
+    )
+    err = refused(["profile", "w.yaml", "--dry-run", "-t", bytes_json], 2, capsys)
+    assert f"w.yaml:{line - (text[-1] == chr(10))}:20: a cache of 9,223,372,036,854,775,808 blocks" in err
+
+
+def test_records_that_a_run_cannot_take_are_told_with_their_line(
+    folder: Path, bytes_json: str, capsys: Capture
+) -> None:
+    hashes = [{"chunk_hashes": ["aa"], "seq_len": size, "chunk_size": size} for size in (256, 16)]
+    Path("mixed-trace.jsonl").write_text("".join(json.dumps(record) + "\n" for record in hashes))
+    err = refused(["profile", "mixed-trace.jsonl", "--dry-run", "-t", bytes_json], 2, capsys)
+    assert "mixed-trace.jsonl:2:1: a trace with blocks of 16 tokens in a run with blocks of 256" in err
+    times = [{"prompt": "a", "timestamp": 1}, {"prompt": "a"}]
+    Path("times.jsonl").write_text("".join(json.dumps(record) + "\n" for record in times))
+    err = refused(["profile", "times.jsonl", "--dry-run", "-t", bytes_json, "--ttl", "5m"], 2, capsys)
+    assert "times.jsonl:2:1: a time to live needs to know when requests arrive" in err
+    err = refused(["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--ttl", "5m"], 2, capsys)
+    assert re.search(r"w\.yaml:\d+:\d+: a time to live needs to know when requests arrive", err)
+
+
+def test_hashes_of_64_digits_name_blocks(folder: Path, bytes_json: str, capsys: Capture) -> None:
+    """They differ in their first digits only: all of a hash counts."""
+    names = [f"{block:02x}86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" for block in (1, 1, 2)]
+    records = [
+        {"chunk_hashes": [name, f"{number:064x}"], "seq_len": 512, "chunk_size": 256}
+        for number, name in enumerate(names)
+    ]
+    Path("lookups.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert run(["profile", "lookups.jsonl", "--dry-run", "-t", bytes_json, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["totals"]["hit_tokens"] == 256
 
 
 @pytest.mark.parametrize("budget", ["nan", "inf", "-1"])

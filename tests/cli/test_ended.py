@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.text.terminal.interrupts import end_on_signals
+from kvtool.text.terminal.ended import end_on_signals
 from tests.files import write
 
 WORKLOAD = """\

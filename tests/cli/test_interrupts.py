@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
 
 from kvtool.cli.app import run
-from kvtool.text.terminal.interrupts import uninterrupted
+from kvtool.text.terminal.interrupts import EndedError, uninterrupted
 from tests.interrupting import interrupt_at
 
 WORKLOAD = """\
@@ -57,6 +58,27 @@ def test_an_ignored_interrupt_stays_ignored(interruptible: None) -> None:
     with uninterrupted():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), EndedError(143)])
+@pytest.mark.parametrize("made", [SchemaValidator, SchemaSerializer])
+def test_a_signal_while_pydantic_builds_a_model_is_no_bug(
+    raised: BaseException, made: type[Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes an error of its own of what is raised then, whatever it is."""
+
+    class Signalled:
+        def __repr__(self) -> str:
+            raise raised
+
+    def build(*_: object, **__: object) -> None:
+        made(core_schema.literal_schema([Signalled()]))
+
+    monkeypatch.setattr("kvtool.config.loading.load_config", build)
+    (folder / "kvtool.toml").touch()
+    with pytest.raises(type(raised)) as told:
+        run(["config"])
+    assert told.value.args == raised.args
 
 
 @pytest.mark.parametrize(

@@ -196,3 +196,11 @@ def test_an_unknown_algorithm_is_refused() -> None:
         EngineConfig(hash_algo="md5")  # type: ignore[arg-type]
     with pytest.raises(EngineError, match="vLLM has no hash algorithm `native`"):
         VllmHasher("native")
+
+
+def test_ids_of_any_size_name_blocks() -> None:
+    sizes = [1, 2**127 - 1, 2**127, 2**128 + 1, 2**255, -(2**200), -1, 16**64 - 1]
+    found = [hash_ids([number])[0] for number in sizes]
+    assert len(set(found)) == len(sizes)
+    assert hash_ids([5, 2**300])[0] == hash_ids([5])[0]
+    assert hash_ids([2**300 + 5])[0] != hash_ids([5])[0]

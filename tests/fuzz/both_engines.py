@@ -109,7 +109,7 @@ class BothEngines:
     def _name_blocks(self) -> None:
         """Note what each hash stands for: a hash of two contents, or a content of two hashes, would be found."""
         for request, plain in self.pairs.values():
-            extend_hashes(request, self.config.block_size, self.engine.cache.hasher)
+            extend_hashes(request, self.config.block_size)
             for index, key in enumerate(request.block_hashes):
                 if key not in self.contents:
                     self.contents[key] = plain.content(index, self.config.block_size)

@@ -27,10 +27,25 @@ OUTPUTS = (
     "n.jsonl",
 )
 _FORMATS: tuple[tuple[str, ...], ...] = (
-    (), (), (), (), ("--json",), ("--json",), ("-o", "o.html"), ("-o", "o.md"), ("-o", "o.xml"), ("-o", "o.sarif"), ("-o", "o.svg"),
-    ("-o", "o.json"), ("-o", "o.txt"), ("-o", "github"), ("-o", "gitlab=o.json"), ("--plain",), ("--width", "20"),
+    (),
+    (),
+    (),
+    (),
+    ("--json",),
+    ("--json",),
+    ("-o", "o.html"),
+    ("-o", "o.md"),
+    ("-o", "o.xml"),
+    ("-o", "o.sarif"),
+    ("-o", "o.svg"),
+    ("-o", "o.json"),
+    ("-o", "o.txt"),
+    ("-o", "github"),
+    ("-o", "gitlab=o.json"),
+    ("--plain",),
+    ("--width", "20"),
     ("--color", "never", "--show-text", "full"),
-)  # fmt: skip
+)
 RUN = ("--dry-run", "-n", "8", *TOKENS, *ON)
 WORKLOAD = (
     ("profile", "w.yaml", *RUN, "--no-advice"),
@@ -107,17 +122,44 @@ REWRITE = (
     ("optimize", "w.yaml", "-n", "8", *TOKENS, *ON, "--unsafe-fixes", "--write", "--undo", "u.patch"),
 )
 _FLAGS: dict[str, tuple[str, ...]] = {
-    "--capacity": ("60", "400 tokens", "1GiB"), "--block-size": ("1", "8", "100"), "--model": ("llama-3.1-8b", "x"), "--accelerator": ("a100-80gb",),
-    "--gpu-memory": ("80GiB", "24GiB"), "--gpu-memory-utilization": ("0.5", "1"), "--max-model-len": ("100", "3000"),
-    "--max-num-batched-tokens": ("1", "64"), "--max-num-seqs": ("1", "2"), "--kv-cache-dtype": ("fp8_e4m3", "int8"), "--tensor-parallel": ("2", "8"),
-    "--concurrency": ("1", "3"), "--replicas": ("1", "2", "100"), "--routing": ("sticky", "random"), "--ttl": ("1s", "1h"),
-    "--provider": ("openai", "anthropic"), "--rules": ("vllm", "block-lru"), "--trace-block-size": ("512", "500"), "--on-bad-line": ("skip",),
-    "--format": ("text", "chat", "mooncake"), "-n": ("1", "3"), "-g": ("g", "x"), "-s": ("1", "99"), "--by": ("session", "tenant", "line"),
-    "--show-text": ("none", "full"), "--width": ("20", "9999"), "--color": ("always", "never"), "--min-hit-rate": ("0", "1"),
-    "--baseline": ("base.json", "w.yaml"), "--max-drop": ("1%", "0"), "-c": ("w.yaml", "x.toml"), "--calibration": ("w.yaml",),
-    "--chat-template": ("a.txt",), "--hash-algo": ("sha256", "xxhash_cbor"), "--decode-batch": ("1", "64"), "-o": ("o.json", "o.html", "github"),
+    "--capacity": ("60", "400 tokens", "1GiB"),
+    "--block-size": ("1", "8", "100"),
+    "--model": ("llama-3.1-8b", "x"),
+    "--accelerator": ("a100-80gb",),
+    "--gpu-memory": ("80GiB", "24GiB"),
+    "--gpu-memory-utilization": ("0.5", "1"),
+    "--max-model-len": ("100", "3000"),
+    "--max-num-batched-tokens": ("1", "64"),
+    "--max-num-seqs": ("1", "2"),
+    "--kv-cache-dtype": ("fp8_e4m3", "int8"),
+    "--tensor-parallel": ("2", "8"),
+    "--concurrency": ("1", "3"),
+    "--replicas": ("1", "2", "100"),
+    "--routing": ("sticky", "random"),
+    "--ttl": ("1s", "1h"),
+    "--provider": ("openai", "anthropic"),
+    "--rules": ("vllm", "block-lru"),
+    "--trace-block-size": ("512", "500"),
+    "--on-bad-line": ("skip",),
+    "--format": ("text", "chat", "mooncake"),
+    "-n": ("1", "3"),
+    "-g": ("g", "x"),
+    "-s": ("1", "99"),
+    "--by": ("session", "tenant", "line"),
+    "--show-text": ("none", "full"),
+    "--width": ("20", "9999"),
+    "--color": ("always", "never"),
+    "--min-hit-rate": ("0", "1"),
+    "--baseline": ("base.json", "w.yaml"),
+    "--max-drop": ("1%", "0"),
+    "-c": ("w.yaml", "x.toml"),
+    "--calibration": ("w.yaml",),
+    "--chat-template": ("a.txt",),
+    "--hash-algo": ("sha256", "xxhash_cbor"),
+    "--decode-batch": ("1", "64"),
+    "-o": ("o.json", "o.html", "github"),
     "-t": (BYTES, "a.txt"),
-}  # fmt: skip
+}
 
 
 def with_output(rng: random.Random, command: tuple[str, ...]) -> tuple[str, ...]:
@@ -149,9 +191,20 @@ def wild(rng: random.Random) -> tuple[str, ...]:
 
 
 _WILD = (
-    ("profile", "w.yaml"), ("profile", "w.yaml"), ("profile", "w.yaml"), ("profile", "trace.jsonl"), ("profile", "trace.jsonl"), ("lint", "w.yaml"),
-    ("check", "w.yaml"), ("optimize", "w.yaml"), ("diff-prompts", "a.txt", "b.txt"), ("size",), ("config",), ("explain",), ("schema",),
-)  # fmt: skip
+    ("profile", "w.yaml"),
+    ("profile", "w.yaml"),
+    ("profile", "w.yaml"),
+    ("profile", "trace.jsonl"),
+    ("profile", "trace.jsonl"),
+    ("lint", "w.yaml"),
+    ("check", "w.yaml"),
+    ("optimize", "w.yaml"),
+    ("diff-prompts", "a.txt", "b.txt"),
+    ("size",),
+    ("config",),
+    ("explain",),
+    ("schema",),
+)
 
 
 def _argument(text: str) -> str:

@@ -100,7 +100,12 @@ error_on = "warning"
 _TABLES = CONFIG.replace("\n[", "\n[tool.kvtool.")
 PYPROJECT = f'[project]\nname = "shop"\n\n[tool.kvtool]\n{_TABLES}'
 
-SMALL_WORKLOAD = "version: 1\nvars: {n: {counter: 1}}\ngroups:\n  - {name: g, requests: 3, text: '{{ n }} a text that is longer than one block'}\n"
+SMALL_WORKLOAD = """\
+version: 1
+vars: {n: {counter: 1}}
+groups:
+  - {name: g, requests: 3, text: '{{ n }} a text that is longer than one block'}
+"""
 
 
 def _chat(number: int) -> list[dict[str, Any]]:
@@ -112,15 +117,22 @@ def _chat(number: int) -> list[dict[str, Any]]:
 
 _TOOL: dict[str, Any] = {
     "type": "function",
-    "function": {"name": "track", "description": "finds a parcel", "parameters": {"type": "object", "properties": {"id": {"type": "string"}}}},
-}  # fmt: skip
+    "function": {
+        "name": "track",
+        "description": "finds a parcel",
+        "parameters": {"type": "object", "properties": {"id": {"type": "string"}}},
+    },
+}
 
 _RECORDS: dict[str, list[Any]] = {
     "openai": [
         {
             "timestamp": 1700000000 + n,
             "body": {"model": "m", "messages": _chat(n), "tools": [_TOOL], "max_tokens": 9},
-            "response": {"choices": [{"message": {"role": "assistant", "content": "Soon."}}], "usage": {"completion_tokens": 3}},
+            "response": {
+                "choices": [{"message": {"role": "assistant", "content": "Soon."}}],
+                "usage": {"completion_tokens": 3},
+            },
             "session_id": "a",
         }
         for n in range(3)
@@ -129,7 +141,17 @@ _RECORDS: dict[str, list[Any]] = {
         {
             "messages": [
                 *_chat(n),
-                {"role": "assistant", "content": None, "tool_calls": [{"id": f"call_{n}", "type": "function", "function": {"name": "track", "arguments": '{"id": "7"}'}}]},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {
+                            "id": f"call_{n}",
+                            "type": "function",
+                            "function": {"name": "track", "arguments": '{"id": "7"}'},
+                        }
+                    ],
+                },
                 {"role": "tool", "tool_call_id": f"call_{n}", "content": '{"at": "Bern", "day": 4}'},
                 {"role": "user", "content": [{"type": "text", "text": "and now?"}]},
             ],
@@ -144,28 +166,78 @@ _RECORDS: dict[str, list[Any]] = {
             "system": [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}],
             "messages": [
                 {"role": "user", "content": [{"type": "text", "text": f"parcel {n}"}]},
-                {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "track", "input": {"id": n}}]},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "t1", "name": "track", "input": {"id": n}}],
+                },
                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "Bern"}]},
             ],
             "tools": [{"name": "track", "description": "finds", "input_schema": {"type": "object"}}],
         }
         for n in range(2)
     ],
-    "sharegpt": [{"id": str(n), "conversations": [{"from": "human", "value": f"hello {n}"}, {"from": "gpt", "value": "hi"}]} for n in range(3)],
-    "responses": [{"instructions": SYSTEM, "input": [{"role": "user", "content": f"hi {n}"}], "output": "yes"} for n in range(2)],
-    "trajectory": [{"traj": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"do {n}"}, {"role": "assistant", "content": "ok"}]} for n in range(2)],
-    "bfcl": [{"id": f"b{n}", "question": [[{"role": "user", "content": f"q {n}"}]], "function": [{"name": "f", "description": "d", "parameters": {"type": "dict", "properties": {}}}]} for n in range(2)],
+    "sharegpt": [
+        {"id": str(n), "conversations": [{"from": "human", "value": f"hello {n}"}, {"from": "gpt", "value": "hi"}]}
+        for n in range(3)
+    ],
+    "responses": [
+        {"instructions": SYSTEM, "input": [{"role": "user", "content": f"hi {n}"}], "output": "yes"} for n in range(2)
+    ],
+    "trajectory": [
+        {
+            "traj": [
+                {"role": "system", "content": SYSTEM},
+                {"role": "user", "content": f"do {n}"},
+                {"role": "assistant", "content": "ok"},
+            ]
+        }
+        for n in range(2)
+    ],
+    "bfcl": [
+        {
+            "id": f"b{n}",
+            "question": [[{"role": "user", "content": f"q {n}"}]],
+            "function": [{"name": "f", "description": "d", "parameters": {"type": "dict", "properties": {}}}],
+        }
+        for n in range(2)
+    ],
     "turns": [{"question_id": n, "turns": ["Tell me of Bern.", f"And {n}?"]} for n in range(2)],
     "prompt": [{"prompt": f"{n} {SYSTEM} What is {n}?", "completion": "four", "arrival_time": n} for n in range(3)],
     "token-ids": [{"token_ids": [*range(40), n], "output_ids": [1, 2]} for n in range(3)],
-}  # fmt: skip
+}
 
 _TRACES: dict[str, list[Any]] = {
-    "mooncake": [{"timestamp": 27 * n, "input_length": 1400 + n, "output_length": 5, "hash_ids": [46, 47, 48 + n]} for n in range(4)],
-    "bailian": [{"chat_id": n, "parent_chat_id": n - 1, "timestamp": n / 2, "input_length": 40, "output_length": 3, "type": "text", "turn": 1, "hash_ids": [1, 2, 3 + n]} for n in range(3)],
-    "weka": [{"id": "t", "models": ["m"], "block_size": 64, "hash_id_scope": "local", "requests": [{"t": 0.1 * n, "type": "s", "in": 128 + n, "out": 4, "hash_ids": [1, 2]} for n in range(3)]}],
-    "lmcache": [{"timestamp": n, "chunk_hashes": [11, 12 + n], "chunk_size": 256, "seq_len": 512, "lookup_id": f"l{n}"} for n in range(3)],
-}  # fmt: skip
+    "mooncake": [
+        {"timestamp": 27 * n, "input_length": 1400 + n, "output_length": 5, "hash_ids": [46, 47, 48 + n]}
+        for n in range(4)
+    ],
+    "bailian": [
+        {
+            "chat_id": n,
+            "parent_chat_id": n - 1,
+            "timestamp": n / 2,
+            "input_length": 40,
+            "output_length": 3,
+            "type": "text",
+            "turn": 1,
+            "hash_ids": [1, 2, 3 + n],
+        }
+        for n in range(3)
+    ],
+    "weka": [
+        {
+            "id": "t",
+            "models": ["m"],
+            "block_size": 64,
+            "hash_id_scope": "local",
+            "requests": [{"t": 0.1 * n, "type": "s", "in": 128 + n, "out": 4, "hash_ids": [1, 2]} for n in range(3)],
+        }
+    ],
+    "lmcache": [
+        {"timestamp": n, "chunk_hashes": [11, 12 + n], "chunk_size": 256, "seq_len": 512, "lookup_id": f"l{n}"}
+        for n in range(3)
+    ],
+}
 
 
 def _lines(records: list[Any]) -> bytes:
@@ -175,24 +247,43 @@ def _lines(records: list[Any]) -> bytes:
 LOGS = {name: _lines(records) for name, records in _RECORDS.items()}
 TRACES = {name: _lines(records) for name, records in _TRACES.items()}
 
-CHAT_TEMPLATES = (
-    "{%- for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{%- endfor %}"
-    "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}",
-    "{{ bos_token }}{% set ns = namespace(n=0) %}{% if tools %}{% for t in tools %}{{ t | tojson(indent=2) }}\n{% endfor %}{% endif %}"
-    "{% for m in messages if m.role != 'x' %}{% set ns.n = ns.n + 1 %}[{{ ns.n }}] {{ m.role|upper }}: "
-    "{% if m.content is string %}{{ m.content | trim }}{% else %}{% for c in m.content %}{{ c.text | default('') }}{% endfor %}{% endif %}"
-    "{{ eos_token if loop.last else '\\n' }}{% endfor %}{{ strftime_now('%Y-%m-%d') }}",
-    "{% macro block(role, text) %}<{{ role }}>{{ text|replace('<', '&lt;') }}</{{ role }}>{% endmacro %}"
-    "{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}"
-    "{% for m in rest %}{{ block(m['role'], m['content']) }}{% endfor %}{{ messages | length }}{{ '%s-%d' % ('a', 3) }}"
-    "{% if not rest %}{{ raise_exception('nothing to say') }}{% endif %}",
-)
+_PLAIN = """\
+{%- for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}"""
+_NUMBERED = """\
+{{ bos_token }}{% set ns = namespace(n=0) %}{% if tools %}{% for t in tools %}{{ t | tojson(indent=2) }}
+{% endfor %}{% endif %}{% for m in messages if m.role != 'x' %}{% set ns.n = ns.n + 1 %}[{{ ns.n }}] {{ m.role|upper }}: \
+{% if m.content is string %}{{ m.content | trim }}{% else %}{% for c in m.content %}{{ c.text | default('') }}{% endfor %}\
+{% endif %}\
+{{ eos_token if loop.last else '\\n' }}{% endfor %}{{ strftime_now('%Y-%m-%d') }}"""
+_TAGGED = """\
+{% macro block(role, text) %}<{{ role }}>{{ text|replace('<', '&lt;') }}</{{ role }}>{% endmacro %}
+{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}
+{% for m in rest %}{{ block(m['role'], m['content']) }}{% endfor %}{{ messages | length }}{{ '%s-%d' % ('a', 3) }}
+{% if not rest %}{{ raise_exception('nothing to say') }}{% endif %}"""
+CHAT_TEMPLATES = (_PLAIN, _NUMBERED, _TAGGED)
 
-PROMPTS = (
-    RULES,
-    f"Current time: 2026-01-05T09:00:07Z\nrequest_id: req_9f8e7d6c5b4a\n\n{SYSTEM}\n\nExample 1:\nQ: a\nA: b\n\nUser: {{{{ question }}}}\n",
-    '# kvtool: ignore[KV101]\n{"b": 2, "a": [1, 2, {"c": "x"}]}\n<document index="1">\ntext\n</document>\n{% if now %}{{ now }}{% endif %}\n',
-)
+_CLOCKED = f"""\
+Current time: 2026-01-05T09:00:07Z
+request_id: req_9f8e7d6c5b4a
+
+{SYSTEM}
+
+Example 1:
+Q: a
+A: b
+
+User: {{{{ question }}}}
+"""
+_MARKED = """\
+# kvtool: ignore[KV101]
+{"b": 2, "a": [1, 2, {"c": "x"}]}
+<document index="1">
+text
+</document>
+{% if now %}{{ now }}{% endif %}
+"""
+PROMPTS = (RULES, _CLOCKED, _MARKED)
 
 FIXABLE = f"Now: {{{{ now }}}}\n{SYSTEM}\n\nUser: {{{{ question }}}}\n"
 """A template whose clock is moved behind what does not vary."""

@@ -65,9 +65,15 @@ def environment() -> dict[str, str]:
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
         kept.pop(name, None)
     return kept | {
-        "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-        "KVTOOL_OFFLINE": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8", "GIT_CEILING_DIRECTORIES": tempfile.gettempdir(),
-    }  # fmt: skip
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "KVTOOL_OFFLINE": "1",
+        "TERM": "dumb",
+        "LC_ALL": "C.UTF-8",
+        "GIT_CEILING_DIRECTORIES": tempfile.gettempdir(),
+    }
 
 
 def run_jobs(jobs: Sequence[Job], *, batch: int = _BATCH) -> Iterator[Ran]:
@@ -143,7 +149,7 @@ def _serve(jobs: Sequence[Job], writer: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (room, room))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     home = tempfile.mkdtemp(prefix="kvtool-fuzz-")
-    streams = [os.open(os.path.join(home, name), os.O_RDWR | os.O_CREAT) for name in ("in", "out", "err")]
+    streams = [os.open(Path(home, name), os.O_RDWR | os.O_CREAT) for name in ("in", "out", "err")]
     for descriptor, stream in zip((0, 1, 2), streams, strict=True):
         os.dup2(stream, descriptor)
     sys.stdin, sys.stdout, sys.stderr = (

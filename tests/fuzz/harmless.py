@@ -23,9 +23,11 @@ def harm(name: str, text: str, arguments: Sequence[str]) -> Iterator[str]:
         yield from _markdown(text)
     elif name == "stdout" and "github" in arguments:
         yield from _annotations(text)
-    elif (name == "stdout" or name.endswith(".txt")) and "--json" not in arguments and "bold red" in text:
-        if "[bold red" not in text and "\\[bold" not in text:
+    elif (name == "stdout" or name.endswith(".txt")) and "--json" not in arguments:
+        if "bold red" in text and "[bold red" not in text:
             yield "markup was obeyed"
+        if "a\x1b[31mred" in text:
+            yield "a style of the input"
 
 
 class _Elements(HTMLParser):

@@ -1,7 +1,7 @@
 """Hostile texts through every command and every format: python -m tests.fuzz.injection prints what comes out raw.
 
-They stand in prompts, names, ids, keys, values, file names, arguments, templates, sources and saved results. Nothing of them may reach a
-terminal, a runner of CI, a browser or a parser as what it is made to be; of prompts, files say nothing unless they are asked to.
+They stand in prompts, names, ids, keys, values, file names, arguments, templates, sources and saved results. Nothing of them may
+reach a terminal, a runner of CI, a browser or a parser as what it is made to be; of prompts, files say nothing unless asked to.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
+from kvtool.results.schemas import SCHEMAS
 from tests.fuzz import corpus
 from tests.fuzz.commands import ON, OUTPUTS, TOKENS
 from tests.fuzz.forked import Job, Ran, run_jobs
 from tests.fuzz.harmless import harm
 from tests.fuzz.judge import faults
-from tests.fuzz.session import begin, cpu_seconds
+from tests.fuzz.session import begin, cpu_seconds, saved_results
 from tests.tokenizers_made import byte_tokenizer_json
 
 HOSTILE = {
@@ -28,20 +29,33 @@ HOSTILE = {
     "html": "<script>alert(1)</script><img src=x onerror=alert(1)>\"'><svg/onload=alert(1)></title></style></pre><!--",
     "xml": "]]><!ENTITY x SYSTEM 'file:///etc/passwd'>&x; &#0; \x0b\x0c\x1f\ufffe\uffff</testcase>",
     "markdown": "](http://evil.example) ![i](http://evil.example/i.png) | a | `b\n\n# h\n```\n<details open>\n- [x] @someone #1 \\",
-    "sheet": "=HYPERLINK(\"http://evil.example\") +1 -1 @SUM(A1) \t|cmd",
+    "sheet": '=HYPERLINK("http://evil.example") +1 -1 @SUM(A1) \t|cmd',
     "bidi": "\u202eevil\u2066\u200b\u200d\u2069\ufeff\u061c",
     "nul": "a\x00b\x7f",
     "half": "a\ud800b\udfff",
     "jinja": "{{ 7 * 7 }} {% raw %} {# x #}",
-}  # fmt: skip
+}
 SENTINEL = "xyzzyprompt"
 """Stands in prompts: no file may hold it that was not asked for text."""
 
 _FORMATS: tuple[tuple[str, ...], ...] = (
-    (), ("--color", "always", "--width", "60"), ("--plain",), ("--json",), ("-o", "o.html"), ("-o", "o.md"), ("-o", "o.xml"), ("-o", "o.sarif"),
-    ("-o", "o.svg"), ("-o", "o.txt"), ("-o", "gitlab=o.json"), ("-o", "github"), ("-o", "o.html", "--show-text", "full"),
-    ("-o", "o.md", "--show-text", "full"), ("--show-text", "full"), ("-o", "github", "--show-text", "full"),
-)  # fmt: skip
+    (),
+    ("--color", "always", "--width", "60"),
+    ("--plain",),
+    ("--json",),
+    ("-o", "o.html"),
+    ("-o", "o.md"),
+    ("-o", "o.xml"),
+    ("-o", "o.sarif"),
+    ("-o", "o.svg"),
+    ("-o", "o.txt"),
+    ("-o", "gitlab=o.json"),
+    ("-o", "github"),
+    ("-o", "o.html", "--show-text", "full"),
+    ("-o", "o.md", "--show-text", "full"),
+    ("--show-text", "full"),
+    ("-o", "github", "--show-text", "full"),
+)
 
 
 def _formats(command: str) -> Iterator[tuple[str, ...]]:
@@ -49,6 +63,8 @@ def _formats(command: str) -> Iterator[tuple[str, ...]]:
         if command in ("optimize", "diff-prompts", "config", "init") and {"-o", "--show-text"} & set(flags):
             continue
         if command in ("config", "init") and "--plain" not in flags and flags:
+            continue
+        if command in ("explain", "schema", "size", "") and flags:
             continue
         if command == "compare" and {"o.xml", "o.sarif", "github", "gitlab=o.json", "o.html"} & set(flags):
             continue
@@ -59,20 +75,27 @@ def _log(text: str) -> bytes:
     """Records with the text in prompts, ids, names, tools and salts, in front of what would be shared."""
     records = [
         {
-            "id": f"{text}{n}", "session_id": text, "cache_salt": text if n > 2 else None,
+            "id": f"{text}{n}",
+            "session_id": text,
+            "cache_salt": text if n > 2 else None,
             "messages": [
-                {"role": "system", "content": f"{n}{text} {SENTINEL} Now 2026-01-05T09:00:0{n}Z. {corpus.SYSTEM}\n{text}"},
+                {
+                    "role": "system",
+                    "content": f"{n}{text} {SENTINEL} Now 2026-01-05T09:00:0{n}Z. {corpus.SYSTEM}\n{text}",
+                },
                 {"role": "user", "name": text, "content": f"{text} {n}"},
             ],
-            "tools": [{"type": "function", "function": {"name": text, "description": f"{text}{n}", "parameters": {text: n}}}],
+            "tools": [
+                {"type": "function", "function": {"name": text, "description": f"{text}{n}", "parameters": {text: n}}}
+            ],
         }
         for n in range(4)
-    ]  # fmt: skip
+    ]
     return "".join(json.dumps(record) + "\n" for record in records).encode()
 
 
-def _workload(text: str, *, names: bool) -> bytes:
-    """A workload with the text in values of variables and prompts, and with `names` in names, ids, tenants and keys."""
+def _workload(text: str, *, names: bool = False, keys: bool = False) -> bytes:
+    """A workload with the text in values of variables and prompts, and where it is asked for in names, ids, tenants or keys."""
     name = text if names else "g"
     document: dict[str, Any] = {
         "version": 1,
@@ -91,34 +114,53 @@ def _workload(text: str, *, names: bool) -> bytes:
             }
         ],
     }
-    if names:
+    if keys:
         document["engine"] = {"model": text}
         document[text] = 1
     return json.dumps(document).encode()
 
 
-def _spoiled(document: Any, text: str) -> Any:
-    """A document with the text behind every text in it but those that only few values may have."""
-    if isinstance(document, dict):
-        kept = (
-            "schema",
-            "severity",
-            "status",
-            "command",
-            "code",
-            "outcome",
-            "verdict",
-            "kind",
-            "level",
-            "tier",
-            "rules",
-            "fates",
-            "totals",
-        )
-        return {key: value if key in kept else _spoiled(value, text) for key, value in document.items()}
-    if isinstance(document, list):
-        return [_spoiled(each, text) for each in document]
-    return f"{document}{text}" if isinstance(document, str) else document
+def _spoiled(document: Any, text: str, kind: str) -> bytes:
+    """A document with the text behind every text in it that may be any text."""
+    from pydantic import BaseModel, ValidationError
+
+    schema = SCHEMAS[kind]
+    model: type[BaseModel] = getattr(import_module(schema.module), schema.model)
+    spoiled = _with(document, text)
+    for _ in range(20):
+        try:
+            model.model_validate(spoiled)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False, include_input=False):
+                _restore(spoiled, document, list(detail["loc"]))
+        else:
+            break
+    return json.dumps(spoiled).encode()
+
+
+def _with(node: Any, text: str) -> Any:
+    if isinstance(node, dict):
+        return {key: _with(value, text) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_with(each, text) for each in node]
+    return f"{node}{text}" if isinstance(node, str) else node
+
+
+def _restore(spoiled: Any, document: Any, path: list[int | str]) -> None:
+    """Put back what the document has at a place, as near to it as the path of an error leads."""
+    for step in path[:-1]:
+        try:
+            inner = spoiled[step], document[step]
+        except (KeyError, IndexError, TypeError):
+            continue  # the name of a member of a union, which is no step
+        if not isinstance(inner[0], dict | list):
+            break
+        spoiled, document = inner
+    step = path[-1]
+    if isinstance(document, list) or step in document:
+        spoiled[step] = document[step]
+    elif isinstance(document, dict):
+        spoiled.update(document)
 
 
 def _file_name(text: str) -> str:
@@ -129,50 +171,111 @@ def _carriers(text: str, results: dict[str, bytes]) -> Iterator[tuple[str, dict[
     """Where the text stands, the files, and the commands that read them."""
     run = ("--dry-run", "-n", "8", *TOKENS, *ON)
     lint = ("-n", "8", *TOKENS, *ON)
-    yield "log", {"l.jsonl": _log(text)}, [
-        ("profile", "l.jsonl", *run), ("profile", "l.jsonl", *run, "--by", "session", "--per-request", "--boundaries"), ("lint", "l.jsonl", *lint),
-        ("check", "l.jsonl", *lint, "--min-hit-rate", "0.99"), ("diff-prompts", "l.jsonl:1", "l.jsonl:2", *TOKENS, "--offline", "--tokens"),
-        ("optimize", "l.jsonl", *lint),
-    ]  # fmt: skip
-    for names in (False, True):
-        yield f"workload, names {names}", {"w.yaml": _workload(text, names=names)}, [
-            ("profile", "w.yaml", *run, "--by", "tenant"), ("lint", "w.yaml", *lint), ("check", "w.yaml", *lint),
-            ("optimize", "w.yaml", *lint, "--unsafe-fixes"), ("config", "w.yaml"),
-        ]  # fmt: skip
+    yield (
+        "log",
+        {"l.jsonl": _log(text)},
+        [
+            ("profile", "l.jsonl", *run),
+            ("profile", "l.jsonl", *run, "--by", "session", "--per-request", "--boundaries"),
+            ("lint", "l.jsonl", *lint),
+            ("check", "l.jsonl", *lint, "--min-hit-rate", "0.99"),
+            ("diff-prompts", "l.jsonl:1", "l.jsonl:2", *TOKENS, "--offline", "--tokens"),
+            ("optimize", "l.jsonl", *lint),
+        ],
+    )
+    for where in ("", "names", "keys"):
+        yield (
+            f"workload {where}",
+            {"w.yaml": _workload(text, names=where == "names", keys=where == "keys")},
+            [
+                ("profile", "w.yaml", *run, "--by", "tenant"),
+                ("lint", "w.yaml", *lint),
+                ("check", "w.yaml", *lint),
+                ("optimize", "w.yaml", *lint, "--unsafe-fixes"),
+                ("config", "w.yaml"),
+            ],
+        )
     name = _file_name(text)
     half_log = corpus.LOGS["openai"]
-    yield "file names", {
-        f"{name}.jsonl": half_log, f"{name}.yaml": corpus.WORKLOADS[0].encode(), f"{name}.j2": corpus.FIXABLE.encode(),
-        f"{name}.py": corpus.PYTHON[0].encode(), f"{name}.txt": b"one\ntwo", f"x{name}.txt": b"one\nthree",
-    }, [
-        ("profile", f"{name}.jsonl", *run), ("profile", f"{name}.yaml", *run), ("lint", f"{name}.j2", f"{name}.py", *lint),
-        ("check", f"{name}.j2", f"{name}.yaml", *lint), ("diff-prompts", f"{name}.txt", f"x{name}.txt", *TOKENS, "--offline"),
-        ("lint", f"{name}.j2", *lint, "--diff"), ("init", ".", "--dry-run", *TOKENS, *ON),
-        ("profile", f"none{name}.jsonl", *run), ("report", f"{name}.txt"),
-    ]  # fmt: skip
+    yield (
+        "file names",
+        {
+            f"{name}.jsonl": half_log,
+            f"{name}.yaml": corpus.WORKLOADS[0].encode(),
+            f"{name}.j2": corpus.FIXABLE.encode(),
+            f"{name}.py": corpus.PYTHON[0].encode(),
+            f"{name}.txt": b"one\ntwo",
+            f"x{name}.txt": b"one\nthree",
+        },
+        [
+            ("profile", f"{name}.jsonl", *run),
+            ("profile", f"{name}.yaml", *run),
+            ("lint", f"{name}.j2", f"{name}.py", *lint),
+            ("check", f"{name}.j2", f"{name}.yaml", *lint),
+            ("diff-prompts", f"{name}.txt", f"x{name}.txt", *TOKENS, "--offline"),
+            ("lint", f"{name}.j2", *lint, "--diff"),
+            ("init", ".", "--dry-run", *TOKENS, *ON),
+            ("profile", f"none{name}.jsonl", *run),
+            ("report", f"{name}.txt"),
+        ],
+    )
     data = text.encode("utf-8", "surrogatepass")
     broken = {
-        "w.yaml": b"version: 1\n" + data + b": [" + data, "kvtool.toml": b"[engine]\n" + data + b" = '" + data + b"'\n",
-        "l.jsonl": b'{"prompt": "' + data + b'", ' + data + b"}\n", "t.jinja": data + b"{% if " + data + b" %}",
-        "r.json": b'{"schema": "' + data + b'"}', "p.py": b"x = f'" + data + b"{'\n", "a.txt": b"one " + data, "b.txt": b"two " + data,
-    }  # fmt: skip
-    yield "broken files", broken, [
-        ("profile", "w.yaml", *run, "--no-config"), ("check", "a.txt", *lint), ("profile", "l.jsonl", *run, "--no-config"),
-        ("lint", "t.jinja", "p.py", *lint, "--no-config"), ("report", "r.json"), ("diff-prompts", "a.txt", "b.txt", *TOKENS, "--offline", "--no-config"),
-        ("profile", "a.txt", *run, "--no-config", "--chat-template", "t.jinja"), ("profile", "a.txt", "--dry-run", "-t", "r.json", "--no-config"),
-        ("check", "a.txt", *lint, "--no-config", "--baseline", "r.json"), ("profile", "a.txt", *run, "--no-config", "--calibration", "r.json"),
-    ]  # fmt: skip
+        "w.yaml": b"version: 1\n" + data + b": [" + data,
+        "kvtool.toml": b"[engine]\n" + data + b" = '" + data + b"'\n",
+        "l.jsonl": b'{"prompt": "' + data + b'", ' + data + b"}\n",
+        "t.jinja": data + b"{% if " + data + b" %}",
+        "r.json": b'{"schema": "' + data + b'"}',
+        "p.py": b"x = f'" + data + b"{'\n",
+        "a.txt": b"one " + data,
+        "b.txt": b"two " + data,
+    }
+    yield (
+        "broken files",
+        broken,
+        [
+            ("profile", "w.yaml", *run, "--no-config"),
+            ("check", "a.txt", *lint),
+            ("profile", "l.jsonl", *run, "--no-config"),
+            ("lint", "t.jinja", "p.py", *lint, "--no-config"),
+            ("report", "r.json"),
+            ("diff-prompts", "a.txt", "b.txt", *TOKENS, "--offline", "--no-config"),
+            ("profile", "a.txt", *run, "--no-config", "--chat-template", "t.jinja"),
+            ("profile", "a.txt", "--dry-run", "-t", "r.json", "--no-config"),
+            ("check", "a.txt", *lint, "--no-config", "--baseline", "r.json"),
+            ("profile", "a.txt", *run, "--no-config", "--calibration", "r.json"),
+        ],
+    )
     argument = text.replace("\0", "")
-    yield "arguments", {"a.txt": b"one"}, [
-        ("profile", argument), ("profile", "a.txt", *run, "--model", argument), ("profile", "a.txt", *run, "-g", argument), (argument,),
-        ("profile", "a.txt", *run, "--format", argument), ("profile", "a.txt", *run, "--capacity", argument), ("lint", "a.txt", "--select", argument),
-        ("explain", argument), ("schema", argument), ("size", argument), ("profile", "a.txt", f"--{argument}"), ("profile", "a.txt", *run, "-o", argument),
-    ]  # fmt: skip
+    yield (
+        "arguments",
+        {"a.txt": b"one"},
+        [
+            ("profile", argument),
+            ("profile", "a.txt", *run, "--model", argument),
+            ("profile", "a.txt", *run, "-g", argument),
+            (argument,),
+            ("profile", "a.txt", *run, "--format", argument),
+            ("profile", "a.txt", *run, "--capacity", argument),
+            ("lint", "a.txt", "--select", argument),
+            ("explain", argument),
+            ("schema", argument),
+            ("size", argument),
+            ("profile", "a.txt", f"--{argument}"),
+            ("profile", "a.txt", *run, "-o", argument),
+        ],
+    )
     for kind in ("report", "check", "lint"):
-        spoiled = json.dumps(_spoiled(json.loads(results[kind]), text)).encode()
-        yield f"saved {kind}", {"r.json": spoiled, "s.json": results[kind]}, [
-            ("report", "r.json"), ("compare", "r.json", "s.json"), ("compare", "s.json", "r.json"),
-        ]  # fmt: skip
+        spoiled = _spoiled(json.loads(results[kind]), text, kind)
+        yield (
+            f"saved {kind}",
+            {"r.json": spoiled, "s.json": results[kind]},
+            [
+                ("report", "r.json"),
+                ("compare", "r.json", "s.json"),
+                ("compare", "s.json", "r.json"),
+            ],
+        )
 
 
 def injected(results: dict[str, bytes], common: dict[str, bytes], most: int | None = None) -> list[Job]:
@@ -212,9 +315,9 @@ def wrong(ran: Ran) -> list[str]:
 def main() -> int:
     """Run all, or as many as the first argument says; the exit code is 1 where something is wrong."""
     most = int(sys.argv[1]) if len(sys.argv) > 1 else None
-    kinds, common = begin(byte_tokenizer_json())
-    del kinds
-    jobs = injected(_results(common), common, most)
+    tokenizer = byte_tokenizer_json()
+    _, common = begin(tokenizer)
+    jobs = injected(saved_results(tokenizer), common, most)
     bad = 0
     codes: dict[int | None, int] = {}
     for ran in run_jobs(jobs):
@@ -227,12 +330,6 @@ def main() -> int:
             )
     print(f"{len(jobs)} command lines, {bad} wrong, exit codes {codes}, {cpu_seconds():.0f} s of CPU")
     return 1 if bad else 0
-
-
-def _results(common: dict[str, bytes]) -> dict[str, bytes]:
-    from tests.fuzz.session import saved_results
-
-    return saved_results(next(iter(common.values())).decode())
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ UNSAFE = re.compile(
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 """Of `--color always`."""
 RUNNER_COMMAND = re.compile(r"(?m)^[ \t]*::|##(?:\[|vso\[)")
-_PART = re.compile(r"\.[0-9a-f]+\.part$")
+_PART = re.compile(r"\.part$")
 _SCHEMAS = {
     "kvtool.report/1": "report",
     "kvtool.check/1": "check",
@@ -94,9 +94,9 @@ def without_place(ran: Ran) -> str | None:
 
 def _unsafe(where: str, text: str) -> Iterator[str]:
     if found := UNSAFE.search(text):
-        yield f"{where} has {ascii(found.group())} in {ascii(text[max(found.start() - 40, 0) : found.end() + 20])}"
+        yield f"{where} has {found.group()!a} in {text[max(found.start() - 40, 0) : found.end() + 20]!a}"
     elif found := RUNNER_COMMAND.search(text):
-        yield f"{where} has a command for a runner: {ascii(text[found.start() : found.end() + 40])}"
+        yield f"{where} has a command for a runner: {text[found.start() : found.end() + 40]!a}"
 
 
 def _stdout(ran: Ran) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _stdout(ran: Ran) -> Iterator[str]:
     elif "github" in arguments:  # its commands are what is asked for
         yield from _unsafe("stdout", ran.out.replace("::", ""))
     elif ran.job.program == "kvtool":
-        yield from _unsafe("stdout", STYLE.sub("", ran.out))
+        yield from _unsafe("stdout", STYLE.sub("", ran.out) if "always" in arguments else ran.out)
 
 
 def _file(ran: Ran, name: str, data: bytes) -> Iterator[str]:
@@ -146,7 +146,7 @@ def json_faults(where: str, text: str) -> Iterator[str]:
         yield f"{where} is not JSON: {error}"
         return
     if found := UNSAFE.search(text):
-        yield f"{where} has {ascii(found.group())} in {ascii(text[max(found.start() - 40, 0) : found.end() + 20])}"
+        yield f"{where} has {found.group()!a} in {text[max(found.start() - 40, 0) : found.end() + 20]!a}"
     name = document.get("schema") if isinstance(document, dict) else None
     if isinstance(name, str) and name in _SCHEMAS:
         wrong = next(_validator(_SCHEMAS[name]).iter_errors(document), None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import zstandard
 
 from tests.fuzz import commands, corpus, words
-from tests.fuzz.commands import ON, RUN, TOKENS
+from tests.fuzz.commands import RUN
 from tests.fuzz.forked import Job
 from tests.fuzz.mutators import Mutator, change_bytes, change_json, change_lines, change_record, one_of, words_from
 from tests.fuzz.source_mutators import change_toml, change_yaml

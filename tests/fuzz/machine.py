@@ -26,7 +26,7 @@ class Seen:
 
 
 def run(seed: int, most: int, length: int = _LENGTH) -> Seen:
-    """`most` operations, on one pair of engines after the other; both are compared after each. An AssertionError is a difference."""
+    """`most` operations, on one pair of engines after the other, compared after each. An AssertionError is a difference."""
     seen = Seen()
     number = 0
     while seen.operations < most:
@@ -60,10 +60,10 @@ def main() -> None:
     begin = time.process_time()
     seen = run(asked.seed, asked.steps)
     print(
-        f"{seen.operations:,} operations, seed {asked.seed}: no difference in {seen.steps:,} steps of the engine, {seen.admissions:,} requests, "
-        f"{seen.hit_tokens:,} hit tokens, {seen.preemptions:,} preemptions, {seen.evictions:,} evictions; "
-        f"{time.process_time() - begin:.0f} s of CPU"
+        f"{seen.operations:,} operations, seed {asked.seed}: no difference, {time.process_time() - begin:.0f} s of CPU"
     )
+    print(f"  {seen.steps:,} steps of the engine, {seen.admissions:,} requests, {seen.hit_tokens:,} hit tokens")
+    print(f"  {seen.preemptions:,} preemptions, {seen.evictions:,} evictions")
 
 
 if __name__ == "__main__":

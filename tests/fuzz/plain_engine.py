@@ -38,7 +38,7 @@ class PlainRequest:
 
 
 class PlainCache:
-    """`free` is the order of reuse, `users` counts holders, `content` says what a block holds, `copies` who holds it, oldest first."""
+    """`free` is the order of reuse, `users` counts holders, `content` is what a block holds, `copies` who holds that, in order."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config

@@ -122,9 +122,17 @@ def _quietly(arguments: tuple[str, ...]) -> None:
 def _tokenizer_folder(tokenizer: str) -> dict[str, bytes]:
     spec = json.loads(tokenizer)
     spec["added_tokens"] = [
-        {"id": 256 + n, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+        {
+            "id": 256 + n,
+            "content": text,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
         for n, text in enumerate(("<s>", "</s>", "<|im_start|>"))
-    ]  # fmt: skip
+    ]
     config = {
         "bos_token": "<s>",
         "eos_token": {"content": "</s>", "lstrip": False},

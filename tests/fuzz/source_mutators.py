@@ -13,8 +13,14 @@ from tests.fuzz.mutators import NUMBERS, TEXTS, change_lines, change_value
 
 _TOML_VALUE = re.compile(rb"= *(.+)")
 _TOML_VALUES = (
-    *map(json.dumps, TEXTS), *map(str, NUMBERS), *words.TOML, "[1, 2]", "{a = 1}", '["x", ["y"]]', "[[[[]]]]",
-)  # fmt: skip
+    *map(json.dumps, TEXTS),
+    *map(str, NUMBERS),
+    *words.TOML,
+    "[1, 2]",
+    "{a = 1}",
+    '["x", ["y"]]',
+    "[[[[]]]]",
+)
 
 
 def change_yaml(rng: random.Random, data: bytes) -> bytes:

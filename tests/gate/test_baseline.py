@@ -368,6 +368,29 @@ def test_what_is_no_baseline_is_told(name: str, tmp_path: Path) -> None:
     assert caught.value.hint or not text
 
 
+@pytest.mark.parametrize(
+    ("change", "to", "line"),
+    [
+        ('"requests": 4', '"requests": 4.5', '"requests": 4.5'),
+        ('"hit_rate": 0.8', '"hit_rate": 8', '"hit_rate": 8'),
+        ('      "hit_rate": 0.4,\n', "", '"w": {'),
+        ('"hit_tokens": 80', '"hit_tokens": 800', '"a": {'),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_place(change: str, to: str, line: str, tmp_path: Path) -> None:
+    """Of a value that is missing or does not fit the others: where the object around it begins."""
+    path = tmp_path / "b.json"
+    path.write_text(broken(change, to), encoding="utf-8")
+    with pytest.raises(KvtoolError) as caught:
+        load_baseline(str(path))
+    place = caught.value.place
+    assert place is not None
+    assert place.excerpt is not None
+    assert place.excerpt.strip().startswith(line)
+    assert place.excerpt == path.read_text(encoding="utf-8").split("\n")[(place.line or 0) - 1]
+    assert place.column == place.excerpt.index(":") + 3
+
+
 def test_additions_of_a_newer_kvtool_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     path.write_text(broken('"requests": 4', '"requests": 4, "mood": "good"'), encoding="utf-8")

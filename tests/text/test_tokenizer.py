@@ -284,6 +284,35 @@ def test_folder_with_configuration(folder: Path, tmp_path: Path) -> None:
     assert load_tokenizer(str(folder / "gpt2.json")).fingerprint != tokenizer.fingerprint
 
 
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("[" * 100_000, "1:501", "nested too deeply"),
+        ('{\n "a": ' + '{"a":' * 100_000, "2:2502", "nested too deeply"),
+        ('{\n "a": ' + "9" * 5_000 + "}", "2:7", "Exceeds the limit"),
+        ('{\n "a" 1}', "2:6", "Expecting ':' delimiter"),
+        ("[1]", "1:1", "not a JSON object"),
+        ('{"a": "\udcff"}', "1:8", "not UTF-8"),
+    ],
+)
+def test_configuration_that_is_no_json(
+    name: str, text: str, place: str, message: str, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copy(folder / "llama3.json", tmp_path / "tokenizer.json")
+    (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(KvtoolError, match=message) as caught:
+        load_tokenizer(str(tmp_path), offline=True)
+    assert str(caught.value.place) == f"{tmp_path / name}:{place}"
+
+
+def test_names_of_templates_that_are_no_text(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "llama3.json", tmp_path / "tokenizer.json")
+    config = {"chat_template": [{"name": ["default"], "template": "x"}, {"name": "default", "template": "d"}]}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    assert load_tokenizer(str(tmp_path), offline=True).chat_template == "d"
+
+
 def test_post_processor_tokens_on_both_sides(folder: Path, tmp_path: Path) -> None:
     backend = tokenizers.Tokenizer.from_file(str(folder / "llama3.json"))
     ids = [("<|im_start|>", backend.token_to_id("<|im_start|>")), ("<|end|>", backend.token_to_id("<|end|>"))]

@@ -268,6 +268,12 @@ def test_ids_must_fit_the_length_and_the_hint_knows_the_block_size(of: Any) -> N
         ({"messages": [{"content": "x"}]}, r"messages\[0\] has no `role`", 15),
         ({"messages": [{"role": "user", "content": 5}]}, "content of messages.*number 5", 43),
         ({"messages": chat("user"), "tools": {}}, "`tools` must be a list", 64),
+        (
+            {"messages": [{"role": "user", "content": [{"type": ["text"], "text": "a"}]}]},
+            r"messages\[0\] \(user\) has a part whose `type` is a list, not text",
+            53,
+        ),
+        ({"messages": [{"role": "user", "content": [{"type": {}, "tool_use": 1}]}]}, "`type` is an object", 53),
         ({"prompt": 5}, "must be text, not the number 5", 12),
         ({"token_ids": [1, "x"]}, "list of token ids", 15),
         ({"token_ids": [[[]]]}, "list of token ids", 15),

@@ -98,8 +98,9 @@ class TracedEnvironment(Work, LocatedEnvironment):
         if not isinstance(text, Traced):
             self.left -= len(text) >> 3
             return Traced(text, (Mark(len(text), origin, 0),))
-        if len(text.marks) > 1:
-            self.spend(MARK * len(text.marks))
+        if len(text.marks) == 1 and text.marks[0][1] is not None:
+            return text
+        self.spend(MARK * len(text.marks))
         if all(mark[1] is not None for mark in text.marks):
             return text
         marks: list[Mark] = []

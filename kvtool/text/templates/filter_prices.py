@@ -10,13 +10,15 @@ from jinja2 import Undefined
 
 from kvtool.text.templates.format_prices import ESCAPES, price_printf
 from kvtool.text.templates.key_prices import KeyPrices
-from kvtool.text.templates.method_prices import count_lines, price_tags
+from kvtool.text.templates.method_prices import count_lines, price_marks, price_tags
 from kvtool.text.templates.work import Work, size_of, width_of
 
 Price = Callable[[Work, Any, tuple[Any, ...], Mapping[str, Any]], Any]
 """Pays for a filter of a value with arguments; gives the value, paid for as it is run over where nothing knows its length."""
 
 _ITEM = 60
+_DIGITS = 4_300
+"""Of a number that Python reads."""
 _QUOTED = 12
 """Bytes that a character may become in an address."""
 
@@ -41,6 +43,7 @@ def _priced(work: Work, function: Callable[..., Any], price: Price) -> Callable[
     if passed is None:
 
         def priced(value: Any = None, *args: Any, **kwargs: Any) -> Any:
+            price_marks(work, value)
             result = function(price(work, value, args, kwargs), *args, **kwargs)
             return work.chained(value, result) if type(result) is GeneratorType else result
 
@@ -48,6 +51,7 @@ def _priced(work: Work, function: Callable[..., Any], price: Price) -> Callable[
 
         def priced(value: Any = None, *args: Any, **kwargs: Any) -> Any:
             context, value, args = value, args[0], args[1:]
+            price_marks(work, value)
             result = function(context, price(work, value, args, kwargs), *args, **kwargs)
             return work.chained(value, result) if type(result) is GeneratorType else result
 
@@ -211,14 +215,14 @@ def price_json(work: Work, value: Any, *, indent: Any, growth: int = 1, separato
 
 def _integer(work: Work, value: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(value, str):
-        work.spend(len(value) >> 2)
+        work.spend((len(value) >> 2) + (min(len(value), _DIGITS) ** 2 >> 12))
         if _argument(args, kwargs, 1, "base", 10) != 10:
             work.number(5 * len(value))
     return value
 
 
 def _file_size(work: Work, value: Any, _args: Any, _kwargs: Any) -> Any:
-    work.spend(120)
+    work.spend(250)
     return _float(work, value, (), {})
 
 

@@ -16,6 +16,8 @@ ESCAPES = 6
 """Characters that one may become in HTML."""
 _FIELD = 60
 """Steps of one field of a format."""
+_FLOAT = 150
+"""Steps of writing a number with hundreds of digits."""
 _CODES = 10
 """Characters that one may become in `repr`."""
 _MOMENT = 64
@@ -48,7 +50,7 @@ class BoundedFormatter(SandboxedFormatter):
         return type(self._form)(self.vformat(self._form, args, kwargs))
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        self._work.spend(_FIELD)
+        self._work.spend(_FIELD + (_FLOAT if isinstance(value, float) else 0))
         self._add(self._work.written(value) * (ESCAPES if isinstance(self._form, Markup) else 1))
         self._add(_numbers(format_spec))
         return super().format_field(value, format_spec)
@@ -93,6 +95,8 @@ def price_printf(work: Work, form: str | bytes, values: object) -> None:
         else:  # a name with brackets, which may be any
             value = mapping
         characters = work.written(value)
+        if isinstance(value, float):
+            work.spend(_FLOAT)
         size += characters * (_CODES if kind in ("r", "a") and isinstance(value, str) else 1) + 320
         if size > work.left * 8:
             work.exhausted()

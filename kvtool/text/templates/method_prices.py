@@ -28,8 +28,8 @@ def price_method(work: Work, owner: Any, name: str, args: Args, kwargs: Kwargs) 
     """Pay for `owner.name(*args, **kwargs)`; gives the arguments, those that had to be looked at as lists."""
     if isinstance(owner, str | bytes):
         price = _TEXT_METHODS.get(name, _any_text)
-        if isinstance(owner, Traced) and len(owner.marks) > 1 and price not in _READING:
-            work.spend(3 * MARK * len(owner.marks))
+        if price not in _READING:
+            price_marks(work, owner)
         return price(work, owner, args, kwargs) or args
     if isinstance(owner, dict) and name in _LOOKUPS:
         for value in args:
@@ -38,11 +38,17 @@ def price_method(work: Work, owner: Any, name: str, args: Args, kwargs: Kwargs) 
         for value in (owner, *args, *kwargs.values()):
             work.plain(value)
         work.sizes((*args, *kwargs.values()))
-        if isinstance(owner, dict | list | tuple):
+        if isinstance(owner, dict | list | tuple | range):
             work.build_items(len(owner))
         if name == "from_bytes" and args:
             work.number(8 * len(args[0]) if hasattr(args[0], "__len__") else 0)
     return args
+
+
+def price_marks(work: Work, text: object) -> None:
+    """Pay for taking a text apart that has many places."""
+    if type(text) is Traced and len(text.marks) > 1:
+        work.spend(5 * MARK * len(text.marks))
 
 
 _LOOKUPS = frozenset({"get", "keys", "values", "items"})
@@ -134,6 +140,7 @@ def price_replace(work: Work, text: str | bytes, old: Any, new: Any, most: Any =
     """Pay for `text.replace(old, new)`."""
     if not isinstance(old, str | bytes) or not isinstance(new, str | bytes):
         return
+    price_marks(work, text)
     work.search(len(text), max(len(old), 1))
     found = _count(text, old)
     if isinstance(most, int) and most >= 0:

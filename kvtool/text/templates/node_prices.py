@@ -11,7 +11,7 @@ _BLOCK = 12
 _LITERAL = 16
 _OUTPUT = 60
 _PRICES: dict[type[nodes.Node], int] = {
-    nodes.Call: 70,
+    nodes.Call: 100,
     nodes.Filter: 40,
     nodes.Test: 20,
     nodes.Getattr: 40,
@@ -23,8 +23,8 @@ _PRICES: dict[type[nodes.Node], int] = {
     nodes.FilterBlock: 60,
     nodes.AssignBlock: 60,
     nodes.Block: 120,
-    nodes.List: 20,
-    nodes.Dict: 25,
+    nodes.List: 30,
+    nodes.Dict: 40,
     nodes.Compare: 12,
     nodes.Assign: 8,
 }

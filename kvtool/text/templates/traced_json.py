@@ -10,6 +10,7 @@ from kvtool.text.traced import Mark, Traced, concat
 
 _PLACEHOLDER = re.compile(r'"\\u0000(\d+)\\u0000"')
 _STEPS = 120
+_MARK = 16
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}(?:\\u[dD][c-fC-F][0-9a-f]{2})?|.)")
 
 
@@ -59,12 +60,15 @@ def _escaped(text: str, ensure_ascii: bool, pay: Callable[[int], None] | None) -
     dumped = json.dumps(str.__str__(text), ensure_ascii=ensure_ascii)
     if not isinstance(text, Traced):
         return dumped
+    if pay is not None:
+        pay(2 * _MARK * len(text.marks))
     body = dumped[1:-1]
     pieces: list[str] = ['"']
     at = seen = 0
+    steps = _STEPS + _MARK * len(text.marks)
     for match in _ESCAPE.finditer(body):
         if pay is not None:
-            pay(_STEPS)
+            pay(steps)
         plain = match.start() - seen
         pieces.append(text[at : at + plain])
         at += plain

@@ -21,7 +21,7 @@ from kvtool.text.traced import Traced
 
 MAX_OUTPUT = 64 * 1024 * 1024
 """Bytes of one text or list that a template may build."""
-MAX_WORK = 30_000_000
+MAX_WORK = 25_000_000
 """Steps of a rendering."""
 MAX_BITS = 16_384
 """Of an integer: more than the 4,300 digits that Python writes."""
@@ -89,9 +89,9 @@ class Work:
             self.spend(bits * bits >> 15)
 
     def sizes(self, values: Iterable[object]) -> None:
-        """Check arguments that may be widths or counts."""
+        """Pay for arguments that may be widths or counts."""
         for value in values:
-            if isinstance(value, int) and abs(value) > MAX_OUTPUT:
+            if isinstance(value, int) and abs(value) > SHORT:
                 self.build(abs(value))
 
     def plain(self, value: Any) -> Any:
@@ -169,6 +169,8 @@ class Work:
             self.search(len(values), len(value) if isinstance(value, str | bytes) else 1)
         elif isinstance(values, list | tuple):
             self.plain(values)
+        elif isinstance(values, range) and not isinstance(value, int):
+            self.spend(2 * len(values))
         elif isinstance(values, Iterator):
             return map(self.plain, self._each(values, 4))
         return values

@@ -1,4 +1,4 @@
-"""Signals: Ctrl-C waits where state must stay whole, and what ends a process from outside lets it clean up."""
+"""Ctrl-C that waits: state that must stay whole is not torn by a signal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Shield:
@@ -62,23 +60,3 @@ def uninterrupted() -> Iterator[None]:
     shield = Shield()
     with shield.installed(), shield:
         yield
-
-
-class EndedError(SystemExit):
-    """Somebody ended the process (SIGTERM, SIGHUP); its code is 128 and the signal's number."""
-
-
-def end_on_signals() -> None:
-    """From now on SIGTERM and SIGHUP raise EndedError in the main thread, so that nothing is left half written.
-
-    One that does something else already stays as it is: under `nohup` a closed terminal ends nothing.
-    """
-    for number in _ENDING:
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    for each in _ENDING:  # another one would tear the cleaning up
-        signal.signal(each, signal.SIG_IGN)
-    raise EndedError(128 + number)

@@ -141,7 +141,7 @@ class LogSource:
                 line = raw.line
                 ordinal += 1
                 label = str(line) if nth == 1 else f"{line}.{nth}"
-                if "mooncake" in names and (plain := _plain_trace(raw, label, group, size)) is not None:
+                if "mooncake" in names and (plain := _plain_trace(raw, path, label, group, size)) is not None:
                     good += 1
                     yield plain
                     continue
@@ -264,12 +264,12 @@ def _placed(turns: Turns, count: int, base: int, epoch: float | None) -> Iterato
         yield turn
 
 
-def _plain_trace(raw: RawRecord, label: str, group: str, block_size: int) -> list[Turn] | None:
+def _plain_trace(raw: RawRecord, path: str, label: str, group: str, block_size: int) -> list[Turn] | None:
     """The turn of a line of a trace that is like most of them, read in a tenth of the time; None: read it with care."""
     if raw.problem is not None:
         return None
     try:
-        turn = plain_mooncake(parse(raw.data), label, group, block_size)
+        turn = plain_mooncake(parse(raw.data), (path, raw.line, raw.column), label, group, block_size)
     except NotJSONError:
         return None
     return None if turn is None else [turn]

@@ -37,8 +37,8 @@ def mooncake(record: Record) -> Turns:
     return [_hashed(record, record.where.block_size, "ms")]
 
 
-def plain_mooncake(fields: Any, label: str, group: str, block_size: int) -> Turn | None:
-    """The turn that `mooncake` makes of a record with these fields and no others; None for anything that it would look at twice."""
+def plain_mooncake(fields: Any, written: tuple[str, int, int], label: str, group: str, block_size: int) -> Turn | None:
+    """The turn that `mooncake` makes of a record with its usual fields and no others; None for anything to be looked at twice."""
     if type(fields) is not dict or fields.keys() != _PLAIN:
         return None
     ids, length, answer, time = _plain_fields(fields)
@@ -53,7 +53,8 @@ def plain_mooncake(fields: Any, label: str, group: str, block_size: int) -> Turn
     ):
         return None
     prompt = HashedPrompt(ids, length, block_size)
-    return Turn(group, hashed=prompt, output_tokens=answer, arrival=seconds(time, "ms"), id=f"{label}:0")
+    arrival = seconds(time, "ms")
+    return Turn(group, hashed=prompt, output_tokens=answer, arrival=arrival, id=f"{label}:0", written=written)
 
 
 def bailian(record: Record) -> Turns:
