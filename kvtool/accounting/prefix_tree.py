@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.text.align import common_prefix
+from kvtool.accounting.token_store import TokenStore
 
 Ids = npt.NDArray[np.int32]
 
@@ -20,24 +20,31 @@ Ids = npt.NDArray[np.int32]
 class PrefixNode:
     """An edge of the tree and what hangs below it.
 
-    `ids` are the tokens of the edge, the first of which stands at position `start` of every prompt that runs through it; `owner`
-    is the request that brought them. `uses` counts the later prompts that ran through the edge, and `recent` is the child that the
-    latest one took.
+    The tokens of the edge stand at positions `[start, stop)` of every prompt that runs through it, and from place `at` on in a
+    `store`; `owner` is the request that brought them. `uses` counts the later prompts that ran through the edge, and `recent` is
+    the child that the latest one took.
     """
 
-    __slots__ = ("children", "ids", "owner", "recent", "start", "uses")
+    __slots__ = ("at", "children", "owner", "recent", "start", "stop", "store", "uses")
 
-    def __init__(self, ids: Ids, start: int, owner: int) -> None:
-        self.ids = ids
+    def __init__(self, store: TokenStore, at: int, start: int, stop: int, owner: int) -> None:
+        self.store = store
+        self.at = at
         self.start = start
+        self.stop = stop
         self.owner = owner
         self.uses = 0
         self.children: dict[int, PrefixNode] = {}
         self.recent: PrefixNode | None = None
 
     @property
-    def stop(self) -> int:
-        return self.start + len(self.ids)
+    def length(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def ids(self) -> Ids:
+        """The tokens of the edge, not to be changed."""
+        return self.store.read(self.at, self.at + self.length)
 
     @property
     def reused(self) -> bool:
@@ -55,10 +62,12 @@ class Match:
 
 
 class RadixTree:
-    """All token sequences seen, in one namespace. Memory grows with their distinct content only."""
+    """All token sequences seen, in one namespace. Memory grows with their number; a store takes their distinct content."""
 
-    def __init__(self) -> None:
-        self.root = PrefixNode(np.empty(0, dtype=np.int32), 0, -1)
+    def __init__(self, store: TokenStore | None = None) -> None:
+        """Several trees may have one store; None makes one."""
+        self._store = TokenStore() if store is None else store
+        self.root = PrefixNode(self._store, 0, 0, 0, -1)
 
     def match(self, prompt: Ids) -> Match:
         """Follow a prompt as far as it is known, counting it as a use of what it runs through."""
@@ -68,45 +77,48 @@ class RadixTree:
         """Add a sequence (prompt and computed output) whose prompt matched so far; new edges belong to `owner`."""
         match = self._walk(match, sequence, uses=0)
         if match.length < len(sequence):
-            leaf = PrefixNode(sequence[match.length :].copy(), match.length, owner)
-            match.node.children[int(leaf.ids[0])] = leaf
+            at = self._store.add(sequence[match.length :])
+            leaf = PrefixNode(self._store, at, match.length, len(sequence), owner)
+            match.node.children[int(sequence[match.length])] = leaf
             match.node.recent = leaf
 
     def _walk(self, match: Match, ids: Ids, *, uses: int) -> Match:
         """Go on from a match; the edge in which the sequence ends or leaves the tree is split there."""
         node, at = match.node, match.length
         while at < len(ids):
-            child = node.children.get(int(ids[at]))
+            first = int(ids[at])
+            child = node.children.get(first)
             if child is None:
                 break
-            shared = common_prefix(child.ids, ids[at:])
-            if shared < len(child.ids):
-                child = self._split(node, child, shared)
+            shared = self._store.common_prefix(child.at, child.at + child.length, ids[at:])
+            if shared < child.length:
+                child = self._split(node, first, child, shared)
             child.uses += uses
             node.recent = child
             at += shared
             node = child
         return Match(at, node)
 
-    @staticmethod
-    def _split(parent: PrefixNode, child: PrefixNode, length: int) -> PrefixNode:
-        upper = PrefixNode(child.ids[:length].copy(), child.start, child.owner)
+    def _split(self, parent: PrefixNode, first: int, child: PrefixNode, length: int) -> PrefixNode:
+        """The upper part of an edge, which begins with token `first`, cut after so many tokens."""
+        middle = child.start + length
+        upper = PrefixNode(self._store, child.at, child.start, middle, child.owner)
         upper.uses = child.uses
-        upper.children[int(child.ids[length])] = child
         upper.recent = child
-        parent.children[int(upper.ids[0])] = upper
-        child.ids = child.ids[length:].copy()
-        child.start += length
+        child.at += length
+        child.start = middle
+        upper.children[int(self._store.read(child.at, child.at + 1)[0])] = child
+        parent.children[first] = upper
         return upper
 
     def copy(self) -> RadixTree:
-        """A tree that grows apart from this one; the tokens are shared."""
-        other = RadixTree()
+        """A tree that grows apart from this one; the store is shared."""
+        other = RadixTree(self._store)
         stack = [(self.root, other.root)]
         while stack:
             mine, theirs = stack.pop()
             for first, child in mine.children.items():
-                twin = PrefixNode(child.ids, child.start, child.owner)
+                twin = PrefixNode(self._store, child.at, child.start, child.stop, child.owner)
                 twin.uses = child.uses
                 theirs.children[first] = twin
                 if mine.recent is child:
@@ -120,8 +132,8 @@ class RadixTree:
         have = 0
         node = match.node.recent
         while node is not None and have < most:
-            pieces.append(node.ids[: most - have])
-            have += len(node.ids)
+            pieces.append(self._store.read(node.at, node.at + min(node.length, most - have)))
+            have += node.length
             node = node.recent
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
 
@@ -131,14 +143,14 @@ class RadixTree:
         while stack:
             node = stack.pop()
             stack.extend(node.children.values())
-            if len(node.ids):
+            if node.length:
                 yield node
 
     def check(self) -> None:
         """Assert the tree's invariants."""
         for node in [self.root, *self.nodes()]:
             for first, child in node.children.items():
-                assert len(child.ids)
+                assert child.length
                 assert int(child.ids[0]) == first
                 assert child.start == node.stop
             assert node.recent is None or node.recent in node.children.values()

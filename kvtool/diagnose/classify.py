@@ -48,23 +48,32 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
     line_end = min(end + _WINDOW, len(text)) if line_end < 0 else line_end
     if end - start <= _MAX_VALUE and "\n" not in text[start:end]:
         window = str.__getitem__(text, slice(line_start, line_end))
-        left, right = start - line_start, end - line_start
-        word = _word_around(window, left, right)
-        for number, (kind, pattern) in enumerate(DETECTORS):
-            if not _WITHIN_WORDS[number]:
-                found = _found(number, window)
-            elif word is not None:
-                found = [value_span(match) for match in pattern.finditer(window, *word)]
-            else:
-                continue
-            for low, high in found:
-                if low <= left and right <= high:
-                    return kind, line_start + low, line_start + high
+        found = _detected(window, start - line_start, end - line_start)
+        if found is not None:
+            kind, low, high = found
+            return kind, line_start + low, line_start + high
     while start > line_start and text[start - 1] not in _VALUE_END:
         start -= 1
     while end < line_end and text[end] not in _VALUE_END:
         end += 1
     return OTHER, start, end
+
+
+@lru_cache(maxsize=512)
+def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
+    """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
+    word = _word_around(window, left, right)
+    for number, (kind, pattern) in enumerate(DETECTORS):
+        if not _WITHIN_WORDS[number]:
+            found = _found(number, window)
+        elif word is not None:
+            found = [value_span(match) for match in pattern.finditer(window, *word)]
+        else:
+            continue
+        for low, high in found:
+            if low <= left and right <= high:
+                return kind, low, high
+    return None
 
 
 @lru_cache(maxsize=512)

@@ -11,12 +11,16 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kvtool.engine.hashing import NATIVE, BlockHash
-from kvtool.text.sensitive import find_sensitive
+from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import Job
 
 _BLOCK = 16
 """Tokens of the blocks that prefixes are compared by here, whatever the engine's are."""
+
+
+_BEFORE = 64
+"""Characters before the new text that are searched, too: what begins there may end in it."""
 
 
 _MOST_KEPT = 2_000
@@ -75,11 +79,14 @@ class SensitiveBook:
         """What stands in text that no earlier request had, and the block in which it ends."""
         prompt = job.prompt
         assert prompt is not None
-        first = prompt.char_range(shared) if shared < len(prompt) else None
+        plain, begins = _plain(text), prompt.char_before(shared) if shared < len(prompt) else None
+        if begins is None or not may_be_sensitive(plain, max(begins - _BEFORE, 0)):
+            return
+        first = prompt.char_range(shared)
         if first is None:
             return
-        start = max(first[0] - 64, 0)  # what begins before may end here
-        for kind, low, high in find_sensitive(_plain(text), start):
+        start = max(first[0] - _BEFORE, 0)
+        for kind, low, high in find_sensitive(plain, start):
             if high > first[0]:
                 origin, offset = text.at(low)
                 yield prompt.token_at(high - 1) // _BLOCK, Sensitive(kind, job.turn.group, origin, offset)

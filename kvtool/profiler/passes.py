@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.rule_cache import RuleRun
+from kvtool.accounting.caches.unlimited import UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
@@ -148,6 +149,10 @@ class Pass:
         clock = VirtualClock(plan.latency)
         numbers = maker.numbers.tenants if maker.numbers is not None else None
         self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None, numbers=numbers)
+        self._unlimited: UnlimitedCache | None = None
+        """Stands for the engine's cache, as far as prompts come with their tokens."""
+        if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
+            self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
         self._by_rules: RuleRun | None = None
@@ -177,6 +182,9 @@ class Pass:
         result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
         result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
         result.peak_used_blocks = cache.peak_used
+        if self._unlimited is not None:
+            result.filled_blocks += self._unlimited.num_filled
+            result.peak_used_blocks = max(cache.peak_used, self._unlimited.peak_used)
         if self._by_rules is not None:
             result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
         result.preemptions = self.engine.scheduler.num_preemptions
@@ -271,6 +279,9 @@ class Pass:
         self.result.first_refusal = self.result.first_refusal or reason
 
     def _execute(self, job: Job) -> None:
+        if self._unlimited is not None and job.prompt is not None:
+            self._unlimited.execute(job.request, self._entries[id(job)].reachable)
+            return
         account(self.engine.scheduler, job.request)
         self._drain()
 

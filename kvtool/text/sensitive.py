@@ -61,6 +61,7 @@ _ANY_CARD = re.compile(r"(?<!\d)[2-6]\d{3}(?:\d{9,15}+|([ -])(?:\d{4}\1\d{4}\1\d
 _ISSUED = re.compile(r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|6(?:011|5\d\d)\d{12}", re.ASCII)
 """Lengths and first digits of the large issuers."""
 _IBAN = re.compile(r"[A-Z](?<!\w[A-Z])[A-Z]\d{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?!\w)", re.ASCII)
+_DIGITS = re.compile("[0-9][0-9]")
 _SSN = re.compile(r"[0-8](?<![\w.-][0-8])\d\d(?<!000)(?<!666)-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])", re.ASCII)
 
 
@@ -83,6 +84,17 @@ def find_sensitive(text: str, start: int = 0, *, every: bool = False) -> Iterato
             if (pattern is _CARD and not _is_card(match[0])) or (pattern is _IBAN and not _checks_out(match[0])):
                 continue
             yield name, match.start(), match.end()
+
+
+def may_be_sensitive(text: str, start: int = 0) -> bool:
+    """Whether anything from character `start` on looks like what `find_sensitive` finds, before checks of digits and names.
+
+    Where it says no, `find_sensitive` finds nothing from there on, nor from any later character.
+    """
+    if _DOMAIN.search(text, start) or _KEY.search(text, start):
+        return True
+    numbers = _DIGITS.search(text, start)  # all of these have two in a row
+    return numbers is not None and any(pattern.search(text, start) for pattern in (_CARD, _IBAN, _SSN))
 
 
 def _emails(text: str, start: int) -> Iterator[tuple[str, int, int]]:

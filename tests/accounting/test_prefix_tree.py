@@ -5,6 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvtool.accounting.prefix_tree import RadixTree
+from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
@@ -24,9 +25,11 @@ def shared(a: list[int], b: list[int]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-@given(workloads)
-def test_it_knows_the_longest_prefix_of_anything_earlier(workload: list[tuple[list[int], list[int]]]) -> None:
-    tree = RadixTree()
+@given(workloads, st.sampled_from([0, 4, 1000]))
+def test_it_knows_the_longest_prefix_of_anything_earlier(
+    workload: list[tuple[list[int], list[int]]], in_memory: int
+) -> None:
+    tree = RadixTree(TokenStore(in_memory=in_memory))
     earlier: list[list[int]] = []
     for owner, (prompt, output) in enumerate(workload):
         match = tree.match(ids(prompt))

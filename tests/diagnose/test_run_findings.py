@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import CacheRules
@@ -19,7 +19,7 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.run_fixes import run_fixes
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.finding import Finding
-from kvtool.text.sensitive import find_sensitive
+from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import JobMaker
@@ -218,6 +218,34 @@ def test_what_only_resembles(text: str) -> None:
 @pytest.mark.parametrize("piece", ["@", "a@", "a@a.", "4 ", "44", "AB12 ", "eyJ", "eyJa.", "sk-", "1-", "DE89AAAA"])
 def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
     assert len(list(find_sensitive(piece * (200_000 // len(piece))))) < 200_000
+
+
+@given(st.text(alphabet="ab1@.-4 E:\n", max_size=60), st.integers(0, 60), st.integers(0, 60))
+@example("5555 4111 1111 1111 1111", 0, 5)
+@example("say a@a.io", 0, 3)
+@example("AB12 DE89 3704 0044 0532 0130 00", 0, 5)
+def test_a_short_look_misses_nothing(text: str, start: int, later: int) -> None:
+    if list(find_sensitive(text, start + later)):
+        assert may_be_sensitive(text, start)
+
+
+def test_places_are_not_looked_up_where_nothing_is_found(
+    byte_renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    offsets = byte_renderer.tokenizer._offsets
+
+    def counted(piece: str) -> list[tuple[int, int]]:
+        asked.append(piece)
+        return offsets(piece)
+
+    monkeypatch.setattr(byte_renderer.tokenizer, "_offsets", counted)
+    texts = [f"You help with what is asked.\n{chr(97 + i) * 40}" for i in range(3)]
+    assert not told(byte_renderer, sayings(texts, ["s0", "s1", "s2"]))
+    assert not asked
+    texts[0] += f" of {SECRETS['an IBAN']}"
+    assert not told(byte_renderer, sayings(texts, ["s0", "s1", "s2"]))
+    assert asked
 
 
 @given(st.text(alphabet="a1@.-4 E:\n", max_size=60))

@@ -261,15 +261,6 @@ def test_broken_text_and_ids_do_not_crash(tekken: Tokenizer) -> None:
     assert tekken.decode([-5, 10**9]) == ""
 
 
-def test_memory_of_pieces_is_bounded(tekken: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvtool.text.tokens.tokenizer._MEMO_CHARACTERS", 1_000)
-    fresh = load_tokenizer(None)
-    for number in range(50):
-        text = f"line {number}\nnext {number * 7}\n" * 3 + "shared tail " * 5
-        assert fresh.encode_ids(text).tolist() == tekken.encode_ids(text).tolist()
-        assert sum(map(len, fresh._memo)) <= 1_000
-
-
 def test_a_huge_word_is_refused(tekken: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvtool.text.tokens.tokenizer._PIECE_CHARACTERS", 20_000)
     with pytest.raises(KvtoolError, match="20,001 characters without a place where tokenizer `tekken` must split"):

@@ -89,9 +89,16 @@ class _Slots:
         )  # tokens that a later request may lack to take the place; -1 where free
         self._sizes = np.zeros(MOST_SLOTS, np.int64)
         self._table = LineTable()
+        self._asked: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
+        """What was asked for last, and the answer, while that is true."""
 
     def shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
         """Tokens in chunks that a request shares with each example."""
+        if self._asked is None or self._asked[0] is not content:
+            self._asked = content, self._shares(content)
+        return self._asked[1]
+
+    def _shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
         marks = self._table.marks(content.names)
         bits = np.unpackbits(marks.astype("<u8").view(np.uint8).reshape(-1, MOST_SLOTS // 8), axis=1, bitorder="little")
         # Whole numbers below 2^53 are exact in float64, whose product is many times faster than that of integers.
@@ -117,6 +124,7 @@ class _Slots:
         self.kept[index], self._used[index], self._sizes[index] = kept, now, size
         self._lacking[index] = max(_MISSING * size, min(_SPOILT, size / 2))
         self._table.mark(kept.content.names, 1 << index)
+        self._asked = None
 
     def touch(self, kept: _Kept, now: int) -> int | None:
         """Say that an example was used; returns its slot, None where it has none."""
@@ -130,6 +138,7 @@ class _Slots:
         kept = self.kept[index]
         assert kept is not None
         self._table.unmark(kept.content.names, 1 << index)
+        self._asked = None
         self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
 
     def check(self) -> None:

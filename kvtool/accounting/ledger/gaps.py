@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvtool.accounting.ledger.alignment import MIN_RUN, Gap
 from kvtool.accounting.prefix_tree import Ids
 from kvtool.text.align import EqualRun, LineEnds, align, common_prefix
+from kvtool.text.shared_runs import may_share_run
 
 MOST_GAPS = 64
 """Gaps of a prompt at most; beyond that the shortest runs between them are given up."""
@@ -22,6 +23,9 @@ def find_gaps(ids: Ids, known: int, donor_ids: Ids, *, newline: LineEnds | None)
     begin = common_prefix(ids, donor_ids)
     mine, theirs = ids[begin : begin + _MOST_ALIGNED], donor_ids[begin : begin + 2 * _MOST_ALIGNED]
     if begin + len(mine) <= known or len(theirs) < MIN_RUN:
+        return ()
+    # A run that counts ends behind `known`, so its last tokens stand from here on: most requests with text of their own have none.
+    if not may_share_run(mine[max(known + 1 - MIN_RUN - begin, 0) :], theirs, MIN_RUN):
         return ()
     runs = align(mine, theirs, newline=newline, min_run=MIN_RUN)
     runs = _longest([EqualRun(begin + i, begin + j, length) for i, j, length in runs], known)

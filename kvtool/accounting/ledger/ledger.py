@@ -14,13 +14,15 @@ from kvtool.accounting.ledger.alignment import MIN_RUN, Attributed, DonorAlignme
 from kvtool.accounting.ledger.donors import DonorContent, Donors
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.accounting.ledger.gaps import find_gaps
-from kvtool.accounting.ledger.lines import Lines, LineTable, distinct, split_lines
+from kvtool.accounting.ledger.line_set import LineSet
+from kvtool.accounting.ledger.lines import Lines, distinct, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.trace_book import TraceBook
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
+from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.chain_numbers import Chain, TraceNumbers
 from kvtool.results.choices import By
 from kvtool.text.align import LineEnds
@@ -80,6 +82,7 @@ class Ledger:
         self.find_gaps = find_gaps
         self.watcher = watcher
         self.groups: dict[str, GroupTotals] = {}
+        self._store = TokenStore()
         self._trees: dict[int, RadixTree] = {}
         """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number.
 
@@ -97,7 +100,7 @@ class Ledger:
         self._taken = Ranges()
         """By owner, what of the text that nobody had computed before has a fate already."""
         self._donors = Donors()
-        self._lines = LineTable()
+        self._lines = LineSet()
         """Every line of `MIN_RUN` tokens or more, of prompts and answers."""
         self._sums = None if by is None else SumBook(by)
         self._had: set[str] = set()
@@ -138,7 +141,7 @@ class Ledger:
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}
         if unit not in self._trees:
-            self._trees[unit] = RadixTree()
+            self._trees[unit] = RadixTree(self._store)
         tree = self._trees[unit]
         match = tree.match(ids)
         known = min(match.length * unit, count)
@@ -152,7 +155,8 @@ class Ledger:
         tree.insert(sequence, owner, match)
         own = known
         if self._tenants is not None:
-            own = min(_grow(self._tenants.setdefault((unit, salt or ""), RadixTree()), ids, sequence) * unit, count)
+            tenant = self._tenants.setdefault((unit, salt or ""), RadixTree(self._store))
+            own = min(_grow(tenant, ids, sequence) * unit, count)
         rungs = self._rungs(count, own, known, unit)
         totals.shared(known)
         entry = LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, [], repeated)
@@ -180,7 +184,7 @@ class Ledger:
         """Grow the tree that a watcher wants."""
         if len(ids) * unit < count:  # a last block that the trace leaves out is nobody else's
             ids = np.append(ids, np.int32(-1 - owner))
-        tree = self._trees.setdefault(unit, RadixTree())
+        tree = self._trees.setdefault(unit, RadixTree(self._store))
         match = tree.match(ids)
         if match.length == len(ids):
             watcher.known(match.node, turn.group)
@@ -215,9 +219,15 @@ class Ledger:
         if len(prompt) - match.length >= MIN_RUN:
             donor = self._donors.find(turn, content)
             alignment = self._align(tree, match, prompt.ids, donor, newline)
-            repeated = self._repeated(lines, match.length)
-        self._remember(lines, match.length)
-        self._remember(split_lines(output, newline), 0)
+        new, seen = self._look_up(lines, match.length)
+        if len(prompt) - match.length >= MIN_RUN:
+            starts, stops = np.maximum(lines.starts[new][seen], match.length), lines.stops[new][seen]
+            repeated = list(zip(starts.tolist(), stops.tolist(), strict=True))
+        self._lines.add(distinct(lines.names[new][~seen]))
+        if len(output):
+            answer = split_lines(output, newline)
+            new, seen = self._look_up(answer, 0)
+            self._lines.add(distinct(answer.names[new][~seen]))
         self._donors.add(
             Seen(turn, prompt, sequence), content.joined(DonorContent.of(output)) if len(output) else content
         )
@@ -237,16 +247,10 @@ class Ledger:
         gaps = find_gaps(ids, known, before, newline=newline)
         return DonorAlignment(known, gaps, before) if gaps else None
 
-    def _repeated(self, lines: Lines, known: int) -> list[tuple[int, int]]:
+    def _look_up(self, lines: Lines, known: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which lines are long enough and not all in tokens that were known, and which of these were seen before."""
         new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
-        new[new] = self._lines.marks(lines.names[new]) != 0
-        starts, stops = np.maximum(lines.starts[new], known).tolist(), lines.stops[new].tolist()
-        return list(zip(starts, stops, strict=True))
-
-    def _remember(self, lines: Lines, known: int) -> None:
-        """Enter the lines behind the tokens that were known; those before were entered when they were new."""
-        new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
-        self._lines.mark(distinct(lines.names[new]), 1)
+        return new, self._lines.has(lines.names[new])
 
     def settle(
         self, entry: LedgerEntry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None

@@ -68,7 +68,9 @@ class LineTable:
         self._make(256)
 
     def _make(self, size: int) -> None:
-        self._names = np.zeros(size, np.uint64)  # open addressing: 0 is a free place, and at least half are free
+        self._names = np.zeros(
+            size, np.uint64
+        )  # open addressing: 0 is a free place, and at least three quarters are free
         self._marks = np.zeros(size, np.uint64)
         self._filled = 0
 
@@ -83,7 +85,7 @@ class LineTable:
         """Add marks to lines, each of which is given once."""
         if not len(names):
             return
-        if 2 * (self._filled + len(names)) > len(self._names):
+        if 4 * (self._filled + len(names)) > len(self._names):
             self._make_room(len(names))
         self._insert(names, np.uint64(marks))
 
@@ -106,7 +108,7 @@ class LineTable:
         kept = self._marks != 0
         names, marks = self._names[kept], self._marks[kept]
         size = 256
-        while size < 4 * (len(names) + more):
+        while size < 8 * (len(names) + more):
             size *= 2
         self._make(size)
         self._insert(names, marks)

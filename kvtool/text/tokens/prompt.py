@@ -48,6 +48,14 @@ class Prompt:
         left, right = ranges[within]
         return start + left, start + right
 
+    def char_before(self, token: int) -> int | None:
+        """A character at or before the first one of a token, found without encoding anything; None where there is no text."""
+        if self.text is None or self.char_starts is None or self.token_starts is None:
+            return None
+        if not self.token_starts or token < self.token_starts[0]:
+            return 0
+        return self.char_starts[bisect_right(self.token_starts, token) - 1]
+
     def token_at(self, char: int) -> int:
         """The token that covers character `char` of the text (the number of tokens where it is past the end)."""
         if self.char_starts is None or self.token_starts is None or self.offsets is None or self.text is None:

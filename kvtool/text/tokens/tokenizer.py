@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ from kvtool.errors import KvtoolError
 from kvtool.text.tokens.backend import Backend
 from kvtool.text.tokens.backends import open_backend
 from kvtool.text.tokens.cuts import Cuts, find_cuts
+from kvtool.text.tokens.piece_memo import PieceMemo
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles, find_tokenizer
 from kvtool.text.traced import Traced
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MEMO_CHARACTERS = 100_000_000
 _OFFSET_PIECES = 64
 _OFFSET_CHARACTERS = 1_000_000
 """Of pieces whose tokens' offsets are remembered: these take some 120 bytes for each token, and it may be of one character."""
@@ -52,8 +52,7 @@ class Tokenizer:
         self.special_tokens: dict[str, str] = dict(files.named_tokens)
         if "bos_token" not in self.special_tokens and len(self._prefix) == 1:
             self.special_tokens["bos_token"] = self.token_text(self._prefix[0])
-        self._memo: dict[str, Ids] = {}
-        self._memo_characters = 0
+        self._memo = PieceMemo(self._encoded)
         self._offset_memo: dict[str, list[tuple[int, int]]] = {}
         self._offset_characters = 0
 
@@ -110,28 +109,14 @@ class Tokenizer:
         return self._backend.token_id(text) is not None
 
     def _pieces(self, text: str, starts: list[int]) -> list[Ids]:
-        pieces = (
-            [text[start:stop] for start, stop in zip(starts, [*starts[1:], len(text)], strict=True)] if starts else []
-        )
-        memo = self._memo
-        try:
-            return [memo[piece] for piece in pieces]
-        except KeyError:
-            self._learn(pieces)
-        return [memo[piece] for piece in pieces]
+        return self._memo([text[start:stop] for start, stop in pairwise([*starts, len(text)])])
 
-    def _learn(self, pieces: list[str]) -> None:
-        """Encode what is not known yet; what is known is dropped first when there is too much of it."""
-        new = [piece for piece in dict.fromkeys(pieces) if piece not in self._memo]
-        size = sum(map(len, new))
-        if self._memo_characters + size > _MEMO_CHARACTERS:
-            self._memo.clear()
-            self._memo_characters = 0
-            new = list(dict.fromkeys(pieces))
-            size = sum(map(len, new))
+    def _encoded(self, pieces: Sequence[str]) -> list[Ids]:
+        """The ids of each piece, encoded some at a time."""
+        found: list[Ids] = []
         batch: list[str] = []
         waiting = 0
-        for piece in new:
+        for piece in pieces:
             if len(piece) > _PIECE_CHARACTERS:
                 raise KvtoolError(
                     f"{len(piece):,} characters without a place where tokenizer `{self.name}` must split",
@@ -140,15 +125,12 @@ class Tokenizer:
             batch.append(piece)
             waiting += len(piece)
             if waiting >= _BATCH_CHARACTERS:
-                self._encode_batch(batch)
+                found += self._encode_batch(batch)
                 batch, waiting = [], 0
-        self._encode_batch(batch)
+        return found + self._encode_batch(batch)
 
-    def _encode_batch(self, batch: list[str]) -> None:
-        clean = [piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch]
-        for piece, ids in zip(batch, self._backend.encode(clean), strict=True):
-            self._memo[piece] = ids
-            self._memo_characters += len(piece)
+    def _encode_batch(self, batch: list[str]) -> list[Ids]:
+        return self._backend.encode([piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch])
 
     def _offsets(self, piece: str) -> list[tuple[int, int]]:
         """The characters of each token of a piece; the pieces that were asked for last are remembered."""

@@ -1,0 +1,112 @@
+"""Text that does not repeat, the usual user message: what a request of it costs beyond tokenizing, and what stays of it in memory.
+
+Each request has a system prompt that all share and 700 random words. Two logs are profiled, each in a process of its own, without
+advice; CPU seconds and memory beyond start-up are those beyond a log of one request. `--large` profiles one log of so many
+megabytes instead.
+
+    python benchmarks/random_text.py [--requests 4000 12000] [--large 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import string
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from timing import machine
+
+WORDS = 700
+SYSTEM_WORDS = 250
+TOKENIZE = """
+import json, sys
+from kvtool.text.tokens.tokenizer import load_tokenizer
+tokenizer = load_tokenizer(None, offline=True)
+for line in open(sys.argv[1]):
+    for message in json.loads(line)["messages"]:
+        tokenizer.encode_ids(message["content"])
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds and the peak of resident memory of a process."""
+
+    seconds: float
+    peak_kib: float
+
+
+def text(rng: random.Random, count: int) -> str:
+    """Words that nobody has."""
+    return " ".join("".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(count))
+
+
+def write(path: Path, *, requests: int | None = None, megabytes: float | None = None) -> tuple[int, float]:
+    """A log of so many requests, or of so many megabytes; returns both."""
+    rng = random.Random(7)
+    system = {"role": "system", "content": f"You are the careful assistant of a shop.\n{text(rng, SYSTEM_WORDS)}"}
+    count = size = 0
+    with path.open("w", encoding="utf-8") as file:
+        while (count < requests) if requests is not None else (size < (megabytes or 0) * 1e6):
+            size += file.write(json.dumps({"messages": [system, {"role": "user", "content": text(rng, WORDS)}]}) + "\n")
+            count += 1
+    return count, size / 1e6
+
+
+def cost(command: list[str]) -> Cost:
+    """Run a command with its output thrown away; exits where it fails."""
+    null = os.open(os.devnull, os.O_RDWR)
+    actions = [(os.POSIX_SPAWN_DUP2, null, descriptor) for descriptor in (0, 1)]
+    process = os.posix_spawnp(command[0], command, dict(os.environ), file_actions=actions)
+    os.close(null)
+    _, status, usage = os.wait4(process, 0)
+    if os.waitstatus_to_exitcode(status):
+        sys.exit(f"{' '.join(command)} failed")
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1 if sys.platform == "linux" else 1024))
+
+
+def profile(path: Path) -> Cost:
+    """What a profile of a log takes."""
+    return cost([sys.executable, "-m", "kvtool", "profile", str(path), "--dry-run", "--no-advice"])
+
+
+def tokenize(path: Path) -> Cost:
+    """What encoding each message takes, once."""
+    return cost([sys.executable, "-c", TOKENIZE, str(path)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--requests", nargs=2, type=int, default=[4_000, 12_000])
+    parser.add_argument("--large", type=float, help="megabytes of one log, profiled once")
+    arguments = parser.parse_args()
+    print(machine())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.jsonl"
+        write(path, requests=1)
+        idle, idle_tokenizing = profile(path), tokenize(path)
+        print(f"start-up (a log of one request): {idle.seconds:.2f} s of CPU, {idle.peak_kib / 1024:.0f} MiB")
+        print("requests     MB   CPU s  s per MB  peak MiB  tokenizing alone, s per MB  ratio")
+        before: tuple[int, Cost] | None = None
+        for requests in arguments.requests if arguments.large is None else [None]:
+            count, size = write(path, requests=requests, megabytes=arguments.large)
+            found = profile(path)
+            own = (found.seconds - idle.seconds) / size
+            line = f"{count:8,} {size:6.1f} {found.seconds:7.2f} {own:9.3f} {found.peak_kib / 1024:9.0f}"
+            if arguments.large is None:
+                alone = (tokenize(path).seconds - idle_tokenizing.seconds) / size
+                line += f" {alone:27.3f} {own / alone:6.1f}"
+            print(line, flush=True)
+            if before is not None:
+                kib = (found.peak_kib - before[1].peak_kib) / (count - before[0])
+                print(f"memory from the one to the other: {kib:.1f} KiB a request")
+            before = count, found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The engine's own cache where it has room for everything and one request runs at a time: no block needs to be kept to know it."""
+
+from __future__ import annotations
+
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.request import Request
+from kvtool.engine.stats import PrefixCacheStats
+
+
+class UnlimitedCache:
+    """Executes requests as `engine.sequential.account` does with an unlimited pool, given what of each was computed before.
+
+    Nothing is ever evicted, so a request hits what any earlier one of its salt had in whole blocks. Holds three numbers.
+    """
+
+    def __init__(self, config: EngineConfig, stats: PrefixCacheStats) -> None:
+        """`stats` counts the lookups."""
+        self._config = config
+        self._stats = stats
+        self.num_filled = 0
+        """Blocks that hold content, and `peak_used` those that one request held."""
+        self.peak_used = 0
+
+    @staticmethod
+    def can_stand_for(config: EngineConfig) -> bool:
+        """Whether a pool is one of this kind. Blocks of one token are left to the engine: of a trace, they may be anything."""
+        return config.num_blocks is None and config.block_size > 1
+
+    def execute(self, request: Request, reachable: int) -> None:
+        """Take a request with known tokens from submission to its end; `reachable` of its tokens were computed before it."""
+        config, size = self._config, self._config.block_size
+        hit = reachable if config.enable_prefix_caching else 0
+        outputs = request.output_ids if request.output_ids is not None else [0] * request.max_tokens
+        request.outputs = list(outputs[: config.max_model_len - request.num_prompt_tokens])
+        request.num_cached_tokens = hit
+        computed = request.num_prompt_tokens + max(
+            len(request.outputs) - 1, 0
+        )  # the last sampled token is never computed
+        self.peak_used = max(self.peak_used, -(-computed // size))
+        if config.enable_prefix_caching:
+            self._stats.admitted(request, hit)
+            self.num_filled += computed // size - hit // size

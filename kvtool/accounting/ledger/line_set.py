@@ -1,0 +1,51 @@
+"""The lines that were seen, eight bytes each: most occur once, and there may be tens of millions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.accounting.ledger.lines import Names
+
+_GROWTH = 8
+"""A sorted array is merged into the one before it when that is less than so many times as long."""
+
+
+class LineSet:
+    """Names of lines in a few sorted arrays, each much longer than the next one; adding merges the last ones."""
+
+    def __init__(self) -> None:
+        self._levels: list[Names] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._levels))
+
+    def has(self, names: Names) -> npt.NDArray[np.bool_]:
+        """Which of the names were added."""
+        found = np.zeros(len(names), np.bool_)
+        if not len(names):
+            return found
+        for level in self._levels:
+            at = level.searchsorted(names)
+            at[at == len(level)] = 0
+            found |= level[at] == names
+        return found
+
+    def add(self, names: Names) -> None:
+        """Add names, sorted and each given once, none of which was added before."""
+        if not len(names):
+            return
+        new = names
+        while self._levels and len(self._levels[-1]) < _GROWTH * len(new):
+            new = np.concatenate([self._levels.pop(), new])
+            new.sort(kind="stable")  # merges what is sorted already
+        self._levels.append(new)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        every = np.concatenate([np.empty(0, np.uint64), *self._levels])
+        assert len(np.unique(every)) == len(every)
+        assert all((level[1:] > level[:-1]).all() for level in self._levels)
+        assert all(len(longer) >= _GROWTH * len(level) for longer, level in pairwise(self._levels))
