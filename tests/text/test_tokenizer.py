@@ -433,6 +433,6 @@ def test_loading_the_cached_tokenizer_imports_nothing_heavy(tekken: Tokenizer) -
 def test_token_ids_beyond_32_bits_are_refused(byte_spec: str) -> None:
     spec = json.loads(byte_spec)
     spec["model"]["vocab"]["a"] = 1 << 31
-    tokenizer = Tokenizer(TokenizerFiles("wide", json.dumps(spec).encode(), spec, "wide", {}, None))
+    tokenizer = Tokenizer(TokenizerFiles("wide", "wide", json.dumps(spec).encode, {}, None))
     with pytest.raises(KvtoolError, match="token ids of 2\\^31 and more"):
         tokenizer.encode("a", add_special_tokens=False)
