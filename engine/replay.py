@@ -143,7 +143,7 @@ class Replay:
 
     def _act(self, action: dict[str, Any]) -> None:
         if action["action"] != "reset_prefix_cache":
-            raise EngineError(f"unknown action `{action['action']}`")
+            raise EngineError(f"unknown action {action['action']!r}")
         done = self.scheduler.reset_prefix_cache(reset_running=bool(action.get("reset_running_requests")))
         self.actions.append([self.step, action["action"], done])
         self._take_events()
