@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -352,7 +353,7 @@ def test_any_value_may_be_junk(tmp_path_factory: pytest.TempPathFactory, data: s
 
 WORKLOAD = """\
 version: 1
-engine: {tokenizer: "TOKENIZER"}
+engine: {tokenizer: tokenizer.json}
 groups:
   - name: one
     generate: {prefixes: 2, per_prefix: 4, prefix_tokens: 512, suffix_tokens: 64}
@@ -361,7 +362,8 @@ groups:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_json: str) -> Path:
-    (tmp_path / "w.yaml").write_text(WORKLOAD.replace("TOKENIZER", bytes_json), encoding="utf-8")
+    shutil.copy(bytes_json, tmp_path / "tokenizer.json")
+    (tmp_path / "w.yaml").write_text(WORKLOAD, encoding="utf-8")
     (tmp_path / "c.json").write_bytes(calibration().dump())
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -177,8 +177,8 @@ def test_a_bad_line_is_told_with_its_place_and_can_be_skipped(log: Any) -> None:
         ('{"prompt": "a"} x\n{"prompt": "b"}', "not JSON (extra data); 0 lines ok", "1:17"),
         ("INFO started\n" + LINES, "not JSON (expecting value); 0 lines ok", "1:1"),
         ('{"prompt":\n', "not JSON (expecting value); 0 lines ok", "1:11"),
-        ('{"a":' * 5000, "not JSON (nested too deeply); 0 lines ok", "1:1"),
-        ('{"a": 1' + "0" * 5000 + "}", "not JSON", "1:1"),
+        ('{"a":' * 5000, "not JSON (nested too deeply); 0 lines ok", "1:2501"),
+        ('{"a": 1' + "0" * 5000 + "}", "not JSON", "1:7"),
     ],
 )
 def test_broken_json(log: Any, data: str, message: str, place: str) -> None:
