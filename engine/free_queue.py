@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 
 from kvtool.engine.engine_error import EngineError
@@ -31,9 +30,9 @@ class FreeQueue:
         if num_blocks < 1:
             raise EngineError(f"a pool has at least the null block, not {num_blocks} blocks")
         self._front: list[int] = []
-        self._line = array("i", range(1, num_blocks))
+        self._line = list(range(1, num_blocks))
         self._head = 0
-        self._place = array("i", range(-1, num_blocks - 1))
+        self._place = list(range(-1, num_blocks - 1))
         self.size = num_blocks - 1
 
     def __len__(self) -> int:
@@ -46,7 +45,7 @@ class FreeQueue:
     def grow(self, count: int) -> range:
         """Make room for more block ids, which are not queued, and return them."""
         first = len(self._place)
-        self._place.extend(array("i", [-1]) * count)
+        self._place += [-1] * count
         return range(first, first + count)
 
     def peek(self) -> int:
@@ -83,7 +82,7 @@ class FreeQueue:
     def _freed_together(self, blocks: list[int]) -> bool:
         """Whether the blocks stand in the line side by side, tail first: a prefix that one request gave back."""
         first = self._place[blocks[-1]]
-        return first >= self._head and self._line[first : first + len(blocks)].tolist() == blocks[::-1]
+        return first >= self._head and self._line[first : first + len(blocks)] == blocks[::-1]
 
     def remove(self, blocks: list[int]) -> None:
         """Take blocks out of the line from wherever they stand."""
@@ -92,7 +91,7 @@ class FreeQueue:
         line, place = self._line, self._place
         if len(blocks) > 1 and self._freed_together(blocks):
             first = place[blocks[-1]]
-            line[first : first + len(blocks)] = array("i", [NULL_BLOCK]) * len(blocks)
+            line[first : first + len(blocks)] = [NULL_BLOCK] * len(blocks)
         else:
             for block in blocks:
                 line[place[block]] = NULL_BLOCK
@@ -106,7 +105,7 @@ class FreeQueue:
             line, place = self._line, self._place
         for at, block in enumerate(blocks, len(line)):
             place[block] = at
-        line.extend(blocks)
+        line += blocks
         self.size += len(blocks)
 
     def prepend(self, blocks: list[int]) -> None:
@@ -115,9 +114,9 @@ class FreeQueue:
         self.size += len(blocks)
 
     def _tidy(self) -> None:
-        self._line = array("i", filter(None, self._line[self._head :]))
+        self._line = list(filter(None, self._line[self._head :]))
         self._head = 0
-        self._place = array("i", [-1]) * len(self._place)
+        self._place = [-1] * len(self._place)
         for at, block in enumerate(self._line):
             self._place[block] = at
 
