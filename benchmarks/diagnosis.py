@@ -31,7 +31,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.passes import Pass
 from kvtool.profiler.profiler import ReportOptions
-from kvtool.text.terminal.progress import Progress
+from kvtool.text.terminal.progress import Progress, Share
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 
@@ -93,8 +93,8 @@ class Passes(Progress):
         self.seconds: list[tuple[str, float]] = []
         self._name, self._began = "", time.process_time()
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        super().stage(name, total)
+    def stage(self, name: str, total: int | None = None, share: Share | None = None) -> None:
+        super().stage(name, total, share)
         now = time.process_time()
         if self._name:
             self.seconds.append((self._name, now - self._began))
