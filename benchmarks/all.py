@@ -85,6 +85,7 @@ RUNS = (
     ),
     Run("latency", "benchmarks/latency_validation.py DATA/llmservingsim_sharegpt", ("engine",)),
     Run("vs_transformers", "benchmarks/vs_transformers.py --vllm-python VLLM", ("engine", "kernels")),
+    Run("sharing", "benchmarks/sharing.py --requests 8 32 --shares 0 50 95", ("engine", "kernels")),
     Run("planner", "benchmarks/planner.py", ("engine", "kernels")),
     Run("compile_gate", "tests/kernels/compile_gate.py", ("kernels",)),
 )
