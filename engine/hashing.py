@@ -89,10 +89,8 @@ def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
     for block in ids:
         try:
             name = block.to_bytes(_ID_BYTES, "little", signed=True)
-        except OverflowError:
-            name = block.to_bytes(
-                block.bit_length() // 8 + 1, "little", signed=True
-            )  # longer than any other, so none is like it
+        except OverflowError:  # a name longer than any other, so none is like it
+            name = block.to_bytes(block.bit_length() // 8 + 1, "little", signed=True)
         parent = digest(parent + name)
         hashes.append(BlockHash(parent))
     return hashes

@@ -299,13 +299,8 @@ def one_of(*weighted: tuple[int, Mutator]) -> Mutator:
             mutator = rng.choices([each for _, each in weighted], weights)[0]
             try:
                 data = mutator(rng, data)
-            except (
-                ValueError,
-                IndexError,
-                ArithmeticError,
-                RecursionError,
-            ):  # what came before has left nothing that could be parsed
-                data = change_bytes(rng, data)
+            except (ValueError, IndexError, ArithmeticError, RecursionError):
+                data = change_bytes(rng, data)  # what came before has left nothing that could be parsed
         return data
 
     return change

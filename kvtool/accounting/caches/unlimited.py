@@ -33,9 +33,8 @@ class UnlimitedCache:
         outputs = request.output_ids if request.output_ids is not None else [0] * request.max_tokens
         request.outputs = list(outputs[: config.max_model_len - request.num_prompt_tokens])
         request.num_cached_tokens = hit
-        computed = request.num_prompt_tokens + max(
-            len(request.outputs) - 1, 0
-        )  # the last sampled token is never computed
+        # The last sampled token is never computed.
+        computed = request.num_prompt_tokens + max(len(request.outputs) - 1, 0)
         self.peak_used = max(self.peak_used, -(-computed // size))
         if config.enable_prefix_caching:
             self._stats.admitted(request, hit)

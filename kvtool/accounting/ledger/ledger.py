@@ -219,15 +219,12 @@ class Ledger:
         if len(prompt) - match.length >= MIN_RUN:
             donor = self._donors.find(turn, content)
             alignment = self._align(tree, match, prompt.ids, donor, newline)
-        new, seen = self._look_up(lines, match.length)
+        new, seen = self._enter_lines(lines, match.length)
         if len(prompt) - match.length >= MIN_RUN:
             starts, stops = np.maximum(lines.starts[new][seen], match.length), lines.stops[new][seen]
             repeated = list(zip(starts.tolist(), stops.tolist(), strict=True))
-        self._lines.add(distinct(lines.names[new][~seen]))
         if len(output):
-            answer = split_lines(output, newline)
-            new, seen = self._look_up(answer, 0)
-            self._lines.add(distinct(answer.names[new][~seen]))
+            self._enter_lines(split_lines(output, newline), 0)
         self._donors.add(
             Seen(turn, prompt, sequence), content.joined(DonorContent.of(output)) if len(output) else content
         )
@@ -247,10 +244,13 @@ class Ledger:
         gaps = find_gaps(ids, known, before, newline=newline)
         return DonorAlignment(known, gaps, before) if gaps else None
 
-    def _look_up(self, lines: Lines, known: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which lines are long enough and not all in tokens that were known, and which of these were seen before."""
+    def _enter_lines(self, lines: Lines, known: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which lines are long enough and not all in known tokens, and which of these were seen before; then all of these were."""
         new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
-        return new, self._lines.has(lines.names[new])
+        names = lines.names[new]
+        seen = self._lines.has(names)
+        self._lines.add(distinct(names[~seen]))
+        return new, seen
 
     def settle(
         self, entry: LedgerEntry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None

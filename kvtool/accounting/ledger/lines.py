@@ -68,9 +68,8 @@ class LineTable:
         self._make(256)
 
     def _make(self, size: int) -> None:
-        self._names = np.zeros(
-            size, np.uint64
-        )  # open addressing: 0 is a free place, and at least three quarters are free
+        # Open addressing: 0 is a free place, and at least three quarters are free.
+        self._names = np.zeros(size, np.uint64)
         self._marks = np.zeros(size, np.uint64)
         self._filled = 0
 

@@ -188,10 +188,8 @@ class TracedEnvironment(Work, LocatedEnvironment):
         return super().getitem(obj, argument)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        if (
-            isinstance(obj, type) and attr != "fromkeys"
-        ):  # `dict.update(message)` would change what is not the template's
-            return False
+        if isinstance(obj, type) and attr != "fromkeys":
+            return False  # `dict.update(message)` would change what is not the template's
         return super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
