@@ -17,7 +17,8 @@ from kvtool.text.files.json_stream import RawRecord, parse, read_records
 from kvtool.text.files.text_files import check_file, decode, read_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.logs.logs import default_group, read_raw
+from kvtool.workload.logs.log_file import read_raw
+from kvtool.workload.logs.logs import default_group
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.logs.record import Dialogue, Turns, Where
 from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named

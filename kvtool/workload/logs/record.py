@@ -58,7 +58,8 @@ class RecordError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The place of a record and what its source says about it. `label` names it within its file, `ordinal` within the source."""
+    """The place of a record and what its source says about it. `label` names it within its file, `ordinal` within the source;
+    `of_many`: the source has other files, too."""
 
     path: str
     line: int = 1
@@ -67,6 +68,12 @@ class Where:
     ordinal: int = 1
     group: str = "log"
     block_size: int = TRACE_BLOCK
+    of_many: bool = False
+
+    @property
+    def name(self) -> str:
+        """Names the record within the source."""
+        return f"{self.path}:{self.label}" if self.of_many else self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,7 @@ class Record:
             group=self.where.group,
             session=self.own_session or (self.session if turns > 1 else None),
             index=index,
-            id=f"{own_id or self.where.label}:{index}" if turns > 1 or own_id is None else own_id,
+            id=f"{own_id or self.where.name}:{index}" if turns > 1 or own_id is None else own_id,
             arrival=None if index else self.arrival(unit),
             salt=salt if isinstance(salt, str) else None,
             written=(self.where.path, self.where.line, self.where.column),
