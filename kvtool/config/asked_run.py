@@ -43,6 +43,8 @@ class RunOptions:
         reading = self.reading
         if reading.requests is None:
             reading = replace(reading, requests=file.config.requests)
+        if reading.group_by is None:
+            reading = replace(reading, group_by=file.config.group_by)
         engine = file.engine_without(said_options(self))
         return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
 

@@ -63,5 +63,7 @@ class Config(SpecModel):
     """What `kvtool lint` reports."""
     requests: Count | None = None
     """Only the first so many requests of each workload."""
+    group_by: Str | None = None
+    """What divides logs into groups: fields of their records, `file` or `system`."""
     seed: Natural | None = None
     """Seed of everything random."""

@@ -88,7 +88,7 @@ def open_all(
     workloads: list[CheckedWorkload] = []
     for run in inputs.runs:
         of_run = _of_groups(replace(options, inputs=run), ())
-        opened = problems.attempt(partial(open_workload, of_run, load))
+        opened = problems.attempt(partial(open_workload, of_run, load, keep_going=True))
         if opened is None:
             missing.clear()  # perhaps it has them
             continue

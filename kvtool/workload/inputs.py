@@ -28,12 +28,13 @@ def open_inputs(
     codes: KnownCodes | None = None,
     allow_outside: bool = False,
     group_by: str | None = None,
+    keep_going: bool = False,
 ) -> YamlSource | LogSource:
     """The source that the paths name; KvtoolError where they do not go together or cannot be read.
 
     `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files;
     `codes` are those that its gates may name (None: any of that shape); `allow_outside`: what it names may lie anywhere.
-    `group_by` says what divides the requests of logs into groups.
+    `group_by` says what divides the requests of logs into groups; `keep_going`: one that cannot be read does not hide the others.
     """
     workloads = [path for path in paths if path.lower().endswith(_YAML)]
     if workloads and len(paths) > 1:
@@ -52,7 +53,7 @@ def open_inputs(
         )
     files = find_inputs(paths, log_format=options.format)
     by_folder = len(files.paths) > _MOST_FILE_GROUPS
-    source = LogSource(files, options, _ByFolder() if by_folder else None, keep_going=True)
+    source = LogSource(files, options, _ByFolder() if by_folder else None, keep_going=keep_going)
     what = "folder" if by_folder else "file"
     divide(source, group_by, ByFile(what) if len(files.paths) > 1 else BY_FILE)
     return source
@@ -64,7 +65,7 @@ def divide(source: LogSource, group_by: str | None, by_file: ByFile = BY_FILE) -
     sample = GroupSample(group_by)
     limit = source.options.limit
     try:
-        for found in source.entries(values=True):
+        for found in source.entries():
             if not isinstance(found, KvtoolError):
                 sample.add(found)
             if sample.enough or (limit is not None and sample.records >= limit):

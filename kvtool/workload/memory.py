@@ -11,7 +11,7 @@ import orjson
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import is_message, parse
 from kvtool.workload.logs.log_file import LogEntry
-from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.logs import LogOptions, LogSource, PassState
 from kvtool.workload.logs.plain import PLAIN_GROUP
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.records import read_record
@@ -33,7 +33,8 @@ class MemorySource(LogSource):
         if not self._prompts:
             raise KvtoolError("there is no prompt to profile: the list is empty")
 
-    def _in_order(self, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+    def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+        del state
         self.formats[MEMORY] = "values"
         for number, data in enumerate(self._prompts, 1):
             where = Where(MEMORY, number, 1, str(number), number, PLAIN_GROUP, self.options.trace_block_size)

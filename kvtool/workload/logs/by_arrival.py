@@ -10,14 +10,14 @@ from typing import Generic, Protocol, TypeVar
 from kvtool.errors import KvtoolError
 
 
-class Timed(Protocol):
+class Arriving(Protocol):
     """What is merged: seconds on the clock of the logs, None where the record does not say."""
 
     @property
     def arrival(self) -> float | None: ...
 
 
-T = TypeVar("T", bound=Timed)
+T = TypeVar("T", bound=Arriving)
 
 
 @dataclass(slots=True)

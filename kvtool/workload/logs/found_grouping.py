@@ -84,7 +84,7 @@ class GroupSample:
 
     def grouping(self, *, files: int, by_file: ByFile = BY_FILE) -> Grouping:
         """What was asked for; else what divides these requests: a service, a template, the system prompt or the model, in this
-        order; where none does, their `files`, as `by_file` does. KvtoolError where a field that was asked for stands in none of them."""
+        order; where none does, their `files`, as `by_file` does. KvtoolError where a field that was asked for stands in none."""
         if self._word == FILE:
             return by_file
         if self._word == SYSTEM:

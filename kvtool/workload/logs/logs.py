@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -38,6 +38,17 @@ _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
 
 
+@dataclass(slots=True)
+class PassState:
+    """What one pass has seen so far."""
+
+    division: Division
+    arrivals: ArrivalCounts = field(default_factory=ArrivalCounts)
+    failed: dict[str, KvtoolError] = field(default_factory=dict)
+    doubles: int = 0
+    """Requests whose id another file has, too."""
+
+
 @dataclass(frozen=True)
 class LogOptions:
     """How to read logs. `limit` counts requests; `format` None finds out the format of each record."""
@@ -52,8 +63,8 @@ class LogSource:
     """The requests of log files; can be read again and again.
 
     Logs all of which have times are one stream in the order of arrival; others come one after another. The order within a file is
-    never changed. `skipped` (bad records left out), `failed` (by path, why a file could not be read to its end) and `formats` (path
-    to the names of the formats found in it) tell about the last pass. `arrival` counts from the earliest first record of the
+    never changed. `skipped` (bad records left out), `formats` (path to the names of the formats found in it) tell
+    about the last pass. `arrival` counts from the earliest first record of the
     files; it may be negative where a log is not in order.
     """
 
@@ -88,25 +99,25 @@ class LogSource:
         """Bytes of the files that this pass is done with."""
         self._size: int | None = None
         self.skipped = 0
-        self.failed: dict[str, KvtoolError] = {}
         self.formats: dict[str, str] = {}
-        self._division: Division = self._grouping.begin()
-        self._arrivals = ArrivalCounts()
-        self._doubles = 0
+        self._now = PassState(self._grouping.begin())
+        self._whole: PassState | None = None
+        """The last pass that came to its end."""
 
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
-        self._grouping = grouping
+        self._grouping, self._whole = grouping, None
 
     def conversations(self) -> Iterator[Conversation]:
         """One conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at all."""
-        self._division = division = self._grouping.begin()
+        state = self._begin()
         ids: dict[int, str] = {}
         sessions: dict[str, int] = {}  # how many turns each has had
         first_error: KvtoolError | None = None
         requests = 0
-        for found in self.entries():
+        for found in self._in_order(state, values=self._grouping.values):
             if isinstance(found, KvtoolError):
+                self.skipped += 1
                 first_error = first_error or found
                 continue
             turns, first = found.turns, found.first
@@ -120,32 +131,31 @@ class LogSource:
             if first.session is not None:
                 base = sessions.get(first.session, 0)
                 sessions[first.session] = base + count
-            group = division.group_of(found)
-            own = found.path if len(self._paths) > 1 and self._is_double(found, ids) else None
+            group = state.division.group_of(found)
+            own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
             placed = _placed(turns, count, base, self._epoch, group, own)
             yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
             if requests == self.options.limit:
-                return
+                break
+        self._whole = state
         if not requests:
-            first_error = first_error or next(iter(self.failed.values()), None)
+            first_error = first_error or next(iter(state.failed.values()), None)
             if first_error is not None:
                 raise first_error
             named = self._paths[0] if self._paths else "the list of files"
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
 
-    def entries(self, *, values: bool = False) -> Iterator[LogEntry | KvtoolError]:
-        """The records in the order of the source, each with its place and, where that is asked for, its JSON value; the error of
-        each one that is skipped."""
+    def entries(self) -> Iterator[LogEntry | KvtoolError]:
+        """The records in the order of the source, each with its place and its JSON value; the error of each one that is skipped."""
+        yield from self._in_order(self._begin(), values=True)
+
+    def _begin(self) -> PassState:
+        """Another pass."""
         self.skipped = self._read_before = 0
         self.formats = {}
-        self.failed = {}
-        self._arrivals = ArrivalCounts()
-        self._doubles = 0
         self._open = set()
-        for found in self._in_order(values=values or self._grouping.values):
-            if isinstance(found, KvtoolError):
-                self.skipped += 1
-            yield found
+        self._now = PassState(self._grouping.begin())
+        return self._now
 
     def share_read(self) -> float | None:
         """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
@@ -162,21 +172,26 @@ class LogSource:
         """Whether its files are one stream in the order of arrival."""
         return len(self._paths) > 1 and None not in self._first_arrivals()
 
+    @property
+    def failed(self) -> Mapping[str, KvtoolError]:
+        """By path, why a file could not be read to its end, where that does not end the run."""
+        return (self._whole or self._now).failed
+
     def notes(self) -> list[str]:
-        """How the last pass went through several files, and how it made groups, for the head of a report."""
-        told: list[str] = []
-        if len(self._paths) > 1:
-            told.append(self._order())
-        if self._arrivals.late:
+        """How the last whole pass went through several files, and how it made groups, for the head of a report."""
+        state = self._whole or self._now
+        arrivals = state.arrivals
+        told = [self._order()] if len(self._paths) > 1 else []
+        if arrivals.late:
             told.append(
-                f"{plural(self._arrivals.late, 'record')} earlier than the one before in the same file: left in its order"
+                f"{plural(arrivals.late, 'record')} earlier than the one before in the same file, left in that order"
             )
-        if self._arrivals.untimed:
-            told.append(f"{plural(self._arrivals.untimed, 'record')} without a time, taken right after the one before")
-        if self._doubles:
-            told.append(f"{plural(self._doubles, 'request')} with an id that another file has, too: named FILE:ID")
-        told += [f"not read to its end: {error.place or ''}: {error.message}" for error in self.failed.values()]
-        return [*told, *self._division.notes()]
+        if arrivals.untimed:
+            told.append(f"{plural(arrivals.untimed, 'record')} without a time, taken right after the one before")
+        if state.doubles:
+            told.append(f"{plural(state.doubles, 'request')} with an id that another file has, too: named FILE:ID")
+        told += [f"not read to its end: {error.place or ''}: {error.message}" for error in state.failed.values()]
+        return [*told, *state.division.notes()]
 
     def _order(self) -> str:
         files = plural(len(self._paths), "file")
@@ -189,11 +204,11 @@ class LogSource:
             f", nor have {len(untimed) - 1:,} others" if len(untimed) > 1 else ""
         )
 
-    def _in_order(self, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+    def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
         if len(self._paths) < 2:
             counter = itertools.count(1)
             for path in self._paths:
-                yield from self._file_entries(path, counter, values=values)
+                yield from self._file_entries(path, counter, state, values=values)
             return
         if self._epoch is None:
             self._epoch = min(
@@ -202,16 +217,18 @@ class LogSource:
         counter = itertools.count(1)
         if self.merged:
             logs = [
-                TimedLog(first, partial(self._file_entries, path, counter, values=values))
+                TimedLog(first, partial(self._file_entries, path, counter, state, values=values))
                 for path, first in zip(self._paths, self._first_arrivals(), strict=True)
                 if first is not None
             ]
-            yield from by_arrival(logs, self._arrivals)
+            yield from by_arrival(logs, state.arrivals)
             return
         for path in self._paths:
-            yield from self._file_entries(path, counter, values=values)
+            yield from self._file_entries(path, counter, state, values=values)
 
-    def _file_entries(self, path: str, ordinals: Iterator[int], *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+    def _file_entries(
+        self, path: str, ordinals: Iterator[int], state: PassState, *, values: bool
+    ) -> Iterator[LogEntry | KvtoolError]:
         """The records of a file; an error ends it, and is kept or raised."""
         try:
             if self._is_plain(path):
@@ -229,7 +246,7 @@ class LogSource:
         except KvtoolError as error:
             if not self._keep_going:
                 raise
-            self.failed[path] = error
+            state.failed[path] = error
 
     def _log(self, path: str, ordinals: Iterator[int], *, values: bool) -> LogFile:
         return LogFile(
@@ -263,13 +280,14 @@ class LogSource:
             pass
         return _UNREADABLE
 
-    def _is_double(self, entry: LogEntry, ids: dict[int, str]) -> bool:
+    @staticmethod
+    def _is_double(entry: LogEntry, ids: dict[int, str], state: PassState) -> bool:
         """Whether a record of another file had this id."""
         key = int.from_bytes(blake2b(entry.first.id.encode(errors="replace"), digest_size=8).digest())
         if len(ids) >= _MOST_IDS and key not in ids:
             return False
         double = ids.setdefault(key, entry.path) != entry.path
-        self._doubles += len(entry.turns) if double else 0
+        state.doubles += len(entry.turns) if double else 0
         return double
 
     def _is_plain(self, path: str) -> bool:
