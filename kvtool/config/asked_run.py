@@ -43,10 +43,14 @@ class RunOptions:
         reading = self.reading
         if reading.requests is None:
             reading = replace(reading, requests=file.config.requests)
-        if reading.group_by is None:
-            reading = replace(reading, group_by=file.config.group_by)
         engine = file.engine_without(said_options(self))
         return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
+
+    @property
+    def group_by(self) -> str | None:
+        """What divides logs into groups, where anybody says it."""
+        file = self.fallback_file
+        return self.reading.group_by or (None if file is None else file.config.group_by)
 
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""

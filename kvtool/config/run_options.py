@@ -239,6 +239,7 @@ class Reading:
             "FIELD",
             table="",
             words="found out",
+            check=bounds.fields,
         ),
     ] = None
     verbose: Annotated[bool, Option("Name each file below folders that is passed over.", short="-v")] = False

@@ -81,7 +81,8 @@ class Opened:
     def _read_notes(self) -> list[str]:
         """Which files were read, in which order, and how they were divided into groups."""
         if not isinstance(self.source, LogSource):
-            return []
+            asked = self.options.reading.group_by is not None
+            return ["--group-by is about logs: a workload file names its groups"] if asked else []
         return [*self.source.files.notes(name_all=self.options.reading.verbose), *self.source.notes()]
 
     def check_read(self) -> None:
@@ -137,7 +138,7 @@ def open_workload(
             overlay=overlay,
             codes=codes,
             allow_outside=reading.allow_outside,
-            group_by=reading.group_by,
+            group_by=options.group_by,
             keep_going=keep_going,
         )
     elif reading.group_by is not None and isinstance(source, LogSource):

@@ -218,7 +218,11 @@ class _PromptDivision:
 
     def notes(self) -> list[str]:
         what = "system prompt" if self._how.system else "beginning of the prompt"
-        names = [f"{self._word}-{number} {place}" for number, place in enumerate(self._places, 1) if place is not None]
+        names = [
+            f"{self._word}-{number} {place.path}:{place.line}"
+            for number, place in enumerate(self._places, 1)
+            if place is not None
+        ]
         first = (
             f" (first: {', '.join(names[:_MOST_PLACES])}{', …' if len(names) > _MOST_PLACES else ''})" if names else ""
         )

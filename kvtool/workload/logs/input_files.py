@@ -24,13 +24,13 @@ MOST_FILES = 1_000_000
 _LOG_SUFFIXES = (".jsonl", ".ndjson")
 """Names that promise a log: one that cannot be read is a mistake, and not something else."""
 _COMPRESSED = (".gz", ".zst")
+_BINARY, _EMPTY, _NO_PROMPTS, _OTHER, _TEXT, _YAML = "binary", "empty", "without prompts", "other", "text", "YAML"
 _OTHERS = {
-    (".yaml", ".yml"): "workload files",
-    (".py",): "Python files",
-    (".j2", ".jinja", ".jinja2"): "templates",
-    (".toml", ".ini", ".cfg", ".lock", ".csv", ".xml", ".html", ".svg", ".sh", ".js", ".css"): "other files",
+    (".yaml", ".yml"): _YAML,
+    (".py",): "Python",
+    (".j2", ".jinja", ".jinja2"): "Jinja",
+    (".toml", ".ini", ".cfg", ".lock", ".csv", ".xml", ".html", ".svg", ".sh", ".js", ".css"): _OTHER,
 }
-_BINARY, _EMPTY, _NO_PROMPTS, _OTHER, _TEXTS = "binary", "empty", "without prompts", "other files", "texts beside logs"
 _TRIED = 5
 """Records of a file that are looked at for a prompt."""
 _MOST_REASONS = 6
@@ -38,7 +38,7 @@ _MOST_REASONS = 6
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A file below a folder or a pattern that is no log, and what it is instead, in words that follow a number."""
+    """A file below a folder or a pattern that is no log, and what it is instead, as a word that follows a number."""
 
     path: str
     what: str
@@ -54,15 +54,14 @@ class InputFiles:
 
     def notes(self, *, name_all: bool = False) -> list[str]:
         """What was found and what was not read, for the head of a report."""
-        if not self.searched:
-            return []
-        told = f"{plural(len(self.paths), 'file')} found"
-        if not self.passed_over:
-            return [told]
-        told += f"; {plural(len(self.passed_over), 'file')} passed over ({_counts(self.passed_over)})"
-        if not name_all:
-            return [f"{told}: -v names them"]
-        return [told, *(f"passed over: {each.path} ({each.what})" for each in self.passed_over)]
+        told = [f"the file there is {self.paths[0]}"] if self.searched and len(self.paths) == 1 else []
+        if self.passed_over and not name_all:
+            told.append(
+                f"{plural(len(self.passed_over), 'file')} passed over ({_counts(self.passed_over)}): -v names them"
+            )
+        elif self.passed_over:
+            told += [f"passed over: {each.path} ({each.what})" for each in self.passed_over]
+        return told
 
 
 def find_inputs(names: Sequence[str], *, log_format: str | None = None) -> InputFiles:
@@ -130,7 +129,7 @@ def _nothing(name: str, passed_over: Sequence[PassedOver]) -> KvtoolError:
         return KvtoolError("no file matches this pattern", hint=hint, place=Place(name))
     there = f": {_counts(passed_over)}" if passed_over else "; it is empty"
     hint = None
-    workload = next((each.path for each in passed_over if each.what == "workload files"), None)
+    workload = next((each.path for each in passed_over if each.what == _YAML), None)
     if workload is not None:
         hint = f"a workload file is given by itself: {workload}"
     return KvtoolError(f"there is no log and no prompt in it{there}", hint=hint, place=Place(name))
@@ -166,7 +165,7 @@ class _Search:
             else:
                 self.passed_over.append(PassedOver(path, what))
         if self.paths:
-            self.passed_over += [PassedOver(path, _TEXTS) for path in prompts]
+            self.passed_over += [PassedOver(path, _TEXT) for path in prompts]
             self.passed_over.sort(key=lambda each: each.path)
         else:
             self.paths = prompts
