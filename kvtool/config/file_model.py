@@ -19,13 +19,16 @@ __all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions"
 Severity = Annotated[choices.Severity, BeforeValidator(as_str)]
 
 
+_KEY = "group_by"
+
+
 def _as_fields(value: object) -> str:
     """Paths to fields, as the flag takes them."""
     text = as_str(value)
     try:
-        fields("group_by", text)
+        fields(_KEY, text)
     except KvtoolError as error:
-        raise fail(error.message, error.hint) from None
+        raise fail(error.message.removeprefix(f"{_KEY}: "), error.hint) from None
     return text
 
 

@@ -12,7 +12,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, ProblemsError, as_error
-from kvtool.lint.sources import JINJA_SUFFIXES, Inputs, sort_inputs
+from kvtool.lint.sources import JINJA_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -21,6 +21,8 @@ from kvtool.workload.yaml.validate import did_you_mean
 
 T = TypeVar("T")
 _TEXTS = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py")
+ALONE = (*_TEXTS, *WORKLOAD_SUFFIXES)
+"""Ends of names of files that are no logs."""
 
 
 @dataclass(frozen=True, slots=True)

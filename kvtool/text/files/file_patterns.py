@@ -43,6 +43,14 @@ def matching(pattern: str, folder: str | Path, root: RootFolder, *, most: int | 
     return sorted(set(walk.below("/" if pattern.startswith("/") else "", parts)))
 
 
+def is_folder_entry(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link to one; a link that leads nowhere, or to itself, is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 class _Walk:
     """One pattern's search; names count from its folder, those of folders end with a slash."""
 
@@ -83,7 +91,7 @@ class _Walk:
             folder, came_by = waiting.pop()
             yield folder
             for one in self._entries(folder):
-                if one.name[0] == "." or not one.is_dir():
+                if one.name[0] == "." or not is_folder_entry(one):
                     continue
                 way = came_by
                 if one.is_symlink():

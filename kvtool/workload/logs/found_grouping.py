@@ -11,7 +11,7 @@ from kvtool.text.terminal.console import sanitize
 from kvtool.workload.logs.field_paths import FieldPath, fields_of, parse_fields
 from kvtool.workload.logs.grouping import BY_FILE, ByFields, ByFile, ByPrompt, Grouping
 from kvtool.workload.logs.log_file import LogEntry
-from kvtool.workload.logs.prompt_forms import HEAD, WHOLE, PromptForms, beginning_of
+from kvtool.workload.logs.prompt_forms import HEADS, WHOLE, PromptForms, beginning_of
 
 FLAG = "--group-by"
 FILE, SYSTEM = "file", "system"
@@ -142,9 +142,9 @@ class GroupSample:
         return by_file if all(len(each) == 1 for each in of_file.values()) else found
 
     def _by_beginning(self, system: bool) -> ByPrompt | None:
-        """By forms that come again: of the whole beginning or, where it goes on with what differs, of its head."""
+        """By forms that come again: of the whole beginning or, where it goes on with what differs, of a shorter one."""
         texts = [text for _, is_system, text in self._beginnings if is_system or not system]
-        for window in (WHOLE, HEAD):
+        for window in (WHOLE, *HEADS):
             forms = PromptForms(window, _MOST_VALUES + 1)
             for text in texts:
                 forms.form_of(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import Counter
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.compressed import open_bytes, refuse_binary
-from kvtool.text.files.file_patterns import is_pattern, literal_start, matching
+from kvtool.text.files.file_patterns import is_folder_entry, is_pattern, literal_start, matching
 from kvtool.text.files.json_stream import NotJSONError, parse, read_records
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.terminal.numbers import plural
@@ -89,17 +90,15 @@ def find_inputs(names: Sequence[str], *, log_format: str | None = None) -> Input
     return InputFiles(tuple(paths), tuple(passed_over), searched)
 
 
-def matched(names: Sequence[str]) -> list[str]:
-    """The names with patterns replaced by what they stand for, files and folders; KvtoolError for one that matches nothing."""
+def matched(names: Sequence[str], alone: Sequence[str]) -> list[str]:
+    """The names with patterns replaced by the files that they stand for, where all of these end like one that is an input by
+    itself (`alone`); other patterns stay what they are. KvtoolError for one that matches nothing."""
     found: dict[str, None] = {}
     for name in names:
-        if name == STDIN or os.path.lexists(name) or not is_pattern(name):
-            found[name] = None
-            continue
-        there = _matching(name)
+        there = _matching(name) if name != STDIN and not is_folder(name) and _is_search(name) else [name]
         if not there:
             raise _nothing(name, ())
-        found |= dict.fromkeys(there)
+        found |= dict.fromkeys(there if all(each.lower().endswith(tuple(alone)) for each in there) else [name])
     return list(found)
 
 
@@ -138,7 +137,8 @@ def _nothing(name: str, passed_over: Sequence[PassedOver]) -> KvtoolError:
 def _counts(passed_over: Sequence[PassedOver]) -> str:
     counts = Counter(each.what for each in passed_over).most_common()
     parts = [f"{count:,} {what}" for what, count in counts[:_MOST_REASONS]]
-    return ", ".join(parts)
+    rest = sum(count for _, count in counts[_MOST_REASONS:])
+    return ", ".join([*parts, f"{rest:,} more"] if rest else parts)
 
 
 class _Search:
@@ -152,7 +152,11 @@ class _Search:
         self._looked_at = 0
         self._folders: set[str] = set()
         prompts: list[str] = []
-        for path, real in sorted(self._files()):
+        way: dict[str, str] = {}
+        """By real path, the shortest of the paths that lead there."""
+        for path, real in self._files():
+            way[real] = min(path, way.get(real, path), key=lambda each: (each.count("/"), each))
+        for path, real in sorted((path, real) for real, path in way.items()):
             if real in seen:
                 self.again = True
                 continue
@@ -192,7 +196,7 @@ class _Search:
             for entry in sorted(self._entries(path), key=lambda each: each.name, reverse=True):
                 if entry.name.startswith("."):
                     continue
-                if entry.is_dir():
+                if is_folder_entry(entry):
                     waiting.append(entry.path)
                 elif not entry.is_symlink():
                     yield entry.path, f"{real.rstrip('/')}/{entry.name}"
@@ -233,8 +237,10 @@ def _kind(path: str, format_: RecordFormat | None) -> str:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - strings are enough, and there may be many
             return _OTHER
         return _kind_of_text(path, format_, promises=promises)
-    except (OSError, ValueError):
-        return "log" if promises else "unreadable"
+    except FileNotFoundError:
+        return "broken link"
+    except (OSError, ValueError) as error:
+        return "broken link" if isinstance(error, OSError) and error.errno == errno.ELOOP else "unreadable"
     except KvtoolError:
         return "log" if promises else _BINARY
 

@@ -13,7 +13,7 @@ from kvtool.workload.turn import Turn
 
 WHOLE = 4_000
 """Characters of a beginning that are looked at."""
-HEAD = 400
+HEADS = (1_000, 400, 120)
 """The same where what stands behind differs from request to request, as documents do."""
 _ALIKE = 0.5
 _RUN = 3
