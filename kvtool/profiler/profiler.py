@@ -33,6 +33,7 @@ from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.counted_once import check_counted_once
 from kvtool.profiler.document import Measurements, made_report
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.pair_command import PairCommand
@@ -241,6 +242,7 @@ class Profiler:
                 result.partial = run.interrupted
             except KeyboardInterrupt:  # while the model was made
                 result.partial = True
+        check_counted_once(findings, groups)
         self.timelines = result.views.timelines()
         report = made_report(
             result,
