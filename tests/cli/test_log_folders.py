@@ -59,7 +59,21 @@ def profile(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> Profile:
     return profiled
 
 
-PLACES = ("config", "notes", "workload", "path", "line", "column", "place", "places", "location", "gates", "verdict")
+PLACES = (
+    "config",
+    "notes",
+    "workload",
+    "path",
+    "line",
+    "column",
+    "place",
+    "places",
+    "location",
+    "gates",
+    "verdict",
+    "logged",
+    "example",
+)
 
 
 def figures(value: Any) -> Any:

@@ -152,7 +152,7 @@ def test_a_log_over_several_files_is_the_log(count: int, tmp_path: Path) -> None
     assert parts.merged
     for _ in range(2):
         assert told(turns_of(parts)) == told(turns_of(whole))
-    assert parts.notes() == [f"{len(parts.files.paths)} files, one stream by arrival"]
+    assert parts.outcome.notes == [f"{len(parts.files.paths)} files, one stream by arrival"]
 
 
 def descriptors() -> int:
@@ -179,10 +179,10 @@ def test_files_without_times_are_read_one_after_another_and_that_is_told(tmp_pat
     early = write(tmp_path / "c.jsonl", [{"prompt": "early", "timestamp": 1}])
     source = LogSource([timed, untimed, early])
     assert [str(turn.text) for turn in turns_of(source)] == ["late", "later", "whenever", "early"]
-    assert source.notes() == [f"3 files, one after another: {untimed} has no arrival times"]
+    assert source.outcome.notes == [f"3 files, one after another: {untimed} has no arrival times"]
     both = LogSource([untimed, untimed])
     turns_of(both)
-    assert both.notes()[0] == "2 files without arrival times, one after another"
+    assert both.outcome.notes[0] == "2 files without arrival times, one after another"
 
 
 def test_times_that_go_back_are_counted_and_left_in_their_order(tmp_path: Path) -> None:
@@ -190,14 +190,14 @@ def test_times_that_go_back_are_counted_and_left_in_their_order(tmp_path: Path) 
     b = write(tmp_path / "b.jsonl", [{"prompt": str(time), "timestamp": time} for time in (2, 8)])
     source = LogSource([a, b])
     assert [str(turn.text) for turn in turns_of(source)] == ["1", "2", "6", "4", "5", "8", "9"]
-    assert source.notes()[1] == "1 record earlier than the one before in the same file, left in that order"
+    assert source.outcome.notes[1] == "1 record earlier than the one before in the same file, left in that order"
 
 
 def test_one_log_keeps_its_order_whatever_its_times(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [{"prompt": str(time), "timestamp": time} for time in (5, 1, 3)])
     source = LogSource([path])
     assert [(str(turn.text), turn.arrival) for turn in turns_of(source)] == [("5", 0.0), ("1", -4.0), ("3", -2.0)]
-    assert source.notes() == []
+    assert source.outcome.notes == []
 
 
 def test_ids_of_two_files_are_told_apart(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_ids_of_two_files_are_told_apart(tmp_path: Path) -> None:
     b = write(tmp_path / "b.jsonl", [{"prompt": "c", "timestamp": 2, "id": "x"}, {"prompt": "d", "timestamp": 4}])
     source = LogSource([a, b])
     assert [turn.id for turn in turns_of(source)] == ["x", f"{b}:x", "y", f"{b}:2:0"]
-    assert "1 request with an id that another file has, too: named FILE:ID" in source.notes()
+    assert "1 request with an id that another file has, too: named FILE:ID" in source.outcome.notes
 
 
 def test_a_bad_file_hides_no_other(tmp_path: Path) -> None:
@@ -221,11 +221,11 @@ def test_a_bad_file_hides_no_other(tmp_path: Path) -> None:
     source = LogSource([good, str(bad), str(cut)], keep_going=True)
     for _ in range(2):
         assert [str(turn.text) for turn in turns_of(source)][:3] == ["a", "c", "b"]
-        assert {path: str(error.place) for path, error in source.failed.items()} == {
+        assert {path: str(error.place) for path, error in source.outcome.failed.items()} == {
             str(bad): f"{bad}:2:1",
             str(cut): str(cut),
         }
-    assert sum(note.startswith("not read to its end: ") for note in source.notes()) == 2
+    assert sum(note.startswith("not read to its end: ") for note in source.outcome.notes) == 2
     with pytest.raises(KvtoolError, match="no prompt found"):
         turns_of(LogSource([good, str(bad)]))
 
@@ -238,7 +238,7 @@ def test_a_pass_that_ends_early_takes_nothing_from_what_is_told(tmp_path: Path) 
     source = LogSource([good, str(bad)], keep_going=True)
     turns_of(source)
     next(source.conversations())
-    assert list(source.failed) == [str(bad)]
+    assert list(source.outcome.failed) == [str(bad)]
 
 
 def test_where_no_file_can_be_read_the_first_error_is_raised(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_values_that_are_no_text(tmp_path: Path) -> None:
     assert list(found)[:8] == ["a", "7", "1.5", "true", "(no service)", '["x",1]', '{"k":"v"}', "(empty)"]
     assert found["(no service)"] == 2
     assert sum(found.values()) == len(records)
-    assert source.notes() == [
+    assert source.outcome.notes == [
         "groups as asked, by `service`: 9",
         "2 requests without `service`: group `(no service)`",
         "`service` is a list or an object in 2 requests: its JSON is the name",
@@ -170,7 +170,7 @@ def test_values_beyond_the_most_are_one_group(tmp_path: Path) -> None:
     assert len(found) == MOST_GROUPS + 1
     assert found[OTHER] == 60
     assert sum(found.values()) == len(records)
-    assert "the first 200 values are groups; 30 others are group `(other)` (60 requests)" in source.notes()
+    assert "the first 200 values are groups; 30 others are group `(other)` (60 requests)" in source.outcome.notes
 
 
 def test_what_is_counted_of_the_others_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_what_is_counted_of_the_others_is_bounded(tmp_path: Path, monkeypatch: p
     records = [chat("s", user=f"u{number}") for number in range(MOST_GROUPS + 30)]
     source = opened([write(tmp_path / "log.jsonl", records)], "user")
     assert groups(source)[OTHER] == 30
-    assert any("10 or more others" in note for note in source.notes())
+    assert any("10 or more others" in note for note in source.outcome.notes)
 
 
 def test_text_of_prompts_is_no_name(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def mixed(count: int, **fields: str) -> list[dict[str, Any]]:
 def test_a_field_that_names_services(field: str, tmp_path: Path) -> None:
     source = opened([write(tmp_path / "log.jsonl", mixed(12, **{field: ""}))])
     assert groups(source) == dict.fromkeys(SERVICES, 3)
-    assert source.notes() == [f"groups by `{field}`: 4; --group-by FIELD divides them otherwise"]
+    assert source.outcome.notes == [f"groups by `{field}`: 4; --group-by FIELD divides them otherwise"]
 
 
 @pytest.mark.parametrize("around", [("metadata",), ("body", "metadata")])
@@ -246,8 +246,10 @@ def test_four_system_prompts_are_four_groups(tmp_path: Path) -> None:
     source = opened([path])
     assert groups(source) == {f"system-{number}": 3 for number in range(1, 5)}
     places = ", ".join(f"system-{number} {path}:{number}" for number in range(1, 5))
-    assert source.notes() == [f"groups by system prompt: 4 (first: {places}); --group-by FIELD divides them otherwise"]
-    assert not any(word in "".join(source.notes()) for word in ("invoices", "shopper"))
+    assert source.outcome.notes == [
+        f"groups by system prompt: 4 (first: {places}); --group-by FIELD divides them otherwise"
+    ]
+    assert not any(word in "".join(source.outcome.notes) for word in ("invoices", "shopper"))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +287,7 @@ def test_prompts_that_never_come_again_are_no_groups(tmp_path: Path) -> None:
     ]
     source = opened([write(tmp_path / "log.jsonl", records)])
     assert groups(source) == {"log": 20}
-    assert source.notes() == []
+    assert source.outcome.notes == []
 
 
 def test_ids_of_users_are_no_groups(tmp_path: Path) -> None:
@@ -314,14 +316,14 @@ def test_requests_without_a_system_prompt_are_a_group_among_those_with_one(tmp_p
         del records[number]["messages"][0]
     source = opened([write(tmp_path / "log.jsonl", records)])
     assert groups(source)["(no system prompt)"] == 2
-    assert "2 requests without a system prompt: group `(no system prompt)`" in source.notes()
+    assert "2 requests without a system prompt: group `(no system prompt)`" in source.outcome.notes
 
 
 def test_one_service_stays_one_group_with_the_name_of_its_log(tmp_path: Path) -> None:
     records = [chat(SERVICES["billing"], question=f"q{at}", service="billing", model="m") for at in range(20)]
     source = opened([write(tmp_path / "prod.jsonl", records)])
     assert groups(source) == {"prod": 20}
-    assert source.notes() == []
+    assert source.outcome.notes == []
 
 
 def test_a_file_for_each_prompt_is_a_group_for_each_file(tmp_path: Path) -> None:
@@ -332,7 +334,7 @@ def test_a_file_for_each_prompt_is_a_group_for_each_file(tmp_path: Path) -> None
     ]
     source = opened(paths)
     assert groups(source) == dict.fromkeys(SERVICES, 6)
-    assert source.notes()[1:] == ["groups by file; --group-by FIELD divides them otherwise"]
+    assert source.outcome.notes[1:] == ["groups by file; --group-by FIELD divides them otherwise"]
     assert groups(opened(paths, "system")) == {f"system-{number}": 6 for number in range(1, 5)}
 
 

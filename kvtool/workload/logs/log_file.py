@@ -14,7 +14,7 @@ from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.record import RecordError, Turns, Where
 from kvtool.workload.logs.records import RecordFormat, read_record
 from kvtool.workload.logs.trace_records import plain_mooncake
-from kvtool.workload.turn import Turn
+from kvtool.workload.turn import RequestName, Turn
 
 _MAX_EXCERPT_COLUMN = 2000
 _EXCERPT_TAIL = 120
@@ -79,19 +79,21 @@ class LogFile:
 
     def _read(self, reader: io.BufferedReader, found: Callable[[str], None]) -> Iterator[LogEntry | KvtoolError]:
         path, group, size = self.path, self.group, self.block_size
-        good = line = nth = 0
+        good = line = nth = number = 0
         for raw in read_records(reader, step=_PARKED_STEP) if self.parked else read_records(reader):
             nth = nth + 1 if raw.line == line else 1
             line = raw.line
+            number += 1
             ordinal = next(self.ordinals)
             label = str(line) if nth == 1 else f"{line}.{nth}"
             if "mooncake" in self.formats and not self.values:
                 plain = _plain_trace(raw, path, f"{path}:{label}" if self.of_many else label, group, size)
                 if plain is not None:
+                    plain.name = RequestName(path, number)
                     good += 1
                     yield LogEntry([plain], plain, None, path, len(raw.data))
                     continue
-            where = Where(path, line, raw.column, label, ordinal, group, size, self.of_many)
+            where = Where(path, line, raw.column, label, ordinal, group, size, number, self.of_many)
             read = read_raw(raw, where, self.format_, good)
             if isinstance(read, KvtoolError):
                 if not self.skip:

@@ -49,6 +49,15 @@ class PassState:
     """Requests whose id another file has, too."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogOutcome:
+    """What is to be told of a pass: how it went through its files and made groups, and by path, why a file could not be read to its
+    end, where that did not end the run."""
+
+    notes: Sequence[str]
+    failed: Mapping[str, KvtoolError]
+
+
 @dataclass(frozen=True)
 class LogOptions:
     """How to read logs. `limit` counts requests; `format` None finds out the format of each record."""
@@ -101,12 +110,12 @@ class LogSource:
         self.skipped = 0
         self.formats: dict[str, str] = {}
         self._now = PassState(self._grouping.begin())
-        self._whole: PassState | None = None
-        """The last pass that came to its end."""
+        self._outcome: LogOutcome | None = None
+        """Of the last pass that came to its end."""
 
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
-        self._grouping, self._whole = grouping, None
+        self._grouping, self._outcome = grouping, None
 
     def conversations(self) -> Iterator[Conversation]:
         """One conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at all."""
@@ -137,7 +146,7 @@ class LogSource:
             yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
             if requests == self.options.limit:
                 break
-        self._whole = state
+        self._outcome = self._told(state)
         if not requests:
             first_error = first_error or next(iter(state.failed.values()), None)
             if first_error is not None:
@@ -173,25 +182,22 @@ class LogSource:
         return len(self._paths) > 1 and None not in self._first_arrivals()
 
     @property
-    def failed(self) -> Mapping[str, KvtoolError]:
-        """By path, why a file could not be read to its end, where that does not end the run."""
-        return (self._whole or self._now).failed
+    def outcome(self) -> LogOutcome:
+        """What is to be told of the last pass that came to its end; where none did, of this one so far."""
+        return self._outcome or self._told(self._now)
 
-    def notes(self) -> list[str]:
-        """How the last whole pass went through several files, and how it made groups, for the head of a report."""
-        state = self._whole or self._now
+    def _told(self, state: PassState) -> LogOutcome:
         arrivals = state.arrivals
         told = [self._order()] if len(self._paths) > 1 else []
         if arrivals.late:
-            told.append(
-                f"{plural(arrivals.late, 'record')} earlier than the one before in the same file, left in that order"
-            )
+            records = plural(arrivals.late, "record")
+            told.append(f"{records} earlier than the one before in the same file, left in that order")
         if arrivals.untimed:
             told.append(f"{plural(arrivals.untimed, 'record')} without a time, taken right after the one before")
         if state.doubles:
             told.append(f"{plural(state.doubles, 'request')} with an id that another file has, too: named FILE:ID")
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in state.failed.values()]
-        return [*told, *state.division.notes()]
+        return LogOutcome([*told, *state.division.notes()], dict(state.failed))
 
     def _order(self) -> str:
         files = plural(len(self._paths), "file")
@@ -309,6 +315,7 @@ class Growing:
             return None
         if previous is not None:
             self._history.append({"role": "assistant", "content": Traced(previous.text)})
+            turn.name = turn.name and turn.name._replace(known=False)
         self._history += turn.messages or []
         turn.messages = list(self._history)
         return turn
