@@ -15,7 +15,7 @@ from kvtool.text.files.parked_file import ParkedFile
 
 HEAD = 1 << 16
 """Bytes that can be looked at before reading; also the size of one read."""
-PARKED_HEAD = 1 << 14
+PARKED_HEAD = 1 << 12
 """The same of a file that is read beside many others."""
 
 _ZSTD_STEP = 1 << 10  # of compressed input at a time: at the format's highest ratio this gives 32 MiB

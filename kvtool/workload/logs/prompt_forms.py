@@ -17,8 +17,11 @@ HEADS = (1_000, 400, 120)
 """The same where what stands behind differs from request to request, as documents do."""
 _ALIKE = 0.5
 _RUN = 3
-_MOST_KEPT = 4_096
+_MOST_KEPT = 1_024
 """Beginnings whose form is remembered."""
+_PROBES, _PROBE, _FOUND = 12, 32, 9
+"""Pieces of the first beginning of a form, their characters, and how many of them another of the form has: then it shares much more
+than half of its runs, and these need not be counted."""
 _SYSTEM = ("system", "developer")
 # Words; in scripts that leave no spaces between them, characters.
 _WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]+")
@@ -36,6 +39,8 @@ class PromptForms:
         self._with_run: dict[Run, list[int]] = {}
         """The forms whose first beginning has a run."""
         self._sizes: list[float] = []
+        self._probes: list[tuple[int, list[str]]] = []
+        """Length of each form's first beginning, and pieces of it."""
         self._known: dict[str, int | None] = {}
 
     def __len__(self) -> int:
@@ -46,13 +51,30 @@ class PromptForms:
         head = str.__str__(text)[: self._window]
         if head in self._known:
             return self._known[head]
-        found = self._nearest(_runs(head))
+        found = self._probed(head)
+        if found is None:
+            found = self._nearest(head)
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
         self._known[head] = found
         return found
 
-    def _nearest(self, runs: frozenset[Run]) -> int | None:
+    def _probed(self, head: str) -> int | None:
+        """The first form of which it has nearly all pieces and about the length."""
+        for form, (length, probes) in enumerate(self._probes):
+            if not probes or length > 2 * len(head) or len(head) > 2 * length:
+                continue
+            missing = 0
+            for probe in probes:
+                missing += probe not in head
+                if missing > _PROBES - _FOUND:
+                    break
+            else:
+                return form
+        return None
+
+    def _nearest(self, head: str) -> int | None:
+        runs = _runs(head)
         shared: dict[int, int] = {}
         for run in runs:
             for form in self._with_run.get(run, ()):
@@ -66,6 +88,9 @@ class PromptForms:
         self._sizes.append(size)
         for run in runs:
             self._with_run.setdefault(run, []).append(len(self._sizes) - 1)
+        step = len(head) // _PROBES
+        starts = range(0, step * _PROBES, step) if step > _PROBE else ()
+        self._probes.append((len(head), [head[at : at + _PROBE] for at in starts]))
         return len(self._sizes) - 1
 
 
