@@ -44,7 +44,7 @@ class ProfileCommand(Command):
     ] = True
     limits: Limits
     by: Annotated[By | None, Option("Also sum where tokens went by session, tenant or line of source.")] = None
-    details: Annotated[Writing, only("boundaries")]
+    view: Annotated[Writing, only("details", "boundaries")]
     per_request: Annotated[bool, Option("Every request in the JSON.")] = False
     writing: Annotated[Writing, only("show_text", "outputs")]
     configured: Configured
@@ -183,7 +183,8 @@ class ProfileCommand(Command):
             show_text=self.writing.in_terminal,
             command=self.showing.command_line or ("profile", *self.inputs),
             optimize=self._optimize_command(report),
-            boundaries=self.details.boundaries,
+            boundaries=self.view.boundaries,
+            details=self.view.details,
         )
 
     def _optimize_command(self, report: Report) -> list[str]:
