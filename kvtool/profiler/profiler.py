@@ -33,7 +33,7 @@ from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.document import Measurements, made_report
+from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
@@ -191,7 +191,7 @@ class Profiler:
         return share if limit is None else max(share or 0.0, self.progress.done / limit)
 
     def run(self) -> Report:
-        """Account, advise, measure; KvtoolError where there is nothing to profile."""
+        """Account and advise; KvtoolError where there is nothing to profile. `measured` completes the report."""
         plan = self.plan
         if self.measure is not None:
             self._check_measure(self.measure)
@@ -230,21 +230,12 @@ class Profiler:
             explained = {finding.group for finding in advice}
             findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
-        measured = Measurements()
-        if self.measure is not None and not result.partial:
-            try:
-                run = self._measure(self.measure, result.decode)
-                measured = Measurements(run.ttft(), run.tpot())
-                result.partial = run.interrupted
-            except KeyboardInterrupt:  # while the model was made
-                result.partial = True
         self.timelines = result.views.timelines()
         report = made_report(
             result,
             plan,
             groups=groups,
             ttft_off=off,
-            measured=measured,
             findings=by_cost(findings),
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
@@ -255,6 +246,16 @@ class Profiler:
         )
         self.metrics = self._metrics(result, report.totals)
         return report
+
+    def measured(self, report: Report) -> Report:
+        """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
+        if self.measure is None or report.partial:
+            return report
+        try:
+            run = self._measure(self.measure, report.decode)
+        except KeyboardInterrupt:  # while the model was made
+            return with_measurements(report, Measurements(), partial=True)
+        return with_measurements(report, Measurements(run.ttft(), run.tpot()), partial=run.interrupted)
 
     def _dtype_gain(self, result: PassResult, hit_rate: float) -> KvCacheDtype | None:
         """How the workload fares with the model's own dtype in the memory that the chosen one has."""

@@ -8,7 +8,7 @@ from kvtool.report.terminal.boundary import boundary_hint
 from kvtool.report.terminal.group_table import MOST_GROUPS, group_names
 from kvtool.report.terminal.times import print_decode, print_ttft
 from kvtool.results.report import Report
-from kvtool.text.terminal.console import ascii_only, is_plain, pack, put, put_field, say
+from kvtool.text.terminal.console import is_plain, pack, put, put_field, say
 from kvtool.text.terminal.numbers import percent, plural, size
 from kvtool.text.terminal.table import Column, put_table
 

@@ -59,7 +59,9 @@ def print_groups(console: Console, report: Report, timelines: Sequence[Timeline]
         )
         for name, group in zip(group_names(groups, console, plain), groups, strict=True)
     ]
-    kept = [place for place, column in enumerate(_COLUMNS) if _tells(column.title, report, [row[place] for row in rows])]
+    kept = [
+        place for place, column in enumerate(_COLUMNS) if _tells(column.title, report, [row[place] for row in rows])
+    ]
     put_table(console, [_COLUMNS[place] for place in kept], [[row[place] for place in kept] for row in rows])
     if len(report.groups) > MOST_GROUPS:
         put(console, f"  and {len(report.groups) - MOST_GROUPS:,} more groups: --json has them all", "dim")

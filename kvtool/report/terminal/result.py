@@ -31,7 +31,8 @@ def print_result(
     """The result as its command printed it, no wider than the console; KvtoolError where its figures contradict each other.
 
     `command` is what stood behind `kvtool`, where that is known. `read_files` shows the lines of files that findings are about,
-    where they still fit; else only lines that were saved. `boundaries` asks for the view of block sizes, `details` for what the engine did.
+    where they still fit; else only lines that were saved. `boundaries` asks for the view of block sizes, `details` for what the
+    engine did.
     """
     if result.command == "lint":
         from kvtool.report.terminal.lint import print_lint
