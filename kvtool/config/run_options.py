@@ -258,7 +258,7 @@ class Measuring:
     measure_budget: Annotated[
         float,
         Option("For real runs of the embedded model or a --model FOLDER; 0: none.", "SECONDS", check=bounds.seconds),
-    ] = 20.0
+    ] = 10.0
     dry_run: Annotated[bool, Option("Accounting and predictions only: --measure-budget 0.")] = False
     load_format: Annotated[LoadFormat, Option("Weights of a --model FOLDER for the real runs, or random ones.")] = (
         "auto"
