@@ -97,8 +97,8 @@ def _lost(report: Report, finding: Finding | None) -> str:
     if not lost:
         return ""
     fates = sorted(((-count, fate) for fate, count in report.fates.items() if count and fate != "hit"))
-    most = ", ".join(f"{-count:,} {FATES.get(fate, fate)}" for count, fate in fates[:_LOSSES_NAMED])
-    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all): {most}"
+    most = ", then ".join(f"{FATES.get(fate, fate)} ({-count:,})" for count, fate in fates[:_LOSSES_NAMED])
+    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all), first of all {most}"
 
 
 def _next(

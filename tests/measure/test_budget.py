@@ -109,9 +109,7 @@ def test_a_small_budget_is_not_spent_on_warm_ups(
     assert measurement._rate == 512
 
 
-def test_no_request_begins_that_would_end_too_late(
-    clock: Clock, taken: list[int], byte_tokenizer: Tokenizer
-) -> None:
+def test_no_request_begins_that_would_end_too_late(clock: Clock, taken: list[int], byte_tokenizer: Tokenizer) -> None:
     """Not the first one either: its two runs of 202 tokens take 0.79 s."""
     for left, measured in ((0.75, 0), (0.85, 1)):
         measurement = made(byte_tokenizer, 1_000.0, began=clock.now)

@@ -33,4 +33,4 @@ def print_answer(console: Console, answer: Answer, *, gate: str = "") -> None:
         shown = sanitize(text, ascii_only=plain)
         put_field(console, label, shown, more, size=LABEL, hang=LABEL + 2, style=styles.get(label))
     for line in lines:
-        put(console, " " * LABEL + line)
+        put(console, line)  # a shell takes it as it is: nothing may stand before what goes on in the next line
