@@ -89,10 +89,10 @@ def _lost(report: Report, finding: Finding | None) -> str:
     totals = report.totals
     if finding is not None:
         claim = finding.message.partition(": ")[0]
-        several = len(report.groups) > 1
-        where = f"{place_of_finding(finding)}{f' ({finding.group})' if several else ''}"
+        group = f" in {finding.group}" if len(report.groups) > 1 else ""
+        line = f" by {place_of_finding(finding)}" if finding.line else ""
         part = percent(finding.tokens_lost / max(totals.prompt_tokens, 1))
-        return f"{finding.tokens_lost:,} tokens ({part} of all) by {where}: {claim}"
+        return f"{finding.tokens_lost:,} tokens ({part} of all){group}{line}: {claim}"
     lost = lost_tokens(totals)
     if not lost:
         return ""
