@@ -5,6 +5,7 @@ Every format leads with it: the terminal, Markdown, HTML. Nothing in it is escap
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,9 @@ def worst_finding(report: Report) -> Finding | None:
 
 
 def place_of_finding(finding: Finding) -> str:
-    """Where a finding stands, as people look it up: the file, with its line where it has one."""
+    """Where a finding stands, as people look it up: the file, with its line, or in a log the record and where in that."""
+    if finding.logged is not None:
+        return f"{finding.path}:{finding.logged.record}, {finding.logged.told}"
     return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
@@ -113,7 +116,8 @@ def _next(
     if edit is not None:
         return f"edit {place_of_finding(edit)}, then run this again", command, ""
     if proven:
-        return "change what writes this line, then profile the new log", (), ""
+        shown = next((each.example.command for each in proven if each.example is not None), "")
+        return "change what writes this line, then profile the new log", shlex.split(shown)[1:], ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
         sized = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")
