@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+if not (Path(__file__).parents[1] / "kvtool" / "engine").is_dir():
+    pytest.exit("kvtool/engine is no symbolic link: clone with git clone -c core.symlinks=true", returncode=2)
+
 from hypothesis import HealthCheck, settings
 
 from kvtool.cli.app import run

@@ -33,6 +33,7 @@ from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.counted_once import check_counted_once
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.pair_command import PairCommand
@@ -229,6 +230,7 @@ class Profiler:
             explained = {finding.group for finding in advice}
             findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
+        check_counted_once(findings, groups)
         self.timelines = result.views.timelines()
         report = made_report(
             result,
