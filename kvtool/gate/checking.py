@@ -128,7 +128,8 @@ def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress) -> _Don
     opened = workload.opened
     profiler = opened.profiler(ReportOptions(advice=plan.advice, views=plan.views), progress)
     report = opened.run(profiler)
-    opened.check_read()  # what was not read to its end is not judged
+    if not report.partial:
+        opened.check_read()  # what was not read to its end is not judged
     kept = not_ignored(report.findings, list(opened.paths), allow_outside=plan.run.reading.allow_outside)
     ignored = len(report.findings) - len(kept)
     patches = patches_of(profiler, kept) if plan.show_text == "full" and not report.partial else {}
