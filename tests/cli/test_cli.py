@@ -453,6 +453,7 @@ def test_standard_input(folder: Path, bytes_json: str) -> None:
 # The measurement
 
 
+@pytest.mark.engine
 def test_a_budget_gives_measured_times_and_says_how_much_they_cover(
     folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
