@@ -64,6 +64,7 @@ class Opened:
             measure=self.planned.measure_options() if measure else None,
             native_engine=self.planned.native_engine() if measure else None,
             events=events,
+            jobs=self.options.reading.jobs,
         )
 
     def run(self, profiler: Profiler) -> Report:

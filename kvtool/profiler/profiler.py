@@ -87,12 +87,14 @@ class Profiler:
         measure: MeasureOptions | None = None,
         native_engine: EngineConfig | None = None,
         events: EventWriter | None = None,
+        jobs: int | None = 1,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
-        what happens to the cache in the main pass.
+        what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay.
         """
+        self.jobs = jobs
         self.measure = measure
         self.native_engine = native_engine
         self.events = events
@@ -159,6 +161,7 @@ class Profiler:
             views=self._view_book(plan) if reported else None,
             only_hits=not (explain or reported),
             keep=keep,
+            jobs=self.jobs,
         )
         result = accountant.run(source)
         if not result.partial:
