@@ -116,8 +116,8 @@ class Pass:
         decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
         `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
-        of requests that run together need: no token has a fate. `keep` takes the requests of a trace for later passes. `jobs` processes
-        may work on it, None: as many as pay.
+        of requests that run together need: no token has a fate. `keep` takes the requests of a trace for later passes.
+        `jobs` processes may work on it, None: as many as pay.
         """
         self.jobs = jobs
         self.keep = keep

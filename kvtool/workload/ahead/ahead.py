@@ -23,8 +23,9 @@ Taken = TypeVar("Taken")
 WORTH_IT = 4_000_000
 """Bytes of a log from which on a second process pays: what it takes to begin is then a few hundredths."""
 
-_RECORDED, _TURN, _GROWING, _FAILED, _DONE = range(5)
-"""What comes next: a conversation of turns that are known, one of them, a conversation that needs answers, an error, nothing."""
+_RECORDED, _TURN, _OVER, _GROWING, _FAILED, _DONE = range(6)
+"""What comes next: a conversation of turns that are known, one of them, its end, a conversation that needs answers, an error,
+the end of all."""
 
 
 @contextmanager
@@ -90,8 +91,8 @@ class _Ahead:
     def conversations(self) -> Iterator[Conversation]:
         """As the child reads them."""
         while (kind := self._upcoming()) != _DONE:
-            if kind == _TURN:  # nobody took it
-                self._taken(self._reader.turn)
+            if kind in (_TURN, _OVER):  # of a conversation that was given up, or is over
+                self._turn()
                 continue
             self._reader.begin()
             self._source.follow(self._taken(self._reader.value))
@@ -105,6 +106,7 @@ class _Ahead:
     def _turn(self) -> Turn | None:
         """The next turn of the conversation; None: there is no other."""
         if self._upcoming() != _TURN:
+            self._kind = None
             return None
         turn = self._taken(self._reader.turn)
         if turn.messages is not None:
@@ -172,6 +174,7 @@ class _Ahead:
                     made = error
             stream.write(bytes((_TURN,)))
             writer.turn(turn, made)
+        stream.write(bytes((_OVER,)))
 
 
 def _sendable(error: Exception) -> Exception:
