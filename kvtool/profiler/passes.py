@@ -14,6 +14,7 @@ from kvtool.accounting.caches.unlimited import UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
+from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
@@ -32,6 +33,7 @@ from kvtool.results.choices import By
 from kvtool.results.report import RequestRow
 from kvtool.results.run_times import Decode
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
+from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
@@ -168,6 +170,8 @@ class Pass:
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
         plan = self.plan
+        if self.first_look:
+            self.progress.tells(self._rate_so_far)
         try:
             with self._shield.installed(), self._conversations(source) as conversations:
                 self._take_all(conversations)
@@ -196,6 +200,9 @@ class Pass:
         with uninterrupted():
             result.decode = self._decode_traffic()
         return result
+
+    def _rate_so_far(self) -> str:
+        return f"{percent(TokenTotals.of(self.result.ledger.totals()).hit_rate)} hit"
 
     def _conversations(self, source: Source) -> AbstractContextManager[Iterator[Conversation]]:
         """Those of the source, rewritten; read by another process where much is to be found out about each, in their order."""
