@@ -89,7 +89,8 @@ class Opened:
         report = profiler.run()
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        return report.model_copy(update={"config": config, "notes": self.planned.notes()})
+        notes = self.planned.notes() + ([profiler.interrupted] if profiler.interrupted is not None else [])
+        return report.model_copy(update={"config": config, "notes": notes})
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """The workload file read again, with the text of some files (by their real paths) replaced."""

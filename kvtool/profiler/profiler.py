@@ -45,6 +45,7 @@ from kvtool.results.report import KvCacheDtype, Report, Totals
 from kvtool.results.run_times import Decode
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
+from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_trace import KeptTrace
@@ -115,6 +116,8 @@ class Profiler:
         self.count_skipped = count_skipped
         self._kept: tuple[KeptTrace, TraceNumbers] | None = None
         """The trace as the reported pass took it, for those that try something else."""
+        self.interrupted: str | None = None
+        """How far the last run had come where it was interrupted."""
         self._requests: int | None = None
         """How many a whole pass takes, once there has been one."""
 
@@ -194,6 +197,14 @@ class Profiler:
         share, limit = self.source.share_read(), self.plan.limit
         return share if limit is None else max(share or 0.0, self.progress.done / limit)
 
+    def _cut_short(self) -> str:
+        """Of how much of the workload the figures are, where the accounting was interrupted."""
+        share = self._share_read() if isinstance(self.source, LogSource) else None
+        of = f", {percent(share)} of the log" if share is not None else ""
+        return (
+            f"interrupted after {plural(self.progress.done, 'request')}{of}: the figures are of these; no fix was tried"
+        )
+
     def run(self) -> Report:
         """Account, advise, measure; KvtoolError where there is nothing to profile."""
         plan = self.plan
@@ -210,6 +221,7 @@ class Profiler:
         result = self._account(
             "accounting", plan, explain=True, reported=True, unlimited_hits=unlimited, events=self.events
         )
+        self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
@@ -241,6 +253,8 @@ class Profiler:
             except KeyboardInterrupt:  # while the model was made
                 result.partial = True
         check_counted_once(findings, groups)
+        if result.partial and self.interrupted is None:
+            self.interrupted = "interrupted after all requests were accounted for: fixes or measurements are missing"
         self.timelines = result.views.timelines()
         report = made_report(
             result,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -172,6 +173,7 @@ def test_a_signal_ends_both(number: int, code: int, told: str, tmp_path: Path, b
         process.kill()
     assert (process.returncode, err) == (code, told)
     assert ("PARTIAL" in out) == (code == 130)
+    assert bool(re.search(r"interrupted after 5 requests, [0-9.]+% of the log", out)) == (code == 130)
     assert is_gone(child)
 
 
