@@ -34,7 +34,7 @@ from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once
-from kvtool.profiler.document import Measurements, made_report
+from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import Hits, Pass, PassResult
@@ -206,7 +206,7 @@ class Profiler:
         )
 
     def run(self) -> Report:
-        """Account, advise, measure; KvtoolError where there is nothing to profile."""
+        """Account and advise; KvtoolError where there is nothing to profile. `measured` completes the report."""
         plan = self.plan
         if self.measure is not None:
             self._check_measure(self.measure)
@@ -246,12 +246,6 @@ class Profiler:
             explained = {finding.group for finding in advice}
             findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
-        measured = Measurements()
-        if self.measure is not None and not result.partial:
-            try:
-                measured, result.partial = self._measured(self.measure, result.decode)
-            except KeyboardInterrupt:  # while the model was made
-                result.partial = True
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
             self.interrupted = "interrupted after all requests were accounted for: fixes or measurements are missing"
@@ -261,7 +255,6 @@ class Profiler:
             plan,
             groups=groups,
             ttft_off=off,
-            measured=measured,
             findings=by_cost(findings),
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
@@ -272,6 +265,16 @@ class Profiler:
         )
         self.metrics = self._metrics(result, report.totals)
         return report
+
+    def measured(self, report: Report) -> Report:
+        """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
+        if self.measure is None or report.partial:
+            return report
+        try:
+            measured, interrupted = self._measured(self.measure, report.decode)
+        except KeyboardInterrupt:  # while the model was made
+            measured, interrupted = Measurements(), True
+        return with_measurements(report, measured, partial=interrupted)
 
     def _dtype_gain(self, result: PassResult, hit_rate: float) -> KvCacheDtype | None:
         """How the workload fares with the model's own dtype in the memory that the chosen one has."""
