@@ -90,13 +90,13 @@ class Opened:
 
     def accounted(self, profiler: Profiler) -> Report:
         """The report before anything is measured."""
-        return self._described(profiler.run())
+        return self._described(profiler, profiler.run())
 
     def measured(self, profiler: Profiler, report: Report) -> Report:
         """The same report with what real runs gave, where they were asked for."""
-        return self._described(profiler.measured(report))
+        return self._described(profiler, profiler.measured(report))
 
-    def _described(self, report: Report) -> Report:
+    def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
         notes = self.planned.notes() + ([profiler.interrupted] if profiler.interrupted is not None else [])

@@ -248,7 +248,7 @@ class Profiler:
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
-            self.interrupted = "interrupted after all requests were accounted for: fixes or measurements are missing"
+            self.interrupted = "interrupted after all requests were accounted for: not every fix was tried"
         self.timelines = result.views.timelines()
         report = made_report(
             result,
