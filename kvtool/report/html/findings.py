@@ -1,4 +1,4 @@
-"""Findings as cards: place, what it is, what it costs, what to do, and what the fix gave when it was tried."""
+"""Findings as opportunities, the largest saving first: what it is, where, what it costs, what to do, and what the fix gave."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from markupsafe import Markup
 
 from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.cost import by_cost
+from kvtool.report.html.commands import shown_command
+from kvtool.report.html.drawing import rectangle
 from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.terminal.next_command import allowing
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
 from kvtool.results.report import Report
@@ -28,7 +31,10 @@ _SIGNS = {"+": ("ins", "added"), "-": ("del", "removed")}
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One finding as it is shown; `anchor` is the id of its code's explanation, empty where there is none."""
+    """One finding as it is shown; `anchor` is the id of its code's explanation, empty where there is none.
+
+    `saving` is what it costs in a word, and `bar` the same beside that of the others; there is neither without a run.
+    """
 
     id: str
     code: str
@@ -38,6 +44,8 @@ class Card:
     kind: str
     place: str
     group: str
+    saving: str
+    bar: Markup | None
     message: str
     costs: tuple[str, ...]
     fix: str
@@ -48,6 +56,7 @@ class Card:
     measured: str
     snippet: Markup | None
     patch: Markup | None
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +70,16 @@ class Cards:
 
 
 def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowText) -> Cards:
-    """The findings of one workload, without those that comments silence."""
+    """The findings of one workload, the largest saving first, without those that comments silence."""
     told = {finding.identity for finding in result.findings}
     kept = [finding for finding in report.findings if not result.ignored or finding.identity in told]
-    return _cards(by_cost(kept), prefix, show_text, most=_MOST, silenced=len(report.findings) - len(kept))
+    ordered = sorted(by_cost(kept), key=lambda one: -one.tokens_lost)
+    most = ordered[0].tokens_lost if ordered else 0
+    cards = [
+        _card(finding, f"{prefix}-finding-{number}", show_text, report, most)
+        for number, finding in enumerate(ordered[:_MOST], 1)
+    ]
+    return Cards(cards, len(ordered) - len(cards), len(report.findings) - len(kept), _counts(ordered))
 
 
 def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
@@ -73,7 +88,10 @@ def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
         result.loose_findings(),
         key=lambda one: (_SEVERITIES.index(one.severity), -one.tokens_lost, one.path, one.line, one.column, one.code),
     )
-    return _cards(kept, "files", show_text, most=_MOST_LOOSE, silenced=result.ignored)
+    cards = [
+        _card(finding, f"files-finding-{number}", show_text) for number, finding in enumerate(kept[:_MOST_LOOSE], 1)
+    ]
+    return Cards(cards, len(kept) - len(cards), result.ignored, _counts(kept))
 
 
 def explained(cards: Iterable[Cards]) -> list[CodeEntry]:
@@ -89,13 +107,6 @@ def tiers_of(entries: Sequence[CodeEntry]) -> list[tuple[str, str]]:
     return [(tier, TIERS[tier]) for tier in sorted(used)]
 
 
-def _cards(findings: Sequence[Finding], prefix: str, show_text: ShowText, *, most: int, silenced: int) -> Cards:
-    cards = [
-        _card(finding, f"{prefix}-finding-{number}", show_text) for number, finding in enumerate(findings[:most], 1)
-    ]
-    return Cards(cards, max(len(findings) - most, 0), silenced, _counts(findings))
-
-
 def _counts(findings: Sequence[Finding]) -> str:
     counts = {severity: sum(one.severity == severity for one in findings) for severity in _SEVERITIES}
     parts = [plural(counts[severity], severity) for severity in ("error", "warning") if counts[severity]]
@@ -104,7 +115,9 @@ def _counts(findings: Sequence[Finding]) -> str:
     return ", ".join(parts) or "No findings"
 
 
-def _card(finding: Finding, identity: str, show_text: ShowText) -> Card:
+def _card(finding: Finding, identity: str, show_text: ShowText, report: Report | None = None, most: int = 0) -> Card:
+    """`most` is the largest saving of the findings of `report`; there is none for a finding that was seen in a file."""
+    several = report is None or len(report.groups) > 1
     entry = entry_of(finding.code)
     rerun = finding.rerun or finding.tried
     place = finding.path
@@ -119,18 +132,34 @@ def _card(finding: Finding, identity: str, show_text: ShowText) -> Card:
         severity=finding.severity,
         kind=_KINDS[finding.severity],
         place=place,
-        group=finding.group,
+        group=finding.group if several else "",
+        saving=plural(finding.tokens_lost, "token") if finding.group and finding.tokens_lost else "",
+        bar=_bar(finding.tokens_lost / most) if most and finding.tokens_lost else None,
         message=finding.message,
         costs=tuple(_costs(finding)),
         fix=finding.fix,
         proof=_proof(finding.tier),
         warnings=tuple(finding.warnings),
-        drawings=[] if rerun is None else before_after(rerun, finding.group or "group", identity),
+        drawings=[] if rerun is None else before_after(rerun, finding.group, identity, several=several),
         keys=[] if rerun is None else before_after_keys(),
         measured="" if rerun is None else _measured(finding),
         snippet=_snippet(finding.snippet) if quoted and finding.snippet is not None else None,
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
+        command=_command(finding, report),
     )
+
+
+def _bar(ratio: float) -> Markup:
+    """How large a saving is beside the largest one."""
+    shapes = rectangle(0, 0, 1, 8, "track"), rectangle(0, 0, ratio, 8, "loss")
+    return element("svg", *shapes, class_="saving", width="100%", height=8, aria_hidden="true")
+
+
+def _command(finding: Finding, report: Report | None) -> str:
+    """What shows the edit that makes the fix; nothing where no command does."""
+    if report is None or not (report.editable and finding.in_source and finding.rerun is not None):
+        return ""
+    return shown_command(["optimize", report.workload, *allowing([finding.tier])])
 
 
 def _costs(finding: Finding) -> Iterable[str]:
@@ -139,7 +168,7 @@ def _costs(finding: Finding) -> Iterable[str]:
     if finding.tokens_lost:
         yield f"{plural(finding.tokens_lost, 'token')} lost"
     if finding.points:
-        yield f"{100 * finding.points:.1f} points of the hit rate"
+        yield f"{100 * finding.points:.1f} points of the group's hit rate"
     if finding.ttft_seconds:
         yield f"predicted TTFT +{duration(finding.ttft_seconds)}"
     if finding.share_tokens is not None and round(finding.share_tokens) != finding.tokens_lost:
