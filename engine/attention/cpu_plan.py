@@ -96,7 +96,9 @@ class Tails:
                 self.copies[layer] = copies
         else:
             for copy, cache in zip(copies, (k_cache, v_cache), strict=True):
-                copy.flatten(1, 2).index_copy_(1, self.places, by_head(cache).flatten(1, 2).index_select(1, self.newest))
+                copy.flatten(1, 2).index_copy_(
+                    1, self.places, by_head(cache).flatten(1, 2).index_select(1, self.newest)
+                )
         k, v = (copy[:, :, : self.longest].transpose(0, 1) for copy in copies)
         return k, v
 

@@ -66,7 +66,7 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
 def groups_section(report: Report, result: CheckResult, prefix: str) -> Section | None:
     """Hit rates of groups, what they could reach, and the gates that are set for them.
 
-    None for a single group without a gate: its figures are those of the summary. Where there are many, those are drawn that lost most.
+    None for a single group without a gate: its figures are those of the summary. Of many, those are drawn that lost most.
     """
     gates: dict[str | None, list[Check]] = {}
     for check in checks_of(report, result):
@@ -163,9 +163,7 @@ def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table
         worst.setdefault(finding.group, finding)
     timed = any(group.predicted_ttft is not None for group in report.groups)
     evicts = any(group.fates.get("evicted") for group in report.groups)
-    rows = [
-        _row(group, gates, worst.get(group.name), timed, evicts) for group in report.groups[:_MOST_ROWS]
-    ]
+    rows = [_row(group, gates, worst.get(group.name), timed, evicts) for group in report.groups[:_MOST_ROWS]]
     columns = (
         TableColumn("Group"),
         TableColumn("Requests", "number"),

@@ -33,9 +33,7 @@ class AnswerLine:
 def answer_lines(answer: Answer) -> list[AnswerLine]:
     """What the rate is and can be, which line loses how much, and what to run."""
     command = shown_command(answer.command) if answer.command else ""
-    return [
-        AnswerLine(label, text, command if text == answer.todo else "") for label, text in answer.lines
-    ]
+    return [AnswerLine(label, text, command if text == answer.todo else "") for label, text in answer.lines]
 
 
 def tiles(report: Report) -> list[HeadlineTile]:

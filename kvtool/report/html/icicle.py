@@ -138,7 +138,14 @@ def _texts(number: int, node: TreeNode, x: float, y: float, width: float) -> lis
     plate = 26 if number > 9 else 18
     shapes = [
         element(
-            "rect", x=share(x), y=y - 13, width=plate, height=17, rx=3, class_="plate whole-tree", transform="translate(4)"
+            "rect",
+            x=share(x),
+            y=y - 13,
+            width=plate,
+            height=17,
+            rx=3,
+            class_="plate whole-tree",
+            transform="translate(4)",
         ),
         label(x, y, f"{number}", "strong whole-tree", shift=8, anchor="start"),
     ]

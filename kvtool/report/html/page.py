@@ -68,8 +68,7 @@ class ReportPart:
 def write(result: CheckResult, options: WriteOptions) -> str:
     """The whole page; what prompts say is in it only where `options.show_text` allows that and the result holds it."""
     parts = [
-        _part(report, result, f"w{number}", options)
-        for number, report in enumerate(result.reports[:_MOST_REPORTS], 1)
+        _part(report, result, f"w{number}", options) for number, report in enumerate(result.reports[:_MOST_REPORTS], 1)
     ]
     loose = loose_cards(result, options.show_text)
     entries = explained([*(part.findings for part in parts), loose])
