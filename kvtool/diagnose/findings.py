@@ -8,9 +8,11 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.slots import content_part
 from kvtool.results.choices import Severity
-from kvtool.results.finding import Finding, Rerun, Snippet
+from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
 from kvtool.text.traced import Origin
+from kvtool.workload.turn import RequestName
 
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
@@ -40,9 +42,10 @@ def is_declared_stable(cause: SlotCause) -> bool:
 
 
 def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int]:
-    """File, line and column of a cause; `path`, 0 and 0 for text without a source."""
+    """File, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0."""
     if cause.origin is None:
-        return path, 0, 0
+        where, line, column = cause.written if cause.record is not None and cause.written is not None else (path, 0, 0)
+        return where, line or 0, column or 0
     return cause.origin.path, *locate(cause.origin, cause.offset)
 
 
@@ -113,8 +116,25 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
         tokens_lost=cause.blocked,
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),
-        in_source=not cause.slot.logged and line > 0,
+        in_source=not cause.slot.logged and cause.origin is not None and line > 0,
+        logged=_logged(cause),
         width=cause.origin.width
         if cause.slot.variable and cause.origin is not None
         else cause.value_stop - cause.value_start,
     )
+
+
+def _logged(cause: SlotCause) -> LoggedPlace | None:
+    """Where in a record a cause is; None for what is of no record, or comes from a template."""
+    origin, record = cause.origin, cause.record
+    if record is None or not record.record or (origin is not None and origin.path != record.path):
+        return None
+    return logged_place(record, origin, cause.offset, cause.slot.part)
+
+
+def logged_place(record: RequestName, origin: Origin | None, offset: int, part: str) -> LoggedPlace:
+    """The place of character `offset` of the text that was written at `origin`; of what has none, `part` alone."""
+    if origin is None or not origin.pointer:
+        return LoggedPlace(record=record.record, part=part, content=None, line=0)
+    line = origin.text.count("\n", 0, offset) + 1
+    return LoggedPlace(record=record.record, part=origin.part or part, content=content_part(origin), line=line)

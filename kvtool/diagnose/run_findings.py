@@ -15,7 +15,7 @@ from kvtool.diagnose.codes.kv303 import KV303
 from kvtool.diagnose.codes.kv304 import KV304
 from kvtool.diagnose.codes.kv305 import KV305
 from kvtool.diagnose.codes.kv306 import KV306
-from kvtool.diagnose.findings import WORTH_TELLING, Locate, severity_of
+from kvtool.diagnose.findings import WORTH_TELLING, Locate, logged_place, severity_of
 from kvtool.diagnose.shared_secrets import Sensitive
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding
@@ -144,7 +144,22 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
         message = f"what looks like {place.kind} stands in a prefix that {who} without a salt of their own share"
         severity: Severity = "warning" if place.kind in _SERIOUS else "info"
         fix = "look whether all of them may know it; if not, move it behind the shared text or give each tenant a salt"
+        logged = None
+        if place.record is not None and place.record.record and place.origin is not None:
+            logged = logged_place(place.record, place.origin, place.offset, place.origin.part)
         found.append(
-            Finding.of(KV306.code, severity, place.group, where, line, column, message, 0, fix, confidence=0.5)
+            Finding.of(
+                KV306.code,
+                severity,
+                place.group,
+                where,
+                line,
+                column,
+                message,
+                0,
+                fix,
+                confidence=0.5,
+                logged=logged,
+            )
         )
     return found

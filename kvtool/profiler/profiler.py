@@ -35,6 +35,7 @@ from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report
 from kvtool.profiler.looks import one_in
+from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
@@ -87,15 +88,17 @@ class Profiler:
         measure: MeasureOptions | None = None,
         native_engine: EngineConfig | None = None,
         events: EventWriter | None = None,
+        pair_command: PairCommand | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
-        what happens to the cache in the main pass.
+        what happens to the cache in the main pass. `pair_command` is how two requests of a log are shown side by side.
         """
         self.measure = measure
         self.native_engine = native_engine
         self.events = events
+        self.pair_command = pair_command
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
         """What was tried in the last run and kept."""
@@ -331,7 +334,8 @@ class Profiler:
         except TrialInterruptedError:
             result.partial = True
             return []
-        return Teller(result, self.plan, locate=self.locate, path=self.path).findings(self.advice)
+        teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
+        return teller.findings(self.advice)
 
     def _editable(self) -> bool:
         """Whether one of the first fixes that were kept can be written into the workload's own files."""

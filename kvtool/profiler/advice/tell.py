@@ -18,6 +18,7 @@ from kvtool.diagnose.findings import (
 from kvtool.profiler.advice.advisor import Advice, KeptFix, StuckCause
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import PassResult
 from kvtool.results.finding import Finding, Rerun
 
@@ -32,12 +33,15 @@ _NOT_TRIED = "no fix of it could be tried: send the same each time, or what diff
 class Teller:
     """Turns the advice on a run into findings."""
 
-    def __init__(self, result: PassResult, plan: Plan, *, locate: Locate, path: str) -> None:
+    def __init__(
+        self, result: PassResult, plan: Plan, *, locate: Locate, path: str, pair_command: PairCommand | None = None
+    ) -> None:
         self._groups = {group.name: group for group in result.ledger.totals()}
         self._result = result
         self._plan = plan
         self._locate = locate
         self._path = path
+        self._pair_command = pair_command or PairCommand()
 
     def findings(self, advice: Advice) -> list[Finding]:
         """One for each step that is kept, and one for each big loss that no fix wins back."""
@@ -111,13 +115,14 @@ class Teller:
                 yield self._priced(finding, cause, group).model_copy(update={"tier": steps[0].fix.tier})
 
     def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals) -> Finding:
-        """With its cost: part of the group's tokens, fair share, and seconds of the predicted TTFT of a mean request."""
+        """With its example and its cost: part of the group's tokens, fair share, and seconds of a mean request's predicted TTFT."""
         tokens = max(group.prompt_tokens, 1)
         return finding.model_copy(
             update={
                 "points": finding.tokens_lost / tokens,
                 "share_tokens": cause.share,
                 "confidence": cause.confidence,
+                "example": self._pair_command.example(cause),
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
             }
         )
