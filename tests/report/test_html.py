@@ -17,7 +17,7 @@ from kvtool.report.html.markup import element, prose, share
 from kvtool.report.html.ticks import round_step, round_ticks
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.finding import Rerun, Snippet
+from kvtool.results.finding import ExamplePair, LoggedPlace, Rerun, Snippet
 from kvtool.results.views import TreeNode, Views
 from tests.conftest import Command
 from tests.files import write as write_file
@@ -230,6 +230,25 @@ def test_an_edit_that_a_command_makes_is_named() -> None:
     assert card.all(class_="command")[0].words() == "kvtool optimize 'a b.yaml' --allow P2"
     for kept in (finding(in_source=False), finding(in_source=True, rerun=None)):
         assert not page(result("none", "", report(findings=[kept], editable=True))).all(class_="card")[0].all("pre")
+
+
+def test_a_finding_of_a_log_shows_two_requests() -> None:
+    pair = ExamplePair(
+        was="a.jsonl:1",
+        now="a.jsonl:2",
+        command="kvtool diff-prompts a.jsonl:1 a.jsonl:2",
+        was_line=Snippet(text="Now: <10:00>", start=5, stop=12),
+        now_line=Snippet(text="Now: <10:01>", start=5, stop=12),
+    )
+    place = LoggedPlace(record=2, part="messages[0] (system)", content=None, line=3)
+    seen = finding(path="a.jsonl", line=2, logged=place, example=pair, snippet=pair.now_line)
+    [card] = page(result("none", "", report(findings=[seen])), "full").all(class_="card")
+    assert card.all(class_="place")[0].words() == "a.jsonl:2 · messages[0] (system), line 3"
+    assert card.all(class_="snippet")[0].words() == "was Now: <10:00> now Now: <10:01>"
+    assert [one.words() for one in card.all("mark")] == ["<10:00>", "<10:01>"]
+    assert card.all(class_="command")[0].words() == pair.command
+    [hidden] = page(result("none", "", report(findings=[seen])), "none").all(class_="card")
+    assert not hidden.all(class_="snippet")
 
 
 def test_what_shows_nothing_is_left_out() -> None:

@@ -54,9 +54,11 @@ class Card:
     drawings: list[Drawing]
     keys: list[Key]
     measured: str
-    snippet: Markup | None
+    lines: tuple[tuple[str, Markup], ...]
+    """The line that it is about, or what it was and is now, with what to call it."""
     patch: Markup | None
-    command: str
+    commands: tuple[tuple[str, str], ...]
+    """What each command is for, and the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,6 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
     several = report is None or len(report.groups) > 1
     entry = entry_of(finding.code)
     rerun = finding.rerun or finding.tried
-    place = finding.path
-    if finding.line:
-        place += f":{finding.line}:{finding.column}"
     quoted = show_text != "none"
     return Card(
         id=identity,
@@ -131,7 +130,7 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         name=entry.name if entry is not None else "",
         severity=finding.severity,
         kind=_KINDS[finding.severity],
-        place=place,
+        place=_place(finding),
         group=finding.group if several else "",
         saving=plural(finding.tokens_lost, "token") if finding.group and finding.tokens_lost else "",
         bar=_bar(finding.tokens_lost / most) if most and finding.tokens_lost else None,
@@ -143,9 +142,9 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         drawings=[] if rerun is None else before_after(rerun, finding.group, identity, several=several),
         keys=[] if rerun is None else before_after_keys(),
         measured="" if rerun is None else _measured(finding),
-        snippet=_snippet(finding.snippet) if quoted and finding.snippet is not None else None,
+        lines=tuple(_lines(finding)) if quoted else (),
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
-        command=_command(finding, report),
+        commands=tuple(_commands(finding, report)),
     )
 
 
@@ -155,11 +154,28 @@ def _bar(ratio: float) -> Markup:
     return element("svg", *shapes, class_="saving", width="100%", height=8, aria_hidden="true")
 
 
-def _command(finding: Finding, report: Report | None) -> str:
-    """What shows the edit that makes the fix; nothing where no command does."""
-    if report is None or not (report.editable and finding.in_source and finding.rerun is not None):
-        return ""
-    return shown_command(["optimize", report.workload, *allowing([finding.tier])])
+def _place(finding: Finding) -> str:
+    """`prompt.md:3:9` or, in a log, `log.jsonl:12 · messages[0] (system), line 3`."""
+    if finding.logged is not None:
+        return f"{finding.path}:{finding.logged.record} · {finding.logged.told}"
+    return f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
+
+
+def _lines(finding: Finding) -> Iterable[tuple[str, Markup]]:
+    pair = finding.example
+    if pair is not None and pair.was_line is not None and pair.now_line is not None:
+        yield "was", _snippet(pair.was_line)
+        yield "now", _snippet(pair.now_line)
+    elif finding.snippet is not None:
+        yield "", _snippet(finding.snippet)
+
+
+def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, str]]:
+    """What shows two requests that differ, and the edit that makes the fix."""
+    if finding.example is not None:
+        yield "Two such requests side by side:", finding.example.command
+    if report is not None and report.editable and finding.in_source and finding.rerun is not None:
+        yield "The edit that does it:", shown_command(["optimize", report.workload, *allowing([finding.tier])])
 
 
 def _costs(finding: Finding) -> Iterable[str]:
