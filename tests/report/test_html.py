@@ -208,7 +208,11 @@ def test_opportunities_are_sorted_by_what_they_save() -> None:
     assert [card.all(class_="place")[0].words() for card in cards] == [
         f"prompts/support.md:{line}:6" for line in (2, 1, 3)
     ]
-    assert [[one.words() for one in card.all(class_="saves")] for card in cards] == [["500 tokens"], ["60 tokens"], []]
+    assert [[one.words() for one in card.all(class_="saves")] for card in cards] == [
+        ["500 tokens, 50.0%"],
+        ["60 tokens, 6.0%"],
+        [],
+    ]
     widths = [[bar.attributes["width"] for bar in card.all("rect", class_="loss")] for card in cards]
     assert widths == [["100%"], ["12%"], []]
     assert [card.tag for card in cards] == ["details"] * 3

@@ -19,7 +19,7 @@ from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
-from kvtool.text.terminal.numbers import duration, plural
+from kvtool.text.terminal.numbers import duration, percent, plural
 
 _MOST = 50
 _MOST_LOOSE = 200
@@ -33,7 +33,8 @@ _SIGNS = {"+": ("ins", "added"), "-": ("del", "removed")}
 class Card:
     """One finding as it is shown; `anchor` is the id of its code's explanation, empty where there is none.
 
-    `saving` is what it costs in a word, and `bar` the same beside that of the others; there is neither without a run.
+    `saving` is what it costs in short, as tokens and as a part of all of them, and `bar` the same beside that of the others;
+    there is neither without a run.
     """
 
     id: str
@@ -132,7 +133,7 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         kind=_KINDS[finding.severity],
         place=_place(finding),
         group=finding.group if several else "",
-        saving=plural(finding.tokens_lost, "token") if finding.group and finding.tokens_lost else "",
+        saving=_saving(finding, report),
         bar=_bar(finding.tokens_lost / most) if most and finding.tokens_lost else None,
         message=finding.message,
         costs=tuple(_costs(finding)),
@@ -145,6 +146,14 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         lines=tuple(_lines(finding)) if quoted else (),
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
         commands=tuple(_commands(finding, report)),
+    )
+
+
+def _saving(finding: Finding, report: Report | None) -> str:
+    if report is None or not finding.tokens_lost:
+        return ""
+    return (
+        f"{plural(finding.tokens_lost, 'token')}, {percent(finding.tokens_lost / max(report.totals.prompt_tokens, 1))}"
     )
 
 
