@@ -239,6 +239,10 @@ class CauseBook:
         if group in self._chains:
             self._chains[group].scale(weight)
 
+    def behind(self, group: str, slot: Slot) -> int:
+        """Tokens that stand behind a slot and in an earlier prompt, too, whichever of the slots before them is to blame."""
+        return self._chains[group].behind(slot) if group in self._chains else 0
+
     def predicted(self, group: str, slots: Collection[Slot]) -> int:
         """Tokens that closing these slots would win: those behind nothing else, in whole blocks, the last token left out.
 

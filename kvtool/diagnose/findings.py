@@ -17,8 +17,6 @@ from kvtool.workload.turn import RequestName
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
 
-_ERROR_POINTS = 0.05
-_WARNING_POINTS = 0.01
 WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
 _MUCH = 0.2
@@ -49,23 +47,19 @@ def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int
     return cause.origin.path, *locate(cause.origin, cause.offset)
 
 
-def severity_of(points: float) -> Severity:
-    """By measured gain, never by pattern."""
-    return "error" if points >= _ERROR_POINTS else "warning" if points >= _WARNING_POINTS else "info"
-
-
 def fixed_finding(
     cause: SlotCause,
     rerun: Rerun,
     *,
     place: tuple[str, int, int],
     block_size: int,
+    severity: Severity,
     tokens_lost: int,
     fix: str,
     number: int = 0,
     together: int = 1,
 ) -> Finding | None:
-    """The finding of a cause whose fix was tried in a rerun; None where that won nothing.
+    """The finding of a cause whose fix was tried in a rerun; None where that won nothing. A declared one is always an error.
 
     It was fix `number` (from 0) of `together` in that rerun, in the order of what each adds.
     """
@@ -80,7 +74,7 @@ def fixed_finding(
     return described(cause, claim, place=place, block_size=block_size).model_copy(
         update={
             "code": KV103.code if declared else cause.kind.code,
-            "severity": "error" if declared else severity_of(gain),
+            "severity": "error" if declared else severity,
             "tokens_lost": tokens_lost,
             "fix": fix + together_text,
             "rerun": rerun,
@@ -89,12 +83,20 @@ def fixed_finding(
 
 
 def no_gain_finding(
-    cause: SlotCause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int, fix: str
+    cause: SlotCause,
+    group: GroupTotals,
+    *,
+    place: tuple[str, int, int],
+    block_size: int,
+    severity: Severity,
+    fix: str,
 ) -> Finding | None:
     """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
     if cause.blocked < _MUCH * group.prompt_tokens:
         return None
-    return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(update={"fix": fix})
+    return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(
+        update={"severity": severity, "fix": fix}
+    )
 
 
 def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:

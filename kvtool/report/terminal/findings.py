@@ -52,7 +52,8 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowTex
     tier = f" [{finding.tier}]" if finding.tier is not None else ""
     head = f"{place}: {finding.code} {finding.severity}{tier}: {message}"
     if finding.group:  # else it was seen in a file, and nothing was measured
-        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_FIGURE.sub(_GLUE, cost_of(finding))})"
+        cost = _FIGURE.sub(_GLUE, cost_of(finding))
+        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message}" + (f" ({cost})" if cost else "")
     for number, line in enumerate(_folded(head, console.width)):
         put(console, line, None if number else _STYLES[finding.severity])
     put_finding_text(console, finding, plain=plain, show_text=show_text, read_files=read_files)
