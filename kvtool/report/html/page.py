@@ -6,7 +6,6 @@ from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import sha256
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kvtool.report.answer import answer_of
@@ -16,11 +15,11 @@ from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards,
 from kvtool.report.html.gates import checks_of, checks_table, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
 from kvtool.report.html.icicle import icicle_section
-from kvtool.report.html.markup import arrows, prose, shown
 from kvtool.report.html.page_parts import Drawing, Key, Missing, Section, StatusWord
 from kvtool.report.html.reuse import capacity_section, distance_section
 from kvtool.report.html.rulers import rulers_section
 from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
+from kvtool.report.html.template_environment import template_environment
 from kvtool.report.html.timeline import timeline_section
 from kvtool.report.html.times import memory_section, ttft_section
 from kvtool.report.html.waterfall import token_strip, waterfall
@@ -73,7 +72,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
     loose = loose_cards(result, options.show_text)
     entries = explained([*(part.findings for part in parts), loose])
     checks = checks_table(_all_checks(result), several=len(result.reports) != 1)
-    environment = _environment()
+    environment = template_environment()
     style, script = (environment.get_template(name).render() for name in ("style.css.jinja", "script.js.jinja"))
     return blunt_xml(
         environment.get_template("page.html.jinja").render(
@@ -100,21 +99,6 @@ def write(result: CheckResult, options: WriteOptions) -> str:
 def _hash(text: str) -> str:
     """What a browser compares before it takes a style sheet or runs a script that stands in the page."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-def _environment() -> Environment:
-    """Whatever templates write goes through `shown`, then is escaped; only `Markup` is not."""
-    environment = Environment(
-        loader=PackageLoader("kvtool.report.html", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"plural": plural, "prose": prose, "arrows": arrows}
-    return environment
 
 
 def _title(result: CheckResult) -> str:
