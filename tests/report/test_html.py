@@ -353,10 +353,10 @@ def test_drawings_have_names_and_tables() -> None:
 def test_waterfall_adds_up() -> None:
     made = full_report(fates={"hit": 1, "blocked": 1, "unique": 1, "evicted": 0, "seam": 1993}, views=None)
     section = page(result("none", "", made)).id("w1-tokens")
-    *parts, total = rows(table(section, "Prompt tokens by fate"))
+    *parts, total = rows(table(section, "Prompt tokens"))
     assert [row[0] for row in parts] == [
         "hit",
-        "token boundary drift",
+        "same text, other tokens",
         "blocked by volatile text",
         "unique text",
     ]
@@ -383,7 +383,7 @@ def test_all_fates_have_a_paint_and_a_meaning() -> None:
             vector = tuple(shape.attributes[key] for key in ("x2", "y2"))
             looks.add((vector, *(stop.attributes["class"] for stop in shape.all("stop"))))
     assert len(looks) == len(FATES)
-    meanings = {row[3] for row in rows(table(found, "Prompt tokens by fate"))}
+    meanings = {row[3] for row in rows(table(found, "Prompt tokens"))}
     assert len(meanings) == len(FATES) + 1  # the sum has none
 
 

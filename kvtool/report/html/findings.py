@@ -197,7 +197,7 @@ def _costs(finding: Finding) -> Iterable[str]:
     if finding.ttft_seconds:
         yield f"predicted TTFT +{duration(finding.ttft_seconds)}"
     if finding.share_tokens is not None and round(finding.share_tokens) != finding.tokens_lost:
-        yield f"fair share {round(finding.share_tokens):,} tokens"
+        yield f"{round(finding.share_tokens):,} tokens as its fair share of those that several findings stand in the way of"
     if finding.confidence < 1:
         yield f"confidence {finding.confidence:.2f}"
 

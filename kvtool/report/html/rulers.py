@@ -79,7 +79,9 @@ def _drawing(identity: str, alike: list[WorstPrompt], longest: int, block: int, 
         figures.append(f"turn {prompt.turn:,}")
     if len(alike) > 1:
         figures.append(f"{len(alike) - 1:,} more like it")
-    svg = drawing(identity, f"Fates of the tokens of {prompt.id}", f"{told}.", _BAR + (30 if labels else 11), shapes)
+    svg = drawing(
+        identity, f"What became of the tokens of {prompt.id}", f"{told}.", _BAR + (30 if labels else 11), shapes
+    )
     return Drawing(svg, prompt.id, tuple(figures))
 
 
@@ -109,7 +111,7 @@ def _table(worst: list[WorstPrompt], block: int) -> Table:
         TableColumn("To token", "number"),
         TableColumn("Tokens", "number"),
         TableColumn("First block", "number"),
-        TableColumn("Fate"),
+        TableColumn("What became of it"),
         TableColumn("Begins in", "code"),
     )
     return Table("Stretches of the worst prompts", columns, rows, more=max(len(cells) - _MOST_ROWS, 0), folded=True)

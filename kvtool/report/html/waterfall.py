@@ -55,7 +55,7 @@ def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]
         shapes.append(rectangle(before / total, 1, count / total, 26, fate_class(fate), tip=tip, fill=fate_fill(fate)))
         before += count
     told = "; ".join(f"{fate_name(fate)} {text}" for fate, _, text in parts)
-    svg = drawing(f"{prefix}-strip", "Fates of all prompt tokens", told, 28, shapes)
+    svg = drawing(f"{prefix}-strip", "Where all prompt tokens went", told, 28, shapes)
     return Drawing(svg), legend({fate: text for fate, _, text in parts})
 
 
@@ -107,12 +107,12 @@ def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
     ]
     rows.append(("sum", f"{total:,}", "100.0%", ""))
     columns = (
-        TableColumn("Fate"),
+        TableColumn("What became of them"),
         TableColumn("Tokens", "number"),
         TableColumn("Share", "number"),
         TableColumn("What it means", "prose"),
     )
-    return Table("Prompt tokens by fate", columns, rows, folded=True)
+    return Table("Prompt tokens", columns, rows, folded=True)
 
 
 def _untold(absent: set[str]) -> str:
