@@ -11,7 +11,8 @@ import orjson
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import is_message, parse
 from kvtool.workload.logs.log_file import LogEntry
-from kvtool.workload.logs.logs import LogOptions, LogSource, PassState
+from kvtool.workload.logs.log_pass import PassState
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.logs.plain import PLAIN_GROUP
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.records import read_record

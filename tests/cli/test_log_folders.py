@@ -103,6 +103,19 @@ def test_a_log_over_several_files_is_told_as_the_log(fields: tuple[str, ...], pr
         assert any(note == "3 files, one stream by arrival" for note in split["notes"])
 
 
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_second_process_reads_the_same_stream(bad: bool, profile: Profile) -> None:
+    found = records()
+    for at in range(3):
+        write(f"logs/{at}.jsonl", found[at::3])
+    if bad:
+        Path("logs/x.jsonl").write_text('{"prompt": "x", "timestamp": 1760000003}\n{}\n', encoding="utf-8")
+    one, two = (profile("logs", "--jobs", jobs, code=2 if bad else 0) for jobs in ("1", "2"))
+    assert one == two
+    assert any(note.startswith("groups by system prompt: 3") for note in two["notes"])
+    assert any("not read to its end" in note for note in two["notes"]) == bad
+
+
 def test_no_text_of_prompts_names_groups_for_machines(profile: Profile) -> None:
     write("one.jsonl", records())
     found = profile("one.jsonl", "--no-advice")

@@ -230,6 +230,19 @@ def test_a_bad_file_hides_no_other(tmp_path: Path) -> None:
         turns_of(LogSource([good, str(bad)]))
 
 
+def test_of_many_bad_files_some_are_named(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "a.jsonl", [{"prompt": "a"}])]
+    for number in range(9):
+        paths.append(str(tmp_path / f"b{number}.jsonl"))
+        Path(paths[-1]).write_text("{}\n", encoding="utf-8")
+    source = LogSource(paths, keep_going=True)
+    turns_of(source)
+    assert len(source.outcome.failed) == 9
+    assert [note.partition(":")[0] for note in source.outcome.notes[1:]] == ["not read to its end"] * 5 + [
+        "nor were 4 more"
+    ]
+
+
 def test_a_pass_that_ends_early_takes_nothing_from_what_is_told(tmp_path: Path) -> None:
     """Chat templates are tried with the first requests only, after the run that is reported."""
     good = write(tmp_path / "a.jsonl", [{"prompt": "a"}])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -18,10 +19,11 @@ from kvtool.text.message import Message
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.logs.by_arrival import ArrivalCounts, TimedLog, by_arrival
-from kvtool.workload.logs.grouping import BY_FILE, Division, Grouping
+from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
+from kvtool.workload.logs.grouping import BY_FILE, Grouping
 from kvtool.workload.logs.input_files import InputFiles
 from kvtool.workload.logs.log_file import LogEntry, LogFile
+from kvtool.workload.logs.log_pass import LogOutcome, LogProgress, PassState
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
 from kvtool.workload.logs.record import Dialogue, Turns
 from kvtool.workload.logs.records import TEXT_FORMAT, format_named
@@ -38,26 +40,6 @@ _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
 
 
-@dataclass(slots=True)
-class PassState:
-    """What one pass has seen so far."""
-
-    division: Division
-    arrivals: ArrivalCounts = field(default_factory=ArrivalCounts)
-    failed: dict[str, KvtoolError] = field(default_factory=dict)
-    doubles: int = 0
-    """Requests whose id another file has, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogOutcome:
-    """What is to be told of a pass: how it went through its files and made groups, and by path, why a file could not be read to its
-    end, where that did not end the run."""
-
-    notes: Sequence[str]
-    failed: Mapping[str, KvtoolError]
-
-
 @dataclass(frozen=True)
 class LogOptions:
     """How to read logs. `limit` counts requests; `format` None finds out the format of each record."""
@@ -72,9 +54,8 @@ class LogSource:
     """The requests of log files; can be read again and again.
 
     Logs all of which have times are one stream in the order of arrival; others come one after another. The order within a file is
-    never changed. `skipped` (bad records left out), `formats` (path to the names of the formats found in it) tell
-    about the last pass. `arrival` counts from the earliest first record of the
-    files; it may be negative where a log is not in order.
+    never changed. `skipped` (bad records left out) and `formats` (path to the names of the formats found in it) tell about the last
+    pass. `arrival` counts from the earliest first record of the files; it may be negative where a log is not in order.
     """
 
     def __init__(
@@ -109,9 +90,12 @@ class LogSource:
         self._size: int | None = None
         self.skipped = 0
         self.formats: dict[str, str] = {}
+        self._new_formats: dict[str, str] = {}
         self._now = PassState(self._grouping.begin())
         self._outcome: LogOutcome | None = None
         """Of the last pass that came to its end."""
+        self._followed: LogProgress | None = None
+        """Of the process that reads the log in this one's place."""
 
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
@@ -146,7 +130,7 @@ class LogSource:
             yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
             if requests == self.options.limit:
                 break
-        self._outcome = self._told(state)
+        self._outcome = state.outcome(self._order())
         if not requests:
             first_error = first_error or next(iter(state.failed.values()), None)
             if first_error is not None:
@@ -162,19 +146,47 @@ class LogSource:
         """Another pass."""
         self.skipped = self._read_before = 0
         self.formats = {}
+        self._new_formats = {}
+        self._followed = None
         self._open = set()
         self._now = PassState(self._grouping.begin())
         return self._now
 
     def share_read(self) -> float | None:
         """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
-        try:
-            if self._size is None:
-                self._size = sum(Path(self._spool.read_from(path)).stat().st_size for path in self._paths)
-        except (OSError, ValueError):  # what is piped in has not been read yet
+        if self._followed is not None:
+            return self._followed.share
+        total = self.bytes_to_read()
+        if total is None:
             return None
         taken = self._read_before + sum(each.taken for each in self._open)
-        return min(taken / self._size, 1.0) if self._size else None
+        return min(taken / total, 1.0) if total else None
+
+    def bytes_to_read(self) -> int | None:
+        """Of its files on the disk; None where that cannot be told: what is piped in has not been read yet."""
+        if self._size is None:
+            try:
+                found = [Path(self._spool.read_from(path)).stat() for path in self._paths]
+            except (OSError, ValueError):
+                return None
+            if all(stat.S_ISREG(each.st_mode) for each in found):
+                self._size = sum(each.st_size for each in found)
+        return self._size
+
+    def progress(self, *, at_end: bool = False) -> LogProgress:
+        """How far this pass has come; `at_end` with all that is to be told of it."""
+        formats, self._new_formats = self._new_formats, {}
+        return LogProgress(self.share_read(), self.skipped, formats, self.outcome if at_end else None)
+
+    def follow(self, progress: LogProgress) -> None:
+        """Tell of a pass that another process makes over the same logs as of this one's own."""
+        if self._followed is None:
+            self.formats = {}
+        self._followed = progress
+        self.skipped = progress.skipped
+        self.formats |= progress.formats
+        if progress.outcome is not None:
+            self._outcome = progress.outcome
 
     @property
     def merged(self) -> bool:
@@ -184,22 +196,12 @@ class LogSource:
     @property
     def outcome(self) -> LogOutcome:
         """What is to be told of the last pass that came to its end; where none did, of this one so far."""
-        return self._outcome or self._told(self._now)
+        return self._outcome or self._now.outcome(self._order())
 
-    def _told(self, state: PassState) -> LogOutcome:
-        arrivals = state.arrivals
-        told = [self._order()] if len(self._paths) > 1 else []
-        if arrivals.late:
-            records = plural(arrivals.late, "record")
-            told.append(f"{records} earlier than the one before in the same file, left in that order")
-        if arrivals.untimed:
-            told.append(f"{plural(arrivals.untimed, 'record')} without a time, taken right after the one before")
-        if state.doubles:
-            told.append(f"{plural(state.doubles, 'request')} with an id that another file has, too: named FILE:ID")
-        told += [f"not read to its end: {error.place or ''}: {error.message}" for error in state.failed.values()]
-        return LogOutcome([*told, *state.division.notes()], dict(state.failed))
-
-    def _order(self) -> str:
+    def _order(self) -> str | None:
+        """How it goes through several files."""
+        if len(self._paths) < 2:
+            return None
         files = plural(len(self._paths), "file")
         untimed = [path for path, first in zip(self._paths, self._first_arrivals(), strict=True) if first is None]
         if not untimed:
@@ -238,14 +240,14 @@ class LogSource:
         """The records of a file; an error ends it, and is kept or raised."""
         try:
             if self._is_plain(path):
-                self.formats[path] = TEXT_FORMAT
+                self._found(path, TEXT_FORMAT)
                 turn = read_prompt(self._spool.file(path), path, self._group(path) if self._group else PLAIN_GROUP)
                 yield LogEntry([turn], turn, None, path)
                 return
             log = self._log(path, ordinals, values=values)
             self._open.add(log)
             try:
-                yield from log.entries(found=partial(self.formats.__setitem__, path))
+                yield from log.entries(found=partial(self._found, path))
             finally:
                 self._open.discard(log)
                 self._read_before += log.taken
@@ -253,6 +255,9 @@ class LogSource:
             if not self._keep_going:
                 raise
             state.failed[path] = error
+
+    def _found(self, path: str, formats: str) -> None:
+        self.formats[path] = self._new_formats[path] = formats
 
     def _log(self, path: str, ordinals: Iterator[int], *, values: bool) -> LogFile:
         return LogFile(
@@ -307,6 +312,10 @@ class Growing:
     def __init__(self, turns: Iterator[Turn]) -> None:
         self._turns = turns
         self._history: list[Message] = []
+
+    def rest(self) -> list[Turn]:
+        """The turns that have not been asked for, each with what its user says."""
+        return list(self._turns)
 
     def next_turn(self, previous: Output | None) -> Turn | None:
         """The next turn, after `previous` has been added as the answer to the last one."""
