@@ -330,7 +330,7 @@ def test_templates_and_python_are_read_and_not_run(check: Command) -> None:
     code, out, _ = check("p.j2", "boom.py", "--fail-on", "info")
     assert code == 1
     assert "KV405 error: p.j2: 1 finding of info (KV101)" in out
-    assert "p.j2:1:6: KV101 info" in out
+    assert "p.j2:1:6: KV101 error" in out
     assert last_line(out) == "FAIL 1 gate (p.j2: 1 finding of info)"
     code, out, _ = check("boom.py", "--fail-on", "info")
     assert (code, last_line(out)) == (0, "PASS 1 gate")
