@@ -8,7 +8,7 @@ from functools import partial
 
 from kvtool.config.lint_options import Selecting
 from kvtool.config.shown_options import Showing
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, all_in_one
 from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_plan import CheckPlan
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
@@ -87,6 +87,8 @@ def _texts(texts: Sequence[TextInput], plan: CheckPlan) -> _Texts:
         return _Texts()
     paths = [one.path for one in texts]
     found = lint(replace(plan.run, inputs=paths), Selecting(), Showing(offline=plan.offline, quiet=True))
+    if found.problems:
+        raise all_in_one(found.problems)
     return _Texts(paths, [quoted(one, plan.show_text) for one in found.findings], found.ignored)
 
 

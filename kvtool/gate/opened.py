@@ -12,15 +12,13 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, ProblemsError, as_error
-from kvtool.lint.sources import JINJA_SUFFIXES, Inputs, sort_inputs
+from kvtool.lint.sources import Inputs, sort_inputs
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.yaml.validate import did_you_mean
 
 T = TypeVar("T")
-_TEXTS = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,8 @@ def open_all(
     paths: Sequence[str], options: RunOptions, load: Tokenizers, problems: Problems
 ) -> tuple[list[CheckedWorkload], Inputs]:
     """The workloads, and what is only read; what is wrong with one of them is collected. `options` are those of each run."""
-    inputs = problems.attempt(lambda: sort_inputs(paths))
-    if inputs is None:
-        inputs = sort_inputs([path for path in paths if not path.lower().endswith(_TEXTS)])
+    inputs = sort_inputs(paths)
+    problems.errors += inputs.problems
     wanted = options.reading.groups
     missing = set(wanted)
     known: list[str] = []

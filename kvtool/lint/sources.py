@@ -7,12 +7,12 @@ several, such files are prompts that were sent, as braces and dollars are common
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kvtool.errors import KvtoolError, Place, ProblemsError
+from kvtool.errors import KvtoolError, Place
 from kvtool.lint.skeleton import JINJA_MARK, style_of
 from kvtool.text.files.text_files import read_text
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
@@ -21,8 +21,8 @@ InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
 
 WORKLOAD_SUFFIXES = (".yaml", ".yml")
 JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2")
-_PYTHON_BYTES = 4 * 1024 * 1024
-_TEMPLATE_BYTES = 16 * 1024 * 1024
+PYTHON_BYTES = 4 * 1024 * 1024
+TEMPLATE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,18 @@ class Inputs:
     texts: list[TextInput] = field(default_factory=list)
     prompts: list[TextInput] = field(default_factory=list)
     """Text files that are run as prompts: their comments count."""
+    problems: list[KvtoolError] = field(default_factory=list)
+    """What is wrong with files that could not be read."""
 
 
-def sort_inputs(paths: Sequence[str]) -> Inputs:
-    """What to do with each input; ProblemsError or KvtoolError for files that cannot be read as what they are."""
+def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
+    """What to do with each input; files that cannot be read as what they are become problems of the result.
+
+    `alone` are texts each of which is a template by itself, whatever others there are.
+    """
     result = Inputs()
     together: list[str] = []
     plain: list[TextInput] = []
-    problems: list[KvtoolError] = []
     for path in dict.fromkeys(paths):
         suffix = Path(path).suffix.lower()
         if suffix in WORKLOAD_SUFFIXES:
@@ -59,15 +63,11 @@ def sort_inputs(paths: Sequence[str]) -> Inputs:
             try:
                 one = _read(path, suffix)
             except KvtoolError as error:
-                problems.append(error)
+                result.problems.append(error)
                 continue
-            (plain if one.kind == "text" else result.texts).append(one)
+            (plain if one.kind == "text" and path not in alone else result.texts).append(one)
         else:
             together.append(path)
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        raise ProblemsError(problems)
     if len(plain) == 1 and not together:
         result.texts.append(plain[0])
     else:
@@ -79,7 +79,7 @@ def sort_inputs(paths: Sequence[str]) -> Inputs:
 
 
 def _read(path: str, suffix: str) -> TextInput:
-    limit = _PYTHON_BYTES if suffix == ".py" else _TEMPLATE_BYTES
+    limit = PYTHON_BYTES if suffix == ".py" else TEMPLATE_BYTES
     if suffix == ".py" and Path(path).is_file() and not Path(path).stat().st_size:
         return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
     text = read_text(Path(path), shown=path, place=Place(path), limit=limit)

@@ -128,3 +128,26 @@ def test_the_second_of_two_lines_says_where_its_tokens_count(tmp_path: Path, byt
         assert each.tokens_lost == 0
         assert "; behind text that differs first, where " in each.message
         assert each.severity == "error", "what it costs is what stands behind it"
+
+
+def test_what_only_a_trial_brings_about_is_not_told_as_lost(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """Two files of the same requests: the second one hits all, unless a fix moves the text of the first."""
+    text = log_of([["clock"]], 6, 1, 1, (5,))
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path in paths:
+        path.write_text(text, encoding="utf-8")
+    plan = Plan(EngineConfig(block_size=16), LATENCY)
+    report = Profiler(
+        LogSource([str(path) for path in paths], LogOptions()),
+        byte_renderer,
+        plan,
+        ReportOptions(),
+        progress=Progress(None),
+        locate=locate,
+        path="w",
+    ).run()
+    told = {group: 0 for group in ("a", "b")}
+    for finding in report.findings:
+        told[finding.group] += finding.tokens_lost
+    assert told["a"] > 0.5 * report.group("a").prompt_tokens
+    assert told["b"] <= lost_tokens(report.group("b")) < 0.1 * report.group("b").prompt_tokens
