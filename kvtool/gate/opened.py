@@ -11,8 +11,8 @@ from typing import TypeVar
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
-from kvtool.errors import KvtoolError, ProblemsError, as_error
-from kvtool.lint.sources import Inputs, sort_inputs
+from kvtool.errors import KvtoolError, ProblemsError, all_in_one, as_error
+from kvtool.lint.sources import Inputs, sort_inputs, without_wrong
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -55,14 +55,17 @@ class Problems:
         return None
 
     def tell(self) -> None:
-        """Raise what was collected, each mistake once."""
-        told: dict[tuple[str, str], KvtoolError] = {}
+        """Raise what was collected."""
+        if self.errors:
+            raise all_in_one(self.told)
+
+    @property
+    def told(self) -> list[KvtoolError]:
+        """What was collected, each mistake once."""
+        found: dict[tuple[str, str], KvtoolError] = {}
         for error in self.errors:
-            told.setdefault((str(error.place or ""), error.message), error)
-        if len(told) == 1:
-            raise next(iter(told.values()))
-        if told:
-            raise ProblemsError(list(told.values()))
+            found.setdefault((str(error.place or ""), error.message), error)
+        return list(found.values())
 
 
 def in_order(paths: Iterable[str]) -> list[str]:
@@ -85,10 +88,11 @@ def open_all(
     workloads: list[CheckedWorkload] = []
     for run in inputs.runs:
         of_run = _of_groups(replace(options, inputs=run), ())
-        opened = problems.attempt(partial(open_workload, of_run, load))
+        opened = opened_without_wrong(of_run, load, problems)
         if opened is None:
             missing.clear()  # perhaps it has them
             continue
+        run = list(opened.options.inputs)
         workload = CheckedWorkload(run, opened)
         if wanted:
             known += workload.groups or ()
@@ -103,6 +107,17 @@ def open_all(
         for name in sorted(missing)
     ]
     return workloads, inputs
+
+
+def opened_without_wrong(options: RunOptions, load: Tokenizers, problems: Problems) -> Opened | None:
+    """A workload without those of its inputs that cannot be read, which are problems; None where none is left."""
+    while options.inputs:
+        before = len(problems.errors)
+        opened = problems.attempt(partial(open_workload, options, load))
+        if opened is not None:
+            return opened
+        options = replace(options, inputs=without_wrong(options.inputs, problems.errors[before:]))
+    return None
 
 
 def _of_groups(options: RunOptions, groups: Sequence[str]) -> RunOptions:

@@ -24,7 +24,7 @@ from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.python_templates import python_prompts
 from kvtool.lint.skeleton import Node
-from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs, without_wrong
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import Traffic, run_traffic, traffic_ignores
@@ -228,9 +228,7 @@ def _run_those_that_can(
                 raise
             errors = mistake.errors if isinstance(mistake, ProblemsError) else [mistake]
             result.problems += errors
-            wrong = {one.place.path for one in errors if one.place is not None}
-            left = [path for path in paths if path not in wrong]
-            paths = left if len(left) < len(paths) else []
+            paths = without_wrong(paths, errors)
     return [], None
 
 

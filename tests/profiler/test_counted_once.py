@@ -132,7 +132,9 @@ def test_the_second_of_two_lines_says_where_its_tokens_count(tmp_path: Path, byt
 
 def test_what_only_a_trial_brings_about_is_not_told_as_lost(tmp_path: Path, byte_renderer: Renderer) -> None:
     """Two files of the same requests: the second one hits all, unless a fix moves the text of the first."""
-    text = log_of([["clock"]], 6, 1, 1, (5,))
+    said = [f"Now: 10:{number:02d}\n" + "You are the assistant. " * 20 for number in range(6)]
+    chats = [[{"role": "system", "content": text}, {"role": "user", "content": "Hi"}] for text in said]
+    text = "".join(json.dumps({"messages": messages}) + "\n" for messages in chats)
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for path in paths:
         path.write_text(text, encoding="utf-8")
@@ -146,7 +148,7 @@ def test_what_only_a_trial_brings_about_is_not_told_as_lost(tmp_path: Path, byte
         locate=locate,
         path="w",
     ).run()
-    told = {group: 0 for group in ("a", "b")}
+    told = dict.fromkeys(("a", "b"), 0)
     for finding in report.findings:
         told[finding.group] += finding.tokens_lost
     assert told["a"] > 0.5 * report.group("a").prompt_tokens
