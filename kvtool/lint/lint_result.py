@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Severity
-from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput, Problem
+from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput, InputProblem
 from kvtool.results.finding import Finding
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class LintResult:
         )
 
 
-def _problem(error: KvtoolError) -> Problem:
+def _problem(error: KvtoolError) -> InputProblem:
     place = error.place
-    return Problem(
+    return InputProblem(
         path="" if place is None else place.path,
         line=0 if place is None else place.line or 0,
         column=0 if place is None else place.column or 0,

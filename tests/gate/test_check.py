@@ -225,7 +225,7 @@ def test_one_bad_input_hides_no_finding_of_the_others(check: Command) -> None:
         *("bad.jsonl", "good.jsonl", "again.jsonl", "missing.jsonl", "p.j2", "broken.j2", "broken.py", "missing.md")
     )
     assert code == 2
-    assert "good.jsonl:2 · messages[0] (system), line 1: KV101 error" in out
+    assert "again.jsonl:2 · messages[0] (system), line 1: KV101 error" in out
     assert "p.j2:1:6: KV101" in out
     assert "PASS" not in out
     assert "NO GATE" not in out

@@ -66,7 +66,7 @@ class LintInput(Model):
     note: str | None
 
 
-class Problem(Model):
+class InputProblem(Model):
     """What is wrong with an input that could not be read or run. `path` is empty, and `line` 0, where it has no place."""
 
     path: str
@@ -139,7 +139,7 @@ class LintDocument(Document):
     schema_: Literal["kvtool.lint/1"] = Field(alias="schema")
     partial: bool
     """Interrupted: there may be more."""
-    problems: list[Problem]
+    problems: list[InputProblem]
     """Inputs that could not be read or run; the findings are those of the others."""
     inputs: list[LintInput]
     findings: list[LintFinding]
