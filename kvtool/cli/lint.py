@@ -40,6 +40,9 @@ class LintCommand(Command):
     inputs: Annotated[
         tuple[str, ...], Argument("workload.yaml, logs, .txt/.md/.j2 templates, .py files, folders, or -.", "INPUT")
     ] = ()
+    templates: Annotated[bool, Option("Of text files, read those that are Jinja templates, and pass over others.")] = (
+        False
+    )
     selecting: Selecting
     walking: Walking
     verbose: Annotated[bool, Option("Name the files of folders that cannot be read as text.", short="-v")] = False
@@ -119,6 +122,10 @@ class LintCommand(Command):
         if not inputs and self.probing.probe is None:
             inputs = (file.workloads if file is not None else []) or ["."]
         inputs, alone, problems = self._walked(inputs, file)
+        if self.templates:
+            from kvtool.lint.sources import without_documents
+
+            inputs = without_documents(inputs)
         options = RunOptions(
             inputs=inputs,
             rendering=self.rendering,

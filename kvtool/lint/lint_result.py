@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Severity
-from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput, InputProblem
+from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
 from kvtool.results.finding import Finding
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.skeleton import JINJA_MARK, style_of
+from kvtool.lint.templates import jinja_file
 from kvtool.text.files.text_files import read_text
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
@@ -83,6 +84,25 @@ def without_wrong(paths: Sequence[str], errors: Iterable[KvtoolError]) -> list[s
     wrong = {one.place.path for one in errors if one.place is not None}
     left = [path for path in paths if path not in wrong]
     return left if len(left) < len(paths) else []
+
+
+def without_documents(paths: Sequence[str]) -> list[str]:
+    """The inputs but for text files that are no Jinja template: a README is no prompt. What cannot be read is told later."""
+    return [path for path in paths if Path(path).suffix.lower() not in PLAIN_SUFFIXES or _is_jinja(path)]
+
+
+def _is_jinja(path: str) -> bool:
+    try:
+        one = _read(path, Path(path).suffix.lower())
+    except KvtoolError:
+        return True
+    if one.kind != "template":
+        return False
+    try:
+        jinja_file(path, one.text)
+    except KvtoolError:  # braces and percent signs of something else
+        return False
+    return True
 
 
 def _read(path: str, suffix: str) -> TextInput:
