@@ -22,6 +22,7 @@ from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.history import history_start
+from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.layout import Layout
@@ -135,7 +136,10 @@ class Namer:
 
     @cached_property
     def _changes(self) -> list[Change]:
-        return compare_turns(self._donor.turn, self._turn) if self._donor is not None else []
+        """How the prompt's request and the donor's differ; nothing where that is in values alone."""
+        if self._donor is None or differ_in_values(self._donor.turn, self._turn):
+            return []
+        return compare_turns(self._donor.turn, self._turn)
 
     @cached_property
     def _in_session(self) -> bool:

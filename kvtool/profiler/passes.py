@@ -80,6 +80,11 @@ class PassResult:
             together.extend(times)
         return together
 
+    def forget_requests(self) -> None:
+        """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
+        self.ledger.forget_requests()
+        self.ttft, self.ttft_off, self.rows, self.hits = {}, array("d"), [], {}
+
     def add_ttft(self, group: str, seconds: float) -> None:
         """What a request would wait, or did wait on the virtual clock."""
         self.ttft.setdefault(group, array("d")).append(seconds)

@@ -304,8 +304,10 @@ class Profiler:
         return Advisor(result, again, proposed, tiers=tiers, capacity=capacity).advise()
 
     def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> PassResult:
-        """One pass with fixes; `one_in` has causes looked for in a part of large groups."""
-        return self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=one_in)
+        """One pass with fixes, its totals and causes; `one_in` has causes looked for in a part of large groups."""
+        result = self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=one_in)
+        result.forget_requests()
+        return result
 
     def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""

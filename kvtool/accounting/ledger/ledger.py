@@ -361,6 +361,13 @@ class Ledger:
             if self.watcher is not None:
                 self.watcher.closed(owner, booked)
 
+    def forget_requests(self) -> None:
+        """Keep the totals alone; nothing can be submitted any more, and there are no trees and no examples."""
+        self._store, self._trees, self._tenants = TokenStore(), {}, None
+        self._traces, self._numbers = {}, {}
+        self._owner_group, self._owner_tokens, self._left = [], array("q"), array("q")
+        self._taken, self._donors, self._lines = Ranges(), Donors(), LineSet()
+
     def fates(self) -> dict[str, int]:
         """Tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
         sums: Counter[str] = Counter()
