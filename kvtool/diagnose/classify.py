@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.detectors import DETECTORS
+from kvtool.diagnose.detectors import DETECTORS, YEAR
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 __all__ = ["DETECTORS", "OTHER", "DifferenceKind", "classify", "classify_in", "value_span"]
@@ -21,6 +22,11 @@ _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
 _WITHIN_WORDS = [not re.search(r" |\\s", pattern.pattern) for _, pattern in DETECTORS]
 """Of each detector, whether it neither takes nor looks at white space: what it finds in a line, it finds in a word of it."""
+_DIGIT = re.compile(r"\d")
+_YEAR_IN_LINE = re.compile(YEAR)
+_NEEDS_YEAR = [YEAR in pattern.pattern for _, pattern in DETECTORS]
+_NEEDS_DIGIT = [kind.code == TIME.code and kind.key != "weekday" for kind, _ in DETECTORS]
+"""Of each detector, whether all that it finds has a year or a digit: most lines have neither, and need not be searched."""
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
@@ -63,7 +69,10 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
     """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
     word = _word_around(window, left, right)
+    no_digit, no_year = _DIGIT.search(window) is None, _YEAR_IN_LINE.search(window) is None
     for number, (kind, pattern) in enumerate(DETECTORS):
+        if (no_year and _NEEDS_YEAR[number]) or (no_digit and _NEEDS_DIGIT[number]):
+            continue
         if not _WITHIN_WORDS[number]:
             found = _found(number, window)
         elif word is not None:

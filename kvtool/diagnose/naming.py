@@ -299,9 +299,10 @@ class Namer:
 
     def _values(self, own: PromptSide, theirs: PromptSide | None) -> list[Named]:
         """The values that differ between two stretches of text: of each variable, or else the one that the detectors find."""
-        found = list(self._variables(own, theirs))
-        if found:
-            return found
+        if self._sources.has_variables or (self._is_donors(theirs) and self._donor_sources.has_variables):
+            found = list(self._variables(own, theirs))
+            if found:
+                return found
         return [self._literal(own, theirs)]
 
     def _variables(self, own: PromptSide, theirs: PromptSide | None) -> Iterator[Named]:

@@ -21,6 +21,8 @@ LineEnds = Collection[int] | npt.NDArray[np.bool_]
 
 _MAX_CELLS = 1 << 26
 """Bound on the product of two lengths: one bit each, so 8 MB and some 10 ms for a longest common subsequence."""
+_SHORT = 1024
+"""Tokens of stretches that are looked through for a common row before they are aligned."""
 _MAX_TOKEN_CELLS = 1 << 24
 """The same where the items are tokens; longer stretches are cut into chunks first."""
 
@@ -118,15 +120,25 @@ def _between(
     prefix = common_prefix(left_a, left_b)
     suffix = common_prefix(left_a[prefix:][::-1], left_b[prefix:][::-1])
     inner: list[EqualRun] = []
-    if min(len(left_a), len(left_b)) - prefix - suffix >= min_run:
-        inner = _tokens(
-            left_a[prefix : len(left_a) - suffix], left_b[prefix : len(left_b) - suffix], min_run, chunked=chunked
-        )
+    middle_a, middle_b = left_a[prefix : len(left_a) - suffix], left_b[prefix : len(left_b) - suffix]
+    if _may_share(middle_a, middle_b, min_run):
+        inner = _tokens(middle_a, middle_b, min_run, chunked=chunked)
     return [
         EqualRun(start_a, start_b, prefix),
         *(EqualRun(start_a + prefix + i, start_b + prefix + j, n) for i, j, n in inner),
         EqualRun(stop_a - suffix, stop_b - suffix, suffix),
     ]
+
+
+def _may_share(a: Ids, b: Ids, run: int) -> bool:
+    """Whether `run` tokens in a row may stand in both; told of short stretches only, by what any such row has half of."""
+    if min(len(a), len(b)) < run:
+        return False
+    half = (run + 1) // 2
+    if half == 1 or max(len(a), len(b)) > _SHORT or a.dtype != b.dtype:
+        return True
+    mine, theirs, size = a.tobytes(), b.tobytes(), half * a.itemsize
+    return any(mine[at : at + size] in theirs for at in range(0, len(mine) - size + 1, size))
 
 
 def line_cuts(ids: Ids, newline: LineEnds) -> npt.NDArray[np.intp]:

@@ -74,7 +74,8 @@ def _differ_in_one_line(a: list[str], b: list[str], at: int) -> bool:
     end_a, end_b = a[stop:], b[stop:]
     if not all(map(str.strip, (a[at], b[at], end_a[0], end_b[0]))):
         return False  # a blank line belongs to the one before it
-    common = {*_keys(a[:at]), *_keys(between)}
+    keys = _keys(between)
+    common = {*_keys(a[:at]), *keys}
     mine, theirs = {*_keys(end_a), *_keys(a[at : at + 1])}, {*_keys(end_b), *_keys(b[at : at + 1])}
     if not (mine.isdisjoint(theirs) and mine.isdisjoint(common) and theirs.isdisjoint(common)):
         return False
@@ -82,7 +83,7 @@ def _differ_in_one_line(a: list[str], b: list[str], at: int) -> bool:
     behind = common_suffix(one, other, min(len(one), len(other)))
     if behind >= _LONG or 4 * behind >= max(len(one), len(other)):
         return False
-    return not between or (sum(map(len, _keys(between))) >= _LONG and _is_value(a[at] + "\n", b[at] + "\n"))
+    return not between or (sum(map(len, keys)) >= _LONG and _is_value(a[at] + "\n", b[at] + "\n"))
 
 
 def _keys(lines: list[str]) -> list[str]:

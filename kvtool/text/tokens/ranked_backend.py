@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from kvtool.text.tokens.backend import LibraryBackend
 from kvtool.text.tokens.byte_level import bytes_of, written
@@ -52,10 +53,8 @@ class RankedBackend:
         """Characters of each token, from the bytes that the tokens have."""
         if not self._is_alike(text):
             return self._library.spans(text)
-        names, tokens = self._names, self._tokens
-        known = self._ids(text) if ids is None else ids.tolist()
-        lengths = [len(names[token].encode()) if token in names else len(tokens[token]) for token in known]
-        bounds = list(accumulate(lengths, initial=0))
+        lengths = self._lengths[self._ids(text) if ids is None else ids]
+        bounds = list(accumulate(lengths.tolist(), initial=0))
         if text.isascii():
             return list(pairwise(bounds))
         bytes_ = np.frombuffer(text.encode(), np.uint8)
@@ -90,6 +89,16 @@ class RankedBackend:
     @cached_property
     def _tokens(self) -> dict[int, bytes]:
         return self._vocabulary.tokens()
+
+    @cached_property
+    def _lengths(self) -> npt.NDArray[np.int32]:
+        """The bytes of each token."""
+        lengths = np.zeros(self.vocab_size, np.int32)
+        tokens = self._tokens
+        lengths[list(tokens)] = list(map(len, tokens.values()))
+        for token, text in self._names.items():
+            lengths[token] = len(text.encode())
+        return lengths
 
     @cached_property
     def _library(self) -> LibraryBackend:
