@@ -22,11 +22,24 @@ _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
 _WITHIN_WORDS = [not re.search(r" |\\s", pattern.pattern) for _, pattern in DETECTORS]
 """Of each detector, whether it neither takes nor looks at white space: what it finds in a line, it finds in a word of it."""
-_DIGIT = re.compile(r"\d")
-_YEAR_IN_LINE = re.compile(YEAR)
-_NEEDS_YEAR = [YEAR in pattern.pattern for _, pattern in DETECTORS]
-_NEEDS_DIGIT = [kind.code == TIME.code and kind.key != "weekday" for kind, _ in DETECTORS]
-"""Of each detector, whether all that it finds has a year or a digit: most lines have neither, and need not be searched."""
+_LETTERS = re.compile("[a-z]*[ \t]?")
+"""Words in which no detector that stays within words finds anything."""
+_NEEDED = {"header": "[:=]", "amount": r"\d", "country": "[A-Z]", "path": r"[\\/]"}
+"""By the key of detectors that do take white space, what all that they find has: most lines need not be searched by most."""
+
+
+def _needs() -> list[re.Pattern[str] | None]:
+    """What a line must have for each detector to find anything in it; None where nothing is known."""
+    found: list[re.Pattern[str] | None] = []
+    for within, (kind, pattern) in zip(_WITHIN_WORDS, DETECTORS, strict=True):
+        needed = None if within else YEAR if YEAR in pattern.pattern else _NEEDED.get(kind.key)
+        if needed is None and kind.code == TIME.code and kind.key != "weekday":
+            needed = r"\d"
+        found.append(None if needed is None else re.compile(needed))
+    return found
+
+
+_NEEDS = _needs()
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
@@ -69,16 +82,23 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
     """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
     word = _word_around(window, left, right)
-    no_digit, no_year = _DIGIT.search(window) is None, _YEAR_IN_LINE.search(window) is None
+    if word is not None and _LETTERS.fullmatch(window, *word):
+        word = None
+    has: dict[re.Pattern[str], bool] = {}
     for number, (kind, pattern) in enumerate(DETECTORS):
-        if (no_year and _NEEDS_YEAR[number]) or (no_digit and _NEEDS_DIGIT[number]):
+        within, needed = _WITHIN_WORDS[number], _NEEDS[number]
+        if within and word is None:
             continue
-        if not _WITHIN_WORDS[number]:
-            found = _found(number, window)
-        elif word is not None:
+        if needed is not None:
+            if needed not in has:
+                has[needed] = needed.search(window) is not None
+            if not has[needed]:
+                continue
+        if within:
+            assert word is not None
             found = [value_span(match) for match in pattern.finditer(window, *word)]
         else:
-            continue
+            found = _found(number, window)
         for low, high in found:
             if low <= left and right <= high:
                 return kind, low, high
