@@ -39,7 +39,10 @@ def _needs() -> list[re.Pattern[str] | None]:
     return found
 
 
-_NEEDS = _needs()
+_IN_ORDER = [
+    (number, kind, pattern, within, needed)
+    for number, ((kind, pattern), within, needed) in enumerate(zip(DETECTORS, _WITHIN_WORDS, _needs(), strict=True))
+]
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
@@ -85,23 +88,21 @@ def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, 
     if word is not None and _LETTERS.fullmatch(window, *word):
         word = None
     has: dict[re.Pattern[str], bool] = {}
-    for number, (kind, pattern) in enumerate(DETECTORS):
-        within, needed = _WITHIN_WORDS[number], _NEEDS[number]
-        if within and word is None:
-            continue
+    for number, kind, pattern, within, needed in _IN_ORDER:
         if needed is not None:
             if needed not in has:
                 has[needed] = needed.search(window) is not None
             if not has[needed]:
                 continue
-        if within:
-            assert word is not None
-            found = [value_span(match) for match in pattern.finditer(window, *word)]
-        else:
-            found = _found(number, window)
-        for low, high in found:
-            if low <= left and right <= high:
-                return kind, low, high
+        if not within:
+            for low, high in _found(number, window):
+                if low <= left and right <= high:
+                    return kind, low, high
+        elif word is not None:
+            for match in pattern.finditer(window, *word):
+                low, high = value_span(match)
+                if low <= left and right <= high:
+                    return kind, low, high
     return None
 
 

@@ -64,6 +64,8 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
 def common_prefix(a: Ids, b: Ids) -> int:
     """How many leading items are equal."""
     n = min(len(a), len(b))
+    if not n or a[0] != b[0]:
+        return 0
     at, step = 0, 256
     while at < n:  # in growing strides: sequences that differ early cost little
         differs = a[at : min(at + step, n)] != b[at : min(at + step, n)]
