@@ -41,7 +41,7 @@ _MOST_DECODED = 4096
 _LABEL = 48
 _LABEL_ENDS = (":", "=", ">", " is", " as")
 _QUOTES = " \t\"'`([{"
-_STRUCTURAL = frozenset(
+STRUCTURAL = frozenset(
     (
         TOOLS_REORDERED,
         TOOLS_CHANGED,
@@ -53,6 +53,7 @@ _STRUCTURAL = frozenset(
         HISTORY_EDITED,
     )
 )
+"""Kinds of change that are told instead of a value."""
 _ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, EXAMPLES_REORDERED)
 _LEAST_MOVED = 16
 _MOST_MOVED = 32
@@ -203,7 +204,7 @@ class Namer:
         if not self._changes:
             return None
         change = self._covering(own, theirs)
-        if change is None or not (change.cosmetic or change.kind in _STRUCTURAL):
+        if change is None or not (change.cosmetic or change.kind in STRUCTURAL):
             return None
         if change.kind.code in _IN_SESSIONS and not self._in_session:
             return None
