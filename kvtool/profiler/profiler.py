@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
@@ -28,13 +27,16 @@ from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.fixes.propose import propose
 from kvtool.fixes.run_fixes import run_fixes
+from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.document import Measurements, made_report
+from kvtool.profiler.counted_once import check_counted_once
+from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
+from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
@@ -43,6 +45,7 @@ from kvtool.results.report import KvCacheDtype, Report, Totals
 from kvtool.results.run_times import Decode
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
+from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_texts import KeptTexts
@@ -51,10 +54,6 @@ from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
 from kvtool.workload.yaml.yaml_source import YamlSource
-
-if TYPE_CHECKING:
-    from kvtool.measure.local import MeasuredRun
-
 
 _TRIED_EDITS = 4
 """Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
@@ -88,15 +87,20 @@ class Profiler:
         measure: MeasureOptions | None = None,
         native_engine: EngineConfig | None = None,
         events: EventWriter | None = None,
+        jobs: int | None = 1,
+        pair_command: PairCommand | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
-        what happens to the cache in the main pass.
+        what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` is
+        how two requests of a log are shown side by side.
         """
+        self.jobs = jobs
         self.measure = measure
         self.native_engine = native_engine
         self.events = events
+        self.pair_command = pair_command
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
         """What was tried in the last run and kept."""
@@ -115,6 +119,8 @@ class Profiler:
         """The trace as the reported pass took it, for those that try something else."""
         self._kept_texts: KeptTexts | None = None
         """The same of a log of texts."""
+        self.interrupted: str | None = None
+        """How far the last run had come where it was interrupted."""
         self._requests: int | None = None
         """How many a whole pass takes, once there has been one."""
 
@@ -168,6 +174,7 @@ class Profiler:
             only_hits=not (explain or reported),
             only_causes=explain and bool(fixes) and not reported,
             keep=keep,
+            jobs=self.jobs,
         )
         result = accountant.run(source)
         if not result.partial:
@@ -201,8 +208,16 @@ class Profiler:
         share, limit = self.source.share_read(), self.plan.limit
         return share if limit is None else max(share or 0.0, self.progress.done / limit)
 
+    def _cut_short(self) -> str:
+        """Of how much of the workload the figures are, where the accounting was interrupted."""
+        share = self._share_read() if isinstance(self.source, LogSource) else None
+        of = f", {percent(share)} of the log" if share is not None else ""
+        return (
+            f"interrupted after {plural(self.progress.done, 'request')}{of}: the figures are of these; no fix was tried"
+        )
+
     def run(self) -> Report:
-        """Account, advise, measure; KvtoolError where there is nothing to profile."""
+        """Account and advise; KvtoolError where there is nothing to profile. `measured` completes the report."""
         plan = self.plan
         if self.measure is not None:
             self._check_measure(self.measure)
@@ -217,6 +232,7 @@ class Profiler:
         result = self._account(
             "accounting", plan, explain=True, reported=True, unlimited_hits=unlimited, events=self.events
         )
+        self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
@@ -241,21 +257,15 @@ class Profiler:
             explained = {finding.group for finding in advice}
             findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
-        measured = Measurements()
-        if self.measure is not None and not result.partial:
-            try:
-                run = self._measure(self.measure, result.decode)
-                measured = Measurements(run.ttft(), run.tpot())
-                result.partial = run.interrupted
-            except KeyboardInterrupt:  # while the model was made
-                result.partial = True
+        check_counted_once(findings, groups)
+        if result.partial and self.interrupted is None:
+            self.interrupted = "interrupted after all requests were accounted for: not every fix was tried"
         self.timelines = result.views.timelines()
         report = made_report(
             result,
             plan,
             groups=groups,
             ttft_off=off,
-            measured=measured,
             findings=by_cost(findings),
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
@@ -266,6 +276,16 @@ class Profiler:
         )
         self.metrics = self._metrics(result, report.totals)
         return report
+
+    def measured(self, report: Report) -> Report:
+        """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
+        if self.measure is None or report.partial:
+            return report
+        try:
+            measured, interrupted = self._measured(self.measure, report.decode)
+        except KeyboardInterrupt:  # while the model was made
+            measured, interrupted = Measurements(), True
+        return with_measurements(report, measured, partial=interrupted)
 
     def _dtype_gain(self, result: PassResult, hit_rate: float) -> KvCacheDtype | None:
         """How the workload fares with the model's own dtype in the memory that the chosen one has."""
@@ -344,7 +364,8 @@ class Profiler:
         except TrialInterruptedError:
             result.partial = True
             return []
-        return Teller(result, self.plan, locate=self.locate, path=self.path).findings(self.advice)
+        teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
+        return teller.findings(self.advice)
 
     def _editable(self) -> bool:
         """Whether one of the first fixes that were kept can be written into the workload's own files."""
@@ -361,8 +382,13 @@ class Profiler:
 
     @staticmethod
     def _check_measure(how: MeasureOptions) -> None:
-        """EngineError for a device or a model that cannot be had: better now than after all the accounting."""
+        """For what was asked for and cannot be had, a device or a model or torch: better now than after all the accounting."""
+        if how.asked:
+            with uninterrupted():
+                need_engine("a real run")
         if how.model is None and how.device in ("auto", "cpu"):
+            return
+        if not how.asked and not_measured() is not None:
             return
         with uninterrupted():
             from kvtool.engine.model.device import find_device  # torch
@@ -372,11 +398,15 @@ class Profiler:
         if how.model is not None:
             check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
-    def _measure(self, how: MeasureOptions, decode: Decode | None) -> MeasuredRun:
+    def _measured(self, how: MeasureOptions, decode: Decode | None) -> tuple[Measurements, bool]:
+        """What was measured, or why nothing was; whether it was interrupted."""
         began = time.monotonic()
         self._begin("measuring")
         self.progress.advance(0)
         with uninterrupted():
+            lack = not_measured()
+            if lack is not None:
+                return Measurements(lack), False
             from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
 
         maker = JobMaker(self.renderer, seed=self.plan.seed)
@@ -389,4 +419,5 @@ class Profiler:
             began=began,
             decode_together=round(decode.batch) if decode is not None else 0,
         )
-        return measurement.run(self.source)
+        run = measurement.run(self.source)
+        return Measurements(run.ttft(), run.tpot()), run.interrupted

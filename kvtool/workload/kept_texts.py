@@ -34,7 +34,8 @@ class KeptTexts:
             self.complete = False
             self._turns.clear()
             return
-        self._turns.append(turn)
+        # What a process that read ahead made of it is for one run.
+        self._turns.append(turn if type(turn) is Turn or turn.text is None else turn.with_text(turn.text))
 
     def conversations(self) -> Iterator[Conversation]:
         """Each request by itself."""

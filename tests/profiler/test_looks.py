@@ -20,7 +20,7 @@ from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import Turn
+from kvtool.workload.turn import RequestName, Turn
 
 SHARED = "These lines are the same in every request of the log, and so they would hit.\n" * 2
 
@@ -125,7 +125,16 @@ def test_only_requests_of_one_text_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_request_with_another_text_is_the_same_beside_that() -> None:
     turn = Turn(
-        "g", text=Traced("a"), session="s", index=2, salt="t", arrival=1.5, id="i", written=("f", 1, 2), extra={"a": 1}
+        "g",
+        text=Traced("a"),
+        session="s",
+        index=2,
+        salt="t",
+        arrival=1.5,
+        id="i",
+        written=("f", 1, 2),
+        name=RequestName("f", 1),
+        extra={"a": 1},
     )
     assert turn.with_text(Traced("b")) == replace(turn, text=Traced("b"))
-    assert len(fields(Turn)) == 16
+    assert len(fields(Turn)) == 17
