@@ -16,6 +16,7 @@ from kvtool.lint.sources import JINJA_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.yaml.validate import did_you_mean
 
 T = TypeVar("T")
