@@ -185,6 +185,8 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "select": Note('["KV1"]', "all"),
         "ignore": Note('["KV204"]', "none"),
         "error_on": Note('"warning"'),
+        "include": Note('["agents/*.md"]', "none"),
+        "exclude": Note('["legacy/"]', "none"),
     },
 }
 

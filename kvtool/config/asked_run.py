@@ -29,6 +29,8 @@ class RunOptions:
     tracing: Tracing = field(default_factory=Tracing)
     reading: Reading = field(default_factory=Reading)
     measuring: Measuring = NOTHING_MEASURED
+    alone: frozenset[str] = frozenset()
+    """Inputs of lint that are templates by themselves, whatever others there are: what a folder brought."""
     fallback: EngineOptions | None = None
     """What the configuration file says of the engine; a workload file goes before it."""
     fallback_seed: int | None = None

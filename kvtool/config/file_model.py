@@ -64,6 +64,10 @@ class LintOptions(SpecModel):
     """Not these codes."""
     error_on: Severity = ERROR_ON
     """The severity from which on `kvtool lint` exits with 1."""
+    include: list[Str] = Field(default_factory=list)
+    """Texts of a folder that are prompts, whatever they are called: patterns as in .gitignore, from the folder of this file."""
+    exclude: list[Str] = Field(default_factory=list)
+    """What of a folder is not read: patterns as in .gitignore, from the folder of this file."""
 
 
 class Config(SpecModel):
