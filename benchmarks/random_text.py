@@ -1,6 +1,6 @@
 """Text that does not repeat, the usual user message: what a request of it costs beyond tokenizing, and what stays of it in memory.
 
-Each request has a system prompt that all share and 700 random words. Two logs are profiled without advice, each by one process of its
+Each request has a system prompt that all share and 700 random words. Two logs are profiled without advice, each by a process of its
 own; CPU seconds and memory beyond start-up are those beyond a log of one request. `--large` profiles one log of so many megabytes
 instead, by two processes.
 
