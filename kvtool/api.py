@@ -11,7 +11,9 @@ from kvtool.config.run_options import Reading, Tracing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
+from kvtool.results.notebook import notebook_html
 from kvtool.results.report import Report
+from kvtool.results.wrap import check_of
 from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
@@ -307,6 +309,20 @@ def _report(
     found = judge(found, opened, limits, *asked_baseline(limits))
     patches = patches_of(profiler, found.findings) if show_text == "full" else None
     return saved_report(found, show_text=show_text, patches=patches)
+
+
+@notebook_html.register
+def _check_html(result: CheckResult) -> str:
+    """What a notebook shows of a check."""
+    from kvtool.report.html.fragment import fragment
+
+    return fragment(result)
+
+
+@notebook_html.register
+def _report_html(report: Report) -> str:
+    """What a notebook shows of a profile."""
+    return _check_html(check_of(report))
 
 
 @contextmanager

@@ -197,6 +197,7 @@ def test_ctrl_c_in_the_accounting_of_a_process(folder: Path, bytes_json: str) ->
     assert err.replace("ready\n", "") == ""
 
 
+@pytest.mark.engine
 def test_ctrl_c_in_the_measurement_of_a_process(folder: Path, bytes_json: str) -> None:
     arguments = ["profile", "w.yaml", "-t", bytes_json, "--measure-budget", "60", "--no-advice"]
     code, out, err = interrupted_process(folder, arguments, "measuring")
