@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at the memory of processes: each holds them up for a moment."""
+
+
 @dataclass(frozen=True)
 class Timed:
     """Medians over the counted runs; `seconds` wall clock, `cpu` of user and system, `peak_mib` resident memory of the process."""
@@ -75,6 +79,7 @@ def watch_process(command: Sequence[str]) -> Watched:
     )
     os.close(theirs)
     said = b""
+    looked = 0.0
     while True:
         if select.select([ours], [], [], 0.25)[0]:
             try:
@@ -86,7 +91,9 @@ def watch_process(command: Sequence[str]) -> Watched:
             said = (said + data)[-4_096:]
             if found.first_rate is None and b"% hit" in said:
                 found.first_rate = time.perf_counter() - began
-        found.peak_mib = max(found.peak_mib, _memory(process.pid))
+        if time.perf_counter() - looked > _LOOK_EVERY:
+            looked = time.perf_counter()
+            found.peak_mib = max(found.peak_mib, _memory(process.pid))
     _, status, usage = os.wait4(process.pid, 0)
     os.close(ours)
     process.returncode = os.waitstatus_to_exitcode(status)
