@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _LOOK_EVERY = 1.0
 """Seconds between two looks at the memory of processes: each holds them up for a moment."""
 
