@@ -105,8 +105,18 @@ def print_accounted(
         print_predicted(console, report, plain)
 
 
-def print_ending(console: Console, report: Report, *, boundaries: bool = False, details: bool = False) -> None:
-    """What was measured, with `details` all that the engine did, and the verdict."""
+def print_ending(
+    console: Console,
+    report: Report,
+    *,
+    boundaries: bool = False,
+    details: bool = False,
+    held_by: Sequence[str] = (),
+) -> None:
+    """What was measured, with `details` all that the engine did, and the verdict.
+
+    `held_by` are the lines of a configuration that demands of every build what was demanded of this run.
+    """
     plain = ascii_only(console)
     if details:
         put(console)
@@ -115,6 +125,8 @@ def print_ending(console: Console, report: Report, *, boundaries: bool = False, 
         print_measured(console, report, plain)
     for text in reuse_lines(report, plain=plain):
         say(console, text)
+    if held_by and not report.partial:
+        _held(console, held_by, plain)
     verdict = verdict_on(report)
     if verdict.notices or verdict.outcome != "none" or verdict.checks:
         put(console)
@@ -143,3 +155,10 @@ def _header(console: Console, report: Report, plain: bool) -> None:
         say(console, sanitize(text, ascii_only=plain), style="yellow")
     if totals.skipped_lines:
         say(console, f"{plural(totals.skipped_lines, 'bad line')} skipped", style="yellow")
+
+
+def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
+    put(console)
+    say(console, "To hold it in CI, these lines in kvtool.toml, then kvtool check:")
+    for line in lines:
+        put(console, f"    {sanitize(line, ascii_only=plain)}" if line else "")
