@@ -44,6 +44,8 @@ def print_fates(console: Console, report: Report, plain: bool) -> None:
         noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
         size_of_bar = max(min(console.width - 4 - label - 4 - digits - 8 - noted, 30), 0)
     heading = f"  Where prompt tokens went ({report.totals.prompt_tokens:,})"
+    if not size_of_bar:
+        label = max(label, cell_width(heading) - 4)
     right = f"{'tokens':>{digits}}   share"
     before = 4 + label + 2 + (size_of_bar + 2 if size_of_bar else 0)
     put(console, heading + right.rjust(max(before + digits + 8 - cell_width(heading), len(right) + 2)), "bold")
