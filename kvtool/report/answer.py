@@ -118,7 +118,9 @@ def _next(
         return f"edit {place_of_finding(edit)}, then run this again", command, ""
     if proven:
         shown = next((each.example.command for each in proven if each.example is not None), "")
-        return "change what writes this line, then profile the new log", shlex.split(shown)[1:], ""
+        if shown:
+            return "change what writes this line; two requests that differ in it", shlex.split(shown)[1:], ""
+        return "change what writes this line, then profile the new log", (), ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
         sized = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")
