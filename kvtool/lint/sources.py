@@ -100,10 +100,14 @@ def refuse_templates(paths: Sequence[str]) -> None:
     for path in paths:
         if (suffix := Path(path).suffix.lower()) == ".py" or suffix in JINJA_SUFFIXES:
             raise _template_given(path)
-    if all(Path(path).suffix.lower() in PLAIN_SUFFIXES and Path(path).is_file() for path in paths):
+    if not all(Path(path).suffix.lower() in PLAIN_SUFFIXES for path in paths):
+        return
+    try:
         found = [_read(path, Path(path).suffix.lower()) for path in paths]
-        if found and all(one.kind == "template" for one in found):
-            raise _template_given(found[0].path, JINJA_MARK.search(found[0].text))
+    except KvtoolError:
+        return  # whoever runs it says what is wrong with it
+    if found and all(one.kind == "template" for one in found):
+        raise _template_given(found[0].path, JINJA_MARK.search(found[0].text))
 
 
 def _template_given(path: str, mark: re.Match[str] | None = None) -> KvtoolError:

@@ -22,7 +22,7 @@ from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict_of import verdict_on
 from kvtool.results.views import Timeline
-from kvtool.text.terminal.console import ascii_only, pack, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, cell_width, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
@@ -158,7 +158,13 @@ def _header(console: Console, report: Report, plain: bool) -> None:
 
 
 def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
+    """The lines, or where one is too long for that what they would say."""
     put(console)
+    shown = [f"    {sanitize(line, ascii_only=plain)}" if line else "" for line in lines]
+    if max(map(cell_width, shown)) > console.width:
+        gate = sanitize(lines[-1], ascii_only=plain)
+        say(console, f"To hold it in CI, say the same in kvtool.toml, with {gate} under [gate], then kvtool check")
+        return
     say(console, "To hold it in CI, these lines in kvtool.toml, then kvtool check:")
-    for line in lines:
-        put(console, f"    {sanitize(line, ascii_only=plain)}" if line else "")
+    for line in shown:
+        put(console, line)
