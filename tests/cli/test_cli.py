@@ -19,6 +19,7 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.cli.profile import ProfileCommand
 from kvtool.profiler.profiler import Profiler
+from kvtool.report.answer import answer_of
 from kvtool.report.terminal.next_command import shell_lines, with_flag
 from kvtool.report.terminal.profile import print_profile
 from kvtool.results.report import Report
@@ -211,6 +212,8 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         numbers = [
             f"{count:,}" for count in (profile.totals.prompt_tokens, profile.totals.requests, *profile.fates.values())
         ]
+        screen = " ".join(" ".join(text.splitlines()[:24]).split())
+        assert all(f"{label} {line}" in screen for label, line in answer_of(profile, command=command).lines)
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
         assert f"KV cache: {profile.kv_cache.filled_blocks:,} block" in text
         shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)

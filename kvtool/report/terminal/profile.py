@@ -100,7 +100,7 @@ def print_accounted(
     if boundaries and report.boundaries:
         put(console)
         print_boundaries(console, report.boundaries)
-    if not details:
+    if not details and report.ttft.predicted.on is not None:
         put(console)
         print_predicted(console, report, plain)
 
