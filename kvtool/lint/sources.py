@@ -125,7 +125,7 @@ def refuse_templates(paths: Sequence[str]) -> None:
     A text file with Jinja in it may be a prompt that quotes some, so such files are refused only where there are no others.
     """
     for path in paths:
-        if (suffix := Path(path).suffix.lower()) == ".py" or suffix in JINJA_SUFFIXES:
+        if Path(path).suffix.lower() in (".py", *JINJA_SUFFIXES) and Path(path).is_file():
             raise _template_given(path)
     if not all(Path(path).suffix.lower() in PLAIN_SUFFIXES for path in paths):
         return
