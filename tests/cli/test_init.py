@@ -255,6 +255,12 @@ def test_many_files_and_folders_are_not_all_looked_at(tmp_path: Path, monkeypatc
         (tmp_path / f"empty{number}").mkdir()
     found = detect(tmp_path)
     assert found.notes == ["only the first 50 files and folders were looked at"]
+    write(str(tmp_path / "prompts.txt"), "some text")
+    for number in range(100):
+        write(str(tmp_path / f"aaa/{number}.txt"), "some text")
+    monkeypatch.setattr(detection, "MAX_FILES", 150)
+    assert detect(tmp_path).templates == ["prompts.txt"]  # what lies near goes first
+    monkeypatch.setattr(detection, "MAX_FILES", 1000)
     for number in range(10):
         write(str(tmp_path / f"a/{number}.yaml"), f"{'x' * 300}\n")
     assert detect(tmp_path).notes[-1] == "only the first 0 MiB of text were read"

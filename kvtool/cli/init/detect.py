@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -94,9 +95,12 @@ class _Search:
 
     def run(self) -> FoundPrompts:
         found = self._found
-        for name in self._files("", 0):
+        for name in self._files():
             if name.isprintable():  # no other name can be written into a file and read again
                 self._sort(name)
+        for each in (found.workloads, found.templates, found.logs, found.python):
+            each.sort(key=_by_folder)
+        found.calls.sort(key=lambda call: (_by_folder(call.path), call.line, call.column))
         if self._looked > MAX_FILES:
             found.notes.append(f"only the first {MAX_FILES:,} files and folders were looked at")
         if self._read > MAX_BYTES:
@@ -110,32 +114,36 @@ class _Search:
             found.notes.append(f"{plural(len(self._unreadable) - _MOST_UNREADABLE, 'more file')} could not be read")
         return found
 
-    def _files(self, inside: str, depth: int) -> Iterator[str]:
-        """Files below a folder, by name, with `/` between the parts."""
+    def _files(self) -> Iterator[str]:
+        """Files by name, with `/` between the parts; those of a folder before those below it, as prompts seldom lie deep."""
+        waiting = deque([("", 0)])
+        while waiting:
+            inside, depth = waiting.popleft()
+            for entry in self._listed(inside):
+                if entry.name.startswith("."):
+                    continue
+                self._looked += 1
+                if self._looked > MAX_FILES:
+                    return
+                name = f"{inside}/{entry.name}" if inside else entry.name
+                try:
+                    is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
+                except OSError:  # gone
+                    continue
+                if is_file:
+                    yield name
+                elif is_folder and depth < MAX_DEPTH and not _is_noise(entry.name):
+                    waiting.append((name, depth + 1))
+
+    def _listed(self, inside: str) -> Sequence[os.DirEntry[str]]:
         try:
             with os.scandir(self._folder / inside) as listed:
-                entries = sorted(islice(listed, _MAX_LISTED), key=lambda entry: entry.name)
+                return sorted(islice(listed, _MAX_LISTED), key=lambda entry: entry.name)
         except OSError as error:
             if not inside:
                 raise KvtoolError(f"cannot read `{self._folder}`: {error.strerror or error}") from error
             self._left_out(inside, error.strerror or str(error))
-            return
-        for entry in entries:
-            name = f"{inside}/{entry.name}" if inside else entry.name
-            if entry.name.startswith("."):
-                continue
-            self._looked += 1
-            if self._looked > MAX_FILES:
-                return
-            try:
-                is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
-            except OSError:  # gone
-                continue
-            if is_folder:
-                if depth < MAX_DEPTH and entry.name not in _NOISE and not entry.name.endswith(".egg-info"):
-                    yield from self._files(name, depth + 1)
-            elif is_file:
-                yield name
+            return ()
 
     def _sort(self, name: str) -> None:
         """Put a file where it belongs, or nowhere."""
@@ -206,3 +214,12 @@ class _Search:
     def _left_out(self, name: str, why: str) -> None:
         if name.isprintable():
             self._unreadable.append(f"{name} was left out: {why[:1].lower()}{why[1:]}")
+
+
+def _by_folder(name: str) -> list[str]:
+    return name.split("/")
+
+
+def _is_noise(name: str) -> bool:
+    """Whether a folder is one of tools, of installed packages or of tests."""
+    return name in _NOISE or name.endswith(".egg-info")
