@@ -118,19 +118,29 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     with everything: nothing changes its role.
     """
     if turn.text is not None:
-        rest, moved = _take(turn.text, targets, "")
-        text = _with_lines(rest, moved) if moved else turn.text
+        body, tail = _without_line_ends(turn.text)
+        rest, moved = _take(body, targets, "")
+        text = concat([_with_lines(rest, moved, tail), tail]) if moved else turn.text
         return turn if _same(turn.text, text, targets) else replace(turn, text=text)
     messages = [dict(message) for message in turn.messages or ()]
+    last = next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1] if messages else {})
     lines: list[Traced] = []
     for message in messages:
+        stays = within or role_of(message) in _STAYS_THERE
+        tail = _take_line_ends(message) if stays or message is last else Traced("")
         moved = _take_from_message(message, targets)
-        if moved and (within or role_of(message) in _STAYS_THERE):
-            _append(message, moved)
-        else:
+        if moved and stays:
+            _append(message, moved, tail)
+        elif moved:
             lines += moved
-    if lines:
-        _append(next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1]), lines)
+        if lines and message is last:
+            _append(message, lines, tail)
+            lines = []
+        _append_text(message, tail)
+    if lines:  # of messages behind that
+        tail = _take_line_ends(last)
+        _append(last, lines, tail)
+        _append_text(last, tail)
     for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
         before, after = was.get("content"), now.get("content")
         if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
@@ -170,19 +180,56 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
     return moved
 
 
-def _append(message: Message, lines: list[Traced]) -> None:
+def _append(message: Message, lines: list[Traced], tail: str) -> None:
+    _set_last_text(message, _with_lines(_last_text(message) or "", lines, tail))
+
+
+def _append_text(message: Message, text: str) -> None:
+    if text:
+        _set_last_text(message, concat([_last_text(message) or "", text]))
+
+
+def _take_line_ends(message: Message) -> Traced:
+    """Take the line ends at the end of a message: they stay its end, whatever is put before them."""
+    text = _last_text(message)
+    if text is None:
+        return Traced("")
+    body, tail = _without_line_ends(text)
+    if tail:
+        _set_last_text(message, body)
+    return tail
+
+
+def _without_line_ends(text: str) -> tuple[Traced, Traced]:
+    traced = Traced(text)
+    end = len(str.__str__(traced).rstrip("\r\n"))
+    return traced[:end], traced[end:]
+
+
+def _last_text(message: Message) -> str | None:
+    """The text that lines are put behind; None where a new part is needed for them."""
     content = message.get("content")
     if not isinstance(content, list):
-        message["content"] = _with_lines(content if isinstance(content, str) else "", lines)
-    elif content and isinstance(content[-1], dict) and isinstance(content[-1].get("text"), str):
-        content[-1]["text"] = _with_lines(content[-1]["text"], lines)  # the parts are copies already
+        return content if isinstance(content, str) else ""
+    last = content[-1] if content else None
+    text = last.get("text") if isinstance(last, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _set_last_text(message: Message, text: str) -> None:
+    content = message.get("content")
+    if not isinstance(content, list):
+        message["content"] = text
+    elif _last_text(message) is None:
+        message["content"] = [*content, {"type": "text", "text": text}]
     else:
-        content.append({"type": "text", "text": _with_lines("", lines)})
+        message["content"] = [*content[:-1], {**content[-1], "text": text}]
 
 
-def _with_lines(text: str, lines: list[Traced]) -> Traced:
-    """The text and then the lines; what stood at the end already is not set apart any further."""
-    gap = "\n" if text and not text.endswith("\n") else ""
+def _with_lines(text: str, lines: list[Traced], tail: str) -> Traced:
+    """The text and then the lines, before the line ends of `tail`; what stood at the end already is not set apart any further."""
+    end = "\r\n" if tail.startswith("\r\n") else "\n"
+    gap = end if text and not text.endswith("\n") else ""
     return concat([text, gap, Traced("\n").join(lines)])
 
 
