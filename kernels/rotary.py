@@ -14,4 +14,8 @@ def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     rounded alike: the product with cos is rounded to x's type, that with sin is not. Su et al., "RoFormer", 2021.
     """
     check_rotation(x, cos, sin)
-    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, dims=-1), sin)
+    half = x.shape[-1] // 2
+    out = x * cos
+    out[..., :half].addcmul_(x[..., half:], sin[..., :half])  # a roll of x would go through memory twice more
+    out[..., half:].addcmul_(x[..., :half], sin[..., half:])
+    return out

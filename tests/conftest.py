@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+if not (Path(__file__).parents[1] / "kvtool" / "engine").is_dir():
+    pytest.exit("kvtool/engine is no symbolic link: clone with git clone -c core.symlinks=true", returncode=2)
+
 from hypothesis import HealthCheck, settings
 
 from kvtool.cli.app import run
@@ -13,8 +17,12 @@ from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 from kvtool.workload.render import Renderer
+from tests.engine_extra import MARKER, NEED_IT, is_here
 from tests.golden import UPDATE, GoldenFiles, GoldenRun
 from tests.tokenizers_made import byte_tokenizer_json
+
+# Without the extra `engine` the tests that need it are left out: these files, and single tests by their marker.
+collect_ignore = [] if is_here() else list(NEED_IT)
 
 # torch's threads wait by spinning: on a machine that is busy, tests of small models take fifty times as long with two of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -44,7 +52,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}: needs the extra `engine`, so torch")
     config.pluginmanager.register(GoldenRun(GoldenFiles(update=config.getoption(UPDATE))))
+
+
+def pytest_report_header() -> str:
+    return "extra `engine`: " + ("installed" if is_here() else "not installed; tests that need it are left out")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if is_here():
+        return
+    for item in items:
+        if item.get_closest_marker(MARKER) is not None:
+            item.add_marker(pytest.mark.skip(reason="needs the extra `engine`"))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,9 +77,11 @@ def test_kernels_is_no_regular_package() -> None:
     assert not (ROOT / "kernels" / "__init__.py").exists()
 
 
-@pytest.mark.parametrize("name", ["engine", "kernels"])
+@pytest.mark.parametrize("name", ["engine", "kernels", "workloads"])
 def test_the_packages_are_links_in_the_checkout(name: str) -> None:
     link = ROOT / "kvtool" / name
+    if (ROOT / "PKG-INFO").is_file():
+        pytest.skip("a source package has files in their place")
     assert link.is_symlink()
     assert link.readlink() == Path("..") / name
 
@@ -110,3 +113,18 @@ def test_accounting_imports_no_torch(name: str) -> None:
             assert parts[:2] != ["kvtool", "kernels"], f"engine/{module}.py imports {imported}"
             if parts[:2] == ["kvtool", "engine"] and len(parts) > 2:
                 todo.append(parts[2])
+
+
+@pytest.mark.parametrize("name", ["engine", "workloads"])
+def test_a_checkout_without_symbolic_links_says_so(name: str, tmp_path: Path) -> None:
+    """Where git makes none, each is a text file with the path that it should lead to."""
+    for each in ("engine", "kernels", "workloads"):
+        (tmp_path / "kvtool" / each).mkdir(parents=True)
+    (tmp_path / "kvtool" / name).rmdir()
+    (tmp_path / "kvtool" / name).write_text(f"../{name}", encoding="utf-8")
+    (tmp_path / "setup.py").write_text((ROOT / "setup.py").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "tests").mkdir()
+    done = subprocess.run([sys.executable, "setup.py", "--version"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"kvtool/{name} must be a symbolic link to ../{name}")
+    assert "git clone -c core.symlinks=true" in done.stderr

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from docs.generators.pages import fenced
 from kvtool.diagnose.codes import TIERS, CodeEntry, entries
+from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_told
+from kvtool.lint.static import BY_NAME
 
 FAMILIES = {
     "KV0": "Comments that ignore",
@@ -33,6 +35,7 @@ def _page(entry: CodeEntry) -> str:
         "",
         _prose(entry.why),
         "",
+        *_severity(entry),
         "## Example",
         "",
         "Before:",
@@ -61,6 +64,37 @@ def _page(entry: CodeEntry) -> str:
     return "\n".join(lines)
 
 
+def _severity(entry: CodeEntry) -> list[str]:
+    told = severity_told(entry.code)
+    return ["## How severe", "", _prose(told), ""] if told else []
+
+
+def _rule() -> list[str]:
+    """The one rule of severities, with its thresholds, and where something else decides."""
+    lines = [
+        "## How severe a finding is",
+        "",
+        "One rule holds for `lint`, `profile` and `check`: a finding is as severe as what a request loses by it. That is the",
+        "tokens that stand behind the place and would be the same in other requests. A run counts them, whichever of several",
+        "places before a token is to blame for it; of a file that is only read they are the constant text behind the place, out",
+        "of all constant text of the prompt. How sure a finding is, is another question: its `confidence` says that, and what",
+        f"a name alone tells has {BY_NAME}.",
+        "",
+        "| severity | where |",
+        "|---|---|",
+        *(f"| {severity} | {_prose(when)} |" for severity, when in RULE.items()),
+        "",
+        "`--error-on` says from which on `lint` fails. Something else decides, too, for",
+        "",
+    ]
+    return [*lines, *(f"- [{code}]({code}.md): {_prose(_own(text))}" for code, text in EXCEPTIONS.items())]
+
+
+def _own(text: str) -> str:
+    """What a text says beside the rule."""
+    return text.removeprefix(severity_told("KV101")).strip()
+
+
 def _index() -> str:
     lines = [
         "# Diagnostics",
@@ -70,8 +104,10 @@ def _index() -> str:
         "Every finding has a code. Codes are never reused. `kvtool explain CODE` shows the same text in the terminal, and",
         "`kvtool explain --list` all of them.",
         "",
-        "The severity of a finding is what it costs: the share of all prompt tokens that it loses. One with a proof tier can be",
-        "fixed, and where it says a gain, kvtool has tried the fix; [advice and proof tiers](../advice.md) says what each proves.",
+        "A finding with a proof tier can be fixed, and where it says a gain, kvtool has tried the fix;",
+        "[advice and proof tiers](../advice.md) says what each proves.",
+        "",
+        *_rule(),
     ]
     for family, title in FAMILIES.items():
         lines += ["", f"## {title}", "", "<!-- pages -->"]

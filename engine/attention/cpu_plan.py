@@ -65,11 +65,13 @@ class Tails:
     block_size: int
     kept: bool  # whether copies are kept from step to step
     longest: int = 0
+    places: torch.Tensor = field(init=False)  # int64[n]: the newest in a copy [Hkv, n * room, D]
     mask: torch.Tensor | None = None  # float32[n, 1, 1, room], or None where all are equally long
     copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.longest = int(self.lengths.max())
+        self.places = torch.arange(len(self.lengths)) * self.room + self.lengths - 1
         if int(self.lengths.min()) != self.longest:
             hidden = torch.arange(self.room) >= self.lengths[:, None]
             self.mask = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)[:, None, None]
@@ -80,6 +82,7 @@ class Tails:
         self.newest = newest
         self.longest = int(self.lengths.max())
         every, last = torch.arange(len(grown)), self.lengths - 1
+        self.places = every * self.room + last
         self.table[every, last // self.block_size] = newest // self.block_size
         if self.mask is not None:
             self.mask[every, 0, 0, last] = 0.0
@@ -92,9 +95,10 @@ class Tails:
             if self.kept:
                 self.copies[layer] = copies
         else:
-            place = torch.arange(len(self.lengths)) * self.room + self.lengths - 1
             for copy, cache in zip(copies, (k_cache, v_cache), strict=True):
-                copy.flatten(1, 2).index_copy_(1, place, by_head(cache).flatten(1, 2).index_select(1, self.newest))
+                copy.flatten(1, 2).index_copy_(
+                    1, self.places, by_head(cache).flatten(1, 2).index_select(1, self.newest)
+                )
         k, v = (copy[:, :, : self.longest].transpose(0, 1) for copy in copies)
         return k, v
 

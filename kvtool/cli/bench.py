@@ -94,9 +94,11 @@ class BenchCommand(Command):
         )
 
     def _measure(self, options: BenchOptions) -> BenchResult:
+        from kvtool.measure.engine_extra import need_engine
         from kvtool.text.terminal.interrupts import uninterrupted
 
         with uninterrupted():
+            need_engine("kvtool bench")
             from kvtool.measure.bench.session import Bench  # torch: two seconds that help and mistakes do not need
 
         with self.showing.progress(unit="steps") as progress:

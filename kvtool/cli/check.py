@@ -99,19 +99,19 @@ class CheckCommand(Command):
     ) -> None:
         """The files, and the report on the terminal unless something else goes to standard output."""
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.terminal.next_command import without_outputs
+        from kvtool.report.terminal.next_command import without_shown
         from kvtool.report.write_options import WriteOptions
         from kvtool.results.limit_text import limit_text
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
         show_text = plan.show_text
         in_files = self.writing.in_files
-        command = tuple(self.showing.command_line or ("check", *plan.inputs))
+        command = tuple(without_shown(self.showing.command_line or ("check", *plan.inputs)))
         shared = limit_text(result, in_files)
         options = WriteOptions(
             show_text=in_files,
             root=output_root(),
-            command=tuple(without_outputs(command)),
+            command=command,
             width=self.showing.width or DEFAULT_WIDTH,
         )
         write_outputs(shared, outputs, options, quiet=self.showing.quiet)

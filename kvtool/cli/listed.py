@@ -16,7 +16,7 @@ SUMMARY = (
     "Prefix-cache profiling and prompt optimization: what is my hit rate, what could it be, and which text loses it."
 )
 EPILOG = (
-    "Begin with: kvtool profile workloads/support-bot.yaml",
+    "Begin with: kvtool demo",
     "In a folder with prompts of your own: kvtool init, then kvtool check",
 )
 SHOW_VERSION = "Show the version."
@@ -39,6 +39,7 @@ class Listed:
 
 
 COMMANDS = (
+    Listed("demo", "An example that comes with kvtool, profiled.", "kvtool.cli.demo", "DemoCommand"),
     Listed(
         "profile", "Hit rates, where the tokens went, TTFT, what to change.", "kvtool.cli.profile", "ProfileCommand"
     ),

@@ -160,7 +160,7 @@ class ProfileCommand(Command):
 
     def _write(self, report: Report, outputs: Sequence[OutputFile]) -> None:
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.terminal.next_command import without_outputs
+        from kvtool.report.terminal.next_command import without_shown
         from kvtool.report.write_options import WriteOptions
         from kvtool.results.wrap import check_of
         from kvtool.text.terminal.console import DEFAULT_WIDTH
@@ -168,7 +168,7 @@ class ProfileCommand(Command):
         options = WriteOptions(
             show_text=self.writing.in_files,
             root=output_root(),
-            command=tuple(without_outputs(self.showing.command_line or ("profile", *self.inputs))),
+            command=tuple(without_shown(self.showing.command_line or ("profile", *self.inputs))),
             width=self.showing.width or DEFAULT_WIDTH,
         )
         write_outputs(check_of(report), outputs, options, quiet=self.showing.quiet)

@@ -22,6 +22,9 @@ from kvtool.workload.logs.trace_block import TRACE_BLOCK
 HashName = Literal["native", "sha256", "sha256_cbor", "xxhash_cbor"]
 LoadFormat = Literal["auto", "dummy"]
 
+DEFAULT_BUDGET = 20.0
+"""Seconds for real runs where nobody says how many."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Predicting:
@@ -256,9 +259,14 @@ class Measuring:
     """Real runs, what they compute with, and what is looked at in them."""
 
     measure_budget: Annotated[
-        float,
-        Option("For real runs of the embedded model or a --model FOLDER; 0: none.", "SECONDS", check=bounds.seconds),
-    ] = 20.0
+        float | None,
+        Option(
+            "For real runs of the embedded model or a --model FOLDER; 0: none. [default: {default}]",
+            "SECONDS",
+            default=DEFAULT_BUDGET,
+            check=bounds.seconds,
+        ),
+    ] = None
     dry_run: Annotated[bool, Option("Accounting and predictions only: --measure-budget 0.")] = False
     load_format: Annotated[LoadFormat, Option("Weights of a --model FOLDER for the real runs, or random ones.")] = (
         "auto"
@@ -298,4 +306,11 @@ class Measuring:
     @property
     def seconds(self) -> float:
         """For real runs."""
-        return 0.0 if self.dry_run else self.measure_budget
+        if self.dry_run:
+            return 0.0
+        return DEFAULT_BUDGET if self.measure_budget is None else self.measure_budget
+
+    @property
+    def asked(self) -> bool:
+        """Whether a flag asks for real runs, which there are without one, too, where they can be had."""
+        return self.measure_budget is not None or self.audit or self.device not in ("auto", "cpu")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from kvtool.accounting.ledger.alignment import DonorAlignment, Rung, attribute
+from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
@@ -12,11 +12,12 @@ from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.naming import Named, Namer
+from kvtool.diagnose.seen_pair import LineExcerpt, SeenPair, seen_pair
 from kvtool.diagnose.slots import Slot, content_part
 from kvtool.diagnose.values import Resolved, SlotValues
 from kvtool.text.tokens.prompt import Ids, Prompt
-from kvtool.text.traced import Origin, line_around
-from kvtool.workload.turn import Turn
+from kvtool.text.traced import Origin
+from kvtool.workload.turn import RequestName, Turn
 
 __all__ = ["CauseBook", "Slot", "SlotCause", "content_part"]
 
@@ -29,7 +30,6 @@ PERMUTED = (DOCUMENTS_REORDERED.key, EXAMPLES_REORDERED.key)
 _SHARE_UNITS = 720_720
 """The least common multiple of 1 to 16: shares of tokens are whole numbers of these, so they add up exactly."""
 _STRUCTURE_IS_SURE = 0.95
-_EXCERPT = 160
 
 
 class Opportunities:
@@ -58,6 +58,8 @@ class SlotCause:
         "group",
         "offset",
         "origin",
+        "pair",
+        "record",
         "requests",
         "slot",
         "structural",
@@ -65,6 +67,7 @@ class SlotCause:
         "value_stop",
         "values",
         "within",
+        "written",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +95,11 @@ class SlotCause:
         self.value_start = value_start
         self.value_stop = value_stop
         self.first_token = first_token
+        self.record: RequestName | None = None
+        """Which request of a log it was first seen in, and (`written`) path, line and column of the record."""
+        self.written: tuple[str, int | None, int | None] | None = None
+        self.pair: SeenPair | None = None
+        """The first two requests of a log that tell it; None where there are none."""
         self.requests = 0
         """Requests in which it is to blame for tokens."""
         self.blocked = 0
@@ -192,7 +200,9 @@ class CauseBook:
             rungs.append(rung)
             causes: list[SlotCause] = []
             for named in found:
-                cause = self._cause(turn.group, named, gap.start)
+                cause = self._cause(turn, named, gap.start)
+                if cause.pair is None:
+                    _show(cause, namer, named, gap, turn, alignment)
                 causes.append(cause)
                 if cause.slot not in counted:
                     counted.add(cause.slot)
@@ -228,6 +238,10 @@ class CauseBook:
             cause._scale(weight)
         if group in self._chains:
             self._chains[group].scale(weight)
+
+    def behind(self, group: str, slot: Slot) -> int:
+        """Tokens that stand behind a slot and in an earlier prompt, too, whichever of the slots before them is to blame."""
+        return self._chains[group].behind(slot) if group in self._chains else 0
 
     def predicted(self, group: str, slots: Collection[Slot]) -> int:
         """Tokens that closing these slots would win: those behind nothing else, in whole blocks, the last token left out.
@@ -302,18 +316,16 @@ class CauseBook:
         """What hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
         return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
 
-    def _cause(self, group: str, named: Named, token: int) -> SlotCause:
+    def _cause(self, turn: Turn, named: Named, token: int) -> SlotCause:
         """The cause of a slot, made where it is new."""
+        group = turn.group
         causes = self._causes.setdefault(group, {})
         slot = named.slot
         if slot not in causes and len(causes) >= MOST_CAUSES:
             slot = Slot("", 0, 0, part="other places", logged=True)
         cause = causes.get(slot)
         if cause is None:
-            start, stop = line_around(named.text, named.low)
-            start = max(start, named.low - _EXCERPT // 2)
-            stop = min(stop, start + _EXCERPT)
-            excerpt = str.__getitem__(named.text, slice(start, stop)).rstrip("\r\n")
+            excerpt, start, stop = LineExcerpt.around(named.text, named.low, named.high)
             cause = causes[slot] = SlotCause(
                 group,
                 slot,
@@ -321,8 +333,8 @@ class CauseBook:
                 named.origin,
                 named.offset,
                 excerpt,
-                named.low - start,
-                named.high - start,
+                start,
+                stop,
                 token,
                 structural=named.structural,
                 opportunities=self._opportunities.setdefault(group, Opportunities()),
@@ -339,3 +351,22 @@ def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None
         cause.within += 1
     else:
         cause.across += 1
+
+
+def _show(cause: SlotCause, namer: Namer, named: Named, gap: Gap, turn: Turn, alignment: DonorAlignment) -> None:
+    """Keep where in a log a cause is, and the pair of requests that tells it; nothing of requests that are of no log."""
+    if turn.name is None:
+        return
+    donor = alignment.donor
+    if cause.record is None:
+        first = turn
+        if donor is not None and named.text is donor.prompt.text:
+            first = donor.turn
+        cause.record, cause.written = first.name, first.written
+    if donor is None or donor.turn.name is None or gap.donor_stop > len(donor.prompt):
+        return
+    if not (turn.name.known and donor.turn.name.known):
+        return
+    sides = namer.sides(gap, named)
+    if sides is not None:
+        cause.pair = seen_pair(donor.turn.name, turn.name, *sides)

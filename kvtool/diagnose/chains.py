@@ -46,6 +46,10 @@ class Chains:
         closed = frozenset(slots)
         return sum(hits for chain, hits in self.hits.items() if closed.issuperset(chain))
 
+    def behind(self, slot: Slot) -> int:
+        """Tokens before which a slot stands, whichever others stand there, too."""
+        return sum(tokens for chain, tokens in self.tokens.items() if slot in chain)
+
     def _merge(self) -> None:
         """Keep the weightiest half; what was behind another chain counts behind the longest kept one that it begins with.
 

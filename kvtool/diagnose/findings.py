@@ -8,15 +8,15 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.slots import content_part
 from kvtool.results.choices import Severity
-from kvtool.results.finding import Finding, Rerun, Snippet
+from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
 from kvtool.text.traced import Origin
+from kvtool.workload.turn import RequestName
 
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
 
-_ERROR_POINTS = 0.05
-_WARNING_POINTS = 0.01
 WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
 _MUCH = 0.2
@@ -40,15 +40,11 @@ def is_declared_stable(cause: SlotCause) -> bool:
 
 
 def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int]:
-    """File, line and column of a cause; `path`, 0 and 0 for text without a source."""
+    """File, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0."""
     if cause.origin is None:
-        return path, 0, 0
+        where, line, column = cause.written if cause.record is not None and cause.written is not None else (path, 0, 0)
+        return where, line or 0, column or 0
     return cause.origin.path, *locate(cause.origin, cause.offset)
-
-
-def severity_of(points: float) -> Severity:
-    """By measured gain, never by pattern."""
-    return "error" if points >= _ERROR_POINTS else "warning" if points >= _WARNING_POINTS else "info"
 
 
 def fixed_finding(
@@ -57,12 +53,13 @@ def fixed_finding(
     *,
     place: tuple[str, int, int],
     block_size: int,
+    severity: Severity,
     tokens_lost: int,
     fix: str,
     number: int = 0,
     together: int = 1,
 ) -> Finding | None:
-    """The finding of a cause whose fix was tried in a rerun; None where that won nothing.
+    """The finding of a cause whose fix was tried in a rerun; None where that won nothing. A declared one is always an error.
 
     It was fix `number` (from 0) of `together` in that rerun, in the order of what each adds.
     """
@@ -77,7 +74,7 @@ def fixed_finding(
     return described(cause, claim, place=place, block_size=block_size).model_copy(
         update={
             "code": KV103.code if declared else cause.kind.code,
-            "severity": "error" if declared else severity_of(gain),
+            "severity": "error" if declared else severity,
             "tokens_lost": tokens_lost,
             "fix": fix + together_text,
             "rerun": rerun,
@@ -86,12 +83,20 @@ def fixed_finding(
 
 
 def no_gain_finding(
-    cause: SlotCause, group: GroupTotals, *, place: tuple[str, int, int], block_size: int, fix: str
+    cause: SlotCause,
+    group: GroupTotals,
+    *,
+    place: tuple[str, int, int],
+    block_size: int,
+    severity: Severity,
+    fix: str,
 ) -> Finding | None:
     """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
     if cause.blocked < _MUCH * group.prompt_tokens:
         return None
-    return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(update={"fix": fix})
+    return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(
+        update={"severity": severity, "fix": fix}
+    )
 
 
 def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
@@ -113,8 +118,25 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
         tokens_lost=cause.blocked,
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),
-        in_source=not cause.slot.logged and line > 0,
+        in_source=not cause.slot.logged and cause.origin is not None and line > 0,
+        logged=_logged(cause),
         width=cause.origin.width
         if cause.slot.variable and cause.origin is not None
         else cause.value_stop - cause.value_start,
     )
+
+
+def _logged(cause: SlotCause) -> LoggedPlace | None:
+    """Where in a record a cause is; None for what is of no record, or comes from a template."""
+    origin, record = cause.origin, cause.record
+    if record is None or not record.record or (origin is not None and origin.path != record.path):
+        return None
+    return logged_place(record, origin, cause.offset, cause.slot.part)
+
+
+def logged_place(record: RequestName, origin: Origin | None, offset: int, part: str) -> LoggedPlace:
+    """The place of character `offset` of the text that was written at `origin`; of what has none, `part` alone."""
+    if origin is None or not origin.pointer:
+        return LoggedPlace(record=record.record, part=part, content=None, line=0)
+    line = origin.text.count("\n", 0, offset) + 1
+    return LoggedPlace(record=record.record, part=origin.part or part, content=content_part(origin), line=line)

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, Snippet
 from kvtool.text.redact import redact_marked
 
 _LONGEST_LINE = 2000
@@ -27,6 +27,11 @@ class MeantLine(NamedTuple):
     width: int
     whole: bool
 
+    @classmethod
+    def of(cls, snippet: Snippet) -> MeantLine:
+        """The line of a prompt that a finding brings along."""
+        return cls(snippet.text, snippet.start, snippet.stop - snippet.start, whole=False)
+
 
 def meant_line(finding: Finding, *, read_files: bool = True) -> MeantLine | None:
     """The line of the file; for logs, whose lines are whole records, the line of the prompt; None where neither is known."""
@@ -39,7 +44,7 @@ def meant_line(finding: Finding, *, read_files: bool = True) -> MeantLine | None
         return MeantLine(line, start, width, whole=len(line) < _LONGEST_LINE)
     if snippet is None:
         return None
-    return MeantLine(snippet.text, snippet.start, snippet.stop - snippet.start, whole=False)
+    return MeantLine.of(snippet)
 
 
 def _fits(finding: Finding, line: str, start: int) -> bool:

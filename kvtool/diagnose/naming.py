@@ -26,6 +26,7 @@ from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.seen_pair import widened
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
 from kvtool.diagnose.stretches import PromptSide, Sources, VariableAt, by_line, char_span, is_whole, trimmed
 from kvtool.text.tokens.prompt import Ids, Prompt
@@ -116,6 +117,24 @@ class Namer:
         found = found or [self._literal(own, None)]
         found[-1] = replace(found[-1], tail=self._rest_of_line(gap.stop, own.stop))
         return "blocked", found
+
+    def sides(self, gap: Gap, named: Named) -> tuple[PromptSide, PromptSide] | None:
+        """What the donor has where a slot of a gap is, and what this prompt has; None where the donor's prompt does not tell."""
+        own, theirs = self._own(gap), self._theirs(gap)
+        if theirs is None or not self._is_donors(theirs):
+            return None
+        lines = [trimmed(own, theirs)] if named.structural else list(by_line(*trimmed(own, theirs)))
+        of_donor = named.text is theirs.text
+        for now, was in lines:
+            side = was if of_donor else now
+            if was is None or side is None or not (side.start <= named.high and named.low <= side.stop):
+                continue
+            if of_donor:
+                return PromptSide(was.text, named.low, named.high), widened(was, now, named.low, named.high)
+            if named.structural:
+                return was, now
+            return widened(now, was, named.low, named.high), PromptSide(now.text, named.low, named.high)
+        return theirs, own
 
     # Where it is
 

@@ -15,7 +15,8 @@ from kvtool.diagnose.codes.kv303 import KV303
 from kvtool.diagnose.codes.kv304 import KV304
 from kvtool.diagnose.codes.kv305 import KV305
 from kvtool.diagnose.codes.kv306 import KV306
-from kvtool.diagnose.findings import WORTH_TELLING, Locate, severity_of
+from kvtool.diagnose.findings import WORTH_TELLING, Locate, logged_place
+from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.shared_secrets import Sensitive
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding
@@ -53,9 +54,13 @@ def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> l
         if points < WORTH_TELLING:
             continue
         code, tier, (message, fix) = entry.code, entry.tier, told[fate]
-        severity = "info" if entry is KV302 else severity_of(points)  # nobody should trade security for speed
+        severity = "info" if entry is KV302 else _severity(tokens, group)
         found.append(Finding.of(code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=tier))
     return found
+
+
+def _severity(tokens: int, group: GroupTotals) -> Severity:
+    return severity_in_run(tokens, group.requests, group.prompt_tokens)
 
 
 def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
@@ -104,10 +109,11 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
         return []
     if block_size <= 4 * shared < 4 * block_size and not group.hit_tokens:
         message = f"the shared prefix of {shared:,} tokens is shorter than a block of {block_size:,}"
-        lost = shared * (group.requests - 1)
+        lost = min(shared * (group.requests - 1), group.in_part_blocks)
         fix = "merge the stable parts at the front" + _smaller_block(shape)
         points = min(lost / group.prompt_tokens, 1.0)
-        return [Finding.of(KV203.code, "info", group.name, path, 0, 0, message, lost, fix, points=points)]
+        severity = _severity(lost, group)
+        return [Finding.of(KV203.code, severity, group.name, path, 0, 0, message, lost, fix, points=points)]
     edit = shape.padding() if shape is not None else None
     if edit is None or shape is None or edit.tokens_saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
         return []
@@ -118,7 +124,8 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
         message = f"shared prefixes end inside blocks of {block_size:,} tokens"
     points = lost / group.prompt_tokens
     fix = padding_sentence(edit, shape.requests)
-    return [Finding.of(KV204.code, "info", group.name, path, 0, 0, message, lost, fix, points=points)]
+    severity = _severity(lost, group)
+    return [Finding.of(KV204.code, severity, group.name, path, 0, 0, message, lost, fix, points=points)]
 
 
 def _smaller_block(shape: GroupBoundary | None) -> str:
@@ -144,7 +151,22 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
         message = f"what looks like {place.kind} stands in a prefix that {who} without a salt of their own share"
         severity: Severity = "warning" if place.kind in _SERIOUS else "info"
         fix = "look whether all of them may know it; if not, move it behind the shared text or give each tenant a salt"
+        logged = None
+        if place.record is not None and place.record.record and place.origin is not None:
+            logged = logged_place(place.record, place.origin, place.offset, place.origin.part)
         found.append(
-            Finding.of(KV306.code, severity, place.group, where, line, column, message, 0, fix, confidence=0.5)
+            Finding.of(
+                KV306.code,
+                severity,
+                place.group,
+                where,
+                line,
+                column,
+                message,
+                0,
+                fix,
+                confidence=0.5,
+                logged=logged,
+            )
         )
     return found

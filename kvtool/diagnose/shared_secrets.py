@@ -14,6 +14,7 @@ from kvtool.engine.hashing import NATIVE, BlockHash
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import Job
+from kvtool.workload.turn import RequestName
 
 _BLOCK = 16
 """Tokens of the blocks that prefixes are compared by here, whatever the engine's are."""
@@ -41,6 +42,8 @@ class Sensitive:
     group: str
     origin: Origin | None
     offset: int
+    record: RequestName | None = None
+    """The request of a log in which it was first seen."""
     parties: set[Party] = field(default_factory=set)
     requests: int = 1
 
@@ -89,7 +92,10 @@ class SensitiveBook:
         for kind, low, high in find_sensitive(plain, start):
             if high > first[0]:
                 origin, offset = text.at(low)
-                yield prompt.token_at(high - 1) // _BLOCK, Sensitive(kind, job.turn.group, origin, offset)
+                yield (
+                    prompt.token_at(high - 1) // _BLOCK,
+                    Sensitive(kind, job.turn.group, origin, offset, job.turn.name),
+                )
 
     def shared(self) -> list[Sensitive]:
         """What several sessions or groups share, one for each place and kind, in the order in which it was found."""

@@ -206,7 +206,7 @@ def _records(
 
 def _request(one: _Wanted, raw: RawRecord, format_: RecordFormat | None) -> Turn:
     number = one.record or 1
-    where = Where(one.path, raw.line, raw.column, str(number), number, default_group(one.path))
+    where = Where(one.path, raw.line, raw.column, str(number), number, default_group(one.path), number=number)
     found = read_raw(raw, where, format_, number - 1)
     if isinstance(found, KvtoolError):
         hint = None if found.hint == _SKIP_HINT else found.hint

@@ -47,7 +47,10 @@ class LintResult:
     def _told(self, finding: Finding) -> LintFinding:
         """A finding without a group was seen in a file, not measured."""
         return LintFinding(
-            **finding.model_dump(include=set(LintFinding.model_fields), exclude={"group"}),
+            **finding.model_dump(
+                include=set(LintFinding.model_fields),
+                exclude={"group": True, "example": {"was_line", "now_line"}},
+            ),
             evidence="measured" if finding.group else "static",
             group=finding.group or None,
             fixable=self.can_fix(finding),

@@ -15,7 +15,7 @@ from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.findings import severity_of
+from kvtool.diagnose.severity import severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
 from kvtool.diff.prompts import ONE_SIDED, Difference, difference_in, reusable, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
@@ -151,7 +151,7 @@ def probe_findings(result: ProbeResult) -> list[Finding]:
         findings.append(
             Finding.of(
                 code=leak.kind.code,
-                severity=severity_of(points),
+                severity=severity_of(leak.same_tokens, result.tokens),
                 group=GROUP,
                 path=result.spec,
                 line=0,

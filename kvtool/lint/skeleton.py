@@ -68,11 +68,20 @@ class Behind:
 NOTHING = Behind(0, 0)
 
 
-def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[tuple[Hole, Behind]]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something that varies in a prompt, the constant text behind it, and the tokens of all constant text of the prompt."""
+
+    hole: Hole
+    behind: Behind
+    prompt: int
+
+
+def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[Found]:
     """What varies, in the order of the template, with the constant text that follows it (a repeated text counts once)."""
     found: list[tuple[Hole, Behind]] = []
-    _walk(tuple(nodes), NOTHING, count, found)
-    return found[::-1]
+    whole = _walk(tuple(nodes), NOTHING, count, found)
+    return [Found(hole, behind, whole.tokens) for hole, behind in reversed(found)]
 
 
 def _walk(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvtool.diagnose.codes import find_entry
-from kvtool.lint.skeleton import Behind, Hole, Node, TemplatePlace, holes
+from kvtool.diagnose.severity import severity_of
+from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 
-WARNING_TOKENS = 256
-ERROR_TOKENS = 1024
+BY_NAME = 0.5
+"""The confidence of what only a name says."""
 _LONG_LINE = 1500
 _AROUND = 60
 
@@ -29,18 +30,20 @@ def static_findings(
 
     `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told.
     """
-    worst: dict[tuple[int, int, str], tuple[Hole, Behind]] = {}
+    worst: dict[tuple[int, int, str], Found] = {}
     for nodes in prompts:
-        for hole, behind in holes(nodes, count):
+        for found in holes(nodes, count):
+            hole = found.hole
             key = (hole.spot.line, hole.spot.column, hole.kind.code)
-            if not hole.leads and behind.tokens < least:
+            if not hole.leads and found.behind.tokens < least:
                 continue
-            if key not in worst or _badness(*worst[key]) < _badness(hole, behind):
-                worst[key] = hole, behind
-    return [_finding(path, *worst[key], block_size, text) for key in sorted(worst)]
+            if key not in worst or _badness(worst[key]) < _badness(found):
+                worst[key] = found
+    return [_finding(path, worst[key], block_size, text) for key in sorted(worst)]
 
 
-def _finding(path: str, hole: Hole, behind: Behind, block_size: int, text: str) -> Finding:
+def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
+    hole, behind = found.hole, found.behind
     blocks = behind.tokens // block_size
     about = "about" if behind.sure == behind.tokens else "up to"
     amount = f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
@@ -51,7 +54,7 @@ def _finding(path: str, hole: Hole, behind: Behind, block_size: int, text: str) 
     excerpt, start = _excerpt(text, hole.spot)
     return Finding.of(
         code=hole.kind.code,
-        severity=_severity(hole, behind),
+        severity=_severity(hole, behind, found.prompt),
         group="",
         path=path,
         line=hole.spot.line,
@@ -63,6 +66,7 @@ def _finding(path: str, hole: Hole, behind: Behind, block_size: int, text: str) 
         in_source=True,
         width=hole.spot.width,
         tier=remedy.tier,
+        confidence=1.0 if hole.certain else BY_NAME,
     )
 
 
@@ -84,12 +88,13 @@ def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
     return text[start : min(start + 4 * _AROUND, stop if stop >= 0 else len(text))], _AROUND
 
 
-def _severity(hole: Hole, behind: Behind) -> Severity:
-    """What may be lost decides; an error takes a clock or a random id by call, before text that is always there."""
-    if hole.minor or (behind.tokens < WARNING_TOKENS and not hole.leads):
+def _severity(hole: Hole, behind: Behind, prompt: int) -> Severity:
+    """By the constant text behind it, out of all of the prompt's (`diagnose.severity`)."""
+    if hole.minor:
         return "info"
-    return "error" if hole.clock and hole.certain and behind.sure >= ERROR_TOKENS else "warning"
+    return "warning" if hole.leads else severity_of(behind.tokens, prompt)
 
 
-def _badness(hole: Hole, behind: Behind) -> tuple[int, bool, int]:
-    return ("info", "warning", "error").index(_severity(hole, behind)), hole.certain, behind.tokens
+def _badness(found: Found) -> tuple[int, bool, int]:
+    severity = _severity(found.hole, found.behind, found.prompt)
+    return ("info", "warning", "error").index(severity), found.hole.certain, found.behind.tokens

@@ -24,3 +24,5 @@ class MeasureOptions:
     device: str = "auto"
     decode_attention: DecodeMode = "auto"
     audit: bool = False
+    asked: bool = False
+    """Whether somebody asked for it, so that it is a mistake where nothing can be measured; else that is told in a line."""

@@ -9,7 +9,9 @@ from kvtool.accounting.event_writer import EventWriter
 from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
 from kvtool.diagnose import codes
+from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
+from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.report import Report
@@ -26,13 +28,18 @@ from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A workload and how it is to be run. `name` is what reports call it."""
+    """A workload and how it is to be run. `name` is what reports call it.
+
+    `tokenizer` and `chat_template` are as they were named; None for the usual ones.
+    """
 
     options: RunOptions
     source: YamlSource | LogSource
     planned: PlannedRun
     renderer: Renderer
     name: str
+    tokenizer: str | None = None
+    chat_template: str | None = None
 
     @property
     def group_names(self) -> list[str] | None:
@@ -64,7 +71,17 @@ class Opened:
             measure=self.planned.measure_options() if measure else None,
             native_engine=self.planned.native_engine() if measure else None,
             events=events,
+            pair_command=self._pair_command(),
         )
+
+    def _pair_command(self) -> PairCommand:
+        """How two requests of its logs are shown side by side: read and rendered as here."""
+        said = {"--tokenizer": self.tokenizer, "--chat-template": self.chat_template}
+        flags = [word for flag, value in said.items() if value is not None for word in (flag, value)]
+        size = self.planned.plan.engine.block_size
+        if size != EngineConfig.block_size:
+            flags += ["--block-size", str(size)]
+        return PairCommand(tuple(flags), self.options.reading.log_format)
 
     def run(self, profiler: Profiler) -> Report:
         """The report, with all that it depends on."""
@@ -125,11 +142,9 @@ def open_workload(
     asked = merged(asked, options.fallback, said_options(options))
     planned = PlannedRun(options, asked, source)
     tokenizer = rendering.tokenizer or asked.tokenizer
-    renderer = Renderer(
-        lambda: load(tokenizer),
-        lambda loaded: ChatTemplate.load(rendering.chat_template or asked.chat_template, loaded),
-    )
+    chat_template = rendering.chat_template or asked.chat_template
+    renderer = Renderer(lambda: load(tokenizer), lambda loaded: ChatTemplate.load(chat_template, loaded))
     if rendering.chat_template is not None:
         _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
     name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"
-    return Opened(options, source, planned, renderer, name)
+    return Opened(options, source, planned, renderer, name, tokenizer, chat_template)

@@ -261,6 +261,7 @@ class PlannedRun:
             device=options.measuring.device,
             decode_attention=self.plan.decode_attention,
             audit=options.measuring.audit,
+            asked=options.measuring.asked or (options.predicting.model is not None and self.loads_model),
         )
 
     @property

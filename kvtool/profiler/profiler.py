@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
@@ -28,13 +27,16 @@ from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.fixes.propose import propose
 from kvtool.fixes.run_fixes import run_fixes
+from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.counted_once import check_counted_once
 from kvtool.profiler.document import Measurements, made_report
 from kvtool.profiler.looks import one_in
+from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
@@ -50,10 +52,6 @@ from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
 from kvtool.workload.yaml.yaml_source import YamlSource
-
-if TYPE_CHECKING:
-    from kvtool.measure.local import MeasuredRun
-
 
 _TRIED_EDITS = 4
 """Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
@@ -87,15 +85,17 @@ class Profiler:
         measure: MeasureOptions | None = None,
         native_engine: EngineConfig | None = None,
         events: EventWriter | None = None,
+        pair_command: PairCommand | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
-        what happens to the cache in the main pass.
+        what happens to the cache in the main pass. `pair_command` is how two requests of a log are shown side by side.
         """
         self.measure = measure
         self.native_engine = native_engine
         self.events = events
+        self.pair_command = pair_command
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
         """What was tried in the last run and kept."""
@@ -233,11 +233,10 @@ class Profiler:
         measured = Measurements()
         if self.measure is not None and not result.partial:
             try:
-                run = self._measure(self.measure, result.decode)
-                measured = Measurements(run.ttft(), run.tpot())
-                result.partial = run.interrupted
+                measured, result.partial = self._measured(self.measure, result.decode)
             except KeyboardInterrupt:  # while the model was made
                 result.partial = True
+        check_counted_once(findings, groups)
         self.timelines = result.views.timelines()
         report = made_report(
             result,
@@ -331,7 +330,8 @@ class Profiler:
         except TrialInterruptedError:
             result.partial = True
             return []
-        return Teller(result, self.plan, locate=self.locate, path=self.path).findings(self.advice)
+        teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
+        return teller.findings(self.advice)
 
     def _editable(self) -> bool:
         """Whether one of the first fixes that were kept can be written into the workload's own files."""
@@ -348,8 +348,13 @@ class Profiler:
 
     @staticmethod
     def _check_measure(how: MeasureOptions) -> None:
-        """EngineError for a device or a model that cannot be had: better now than after all the accounting."""
+        """For what was asked for and cannot be had, a device or a model or torch: better now than after all the accounting."""
+        if how.asked:
+            with uninterrupted():
+                need_engine("a real run")
         if how.model is None and how.device in ("auto", "cpu"):
+            return
+        if not how.asked and not_measured() is not None:
             return
         with uninterrupted():
             from kvtool.engine.model.device import find_device  # torch
@@ -359,11 +364,15 @@ class Profiler:
         if how.model is not None:
             check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
-    def _measure(self, how: MeasureOptions, decode: Decode | None) -> MeasuredRun:
+    def _measured(self, how: MeasureOptions, decode: Decode | None) -> tuple[Measurements, bool]:
+        """What was measured, or why nothing was; whether it was interrupted."""
         began = time.monotonic()
         self._begin("measuring")
         self.progress.advance(0)
         with uninterrupted():
+            lack = not_measured()
+            if lack is not None:
+                return Measurements(lack), False
             from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
 
         maker = JobMaker(self.renderer, seed=self.plan.seed)
@@ -376,4 +385,5 @@ class Profiler:
             began=began,
             decode_together=round(decode.batch) if decode is not None else 0,
         )
-        return measurement.run(self.source)
+        run = measurement.run(self.source)
+        return Measurements(run.ttft(), run.tpot()), run.interrupted

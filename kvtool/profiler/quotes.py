@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvtool.diagnose.meant_line import meant_line, redacted_line
-from kvtool.results.finding import Finding, Snippet
+from kvtool.diagnose.meant_line import MeantLine, meant_line, redacted_line
+from kvtool.results.finding import ExamplePair, Finding, Snippet
 from kvtool.results.show_text import ShowText
 
 _AROUND = 200
@@ -15,7 +15,17 @@ _AROUND = 200
 def quoted(finding: Finding, show_text: ShowText, patches: Mapping[str, str] | None = None) -> Finding:
     """The finding with as much of prompts as may be saved: its line, and with `full` the patch of its fix (`patches_of`)."""
     patch = patches.get(finding.fix_key) if patches and show_text == "full" else None
-    return finding.model_copy(update={"snippet": snippet_of(finding, show_text), "patch": patch})
+    example = None if finding.example is None else _quoted_pair(finding.example, show_text)
+    return finding.model_copy(update={"snippet": snippet_of(finding, show_text), "example": example, "patch": patch})
+
+
+def _quoted_pair(example: ExamplePair, show_text: ShowText) -> ExamplePair:
+    """The pair with as much of its lines as may be saved."""
+    lines = {
+        name: None if line is None or show_text == "none" else _shown(MeantLine.of(line), show_text)
+        for name, line in (("was_line", example.was_line), ("now_line", example.now_line))
+    }
+    return example.model_copy(update=lines)
 
 
 def snippet_of(finding: Finding, show_text: ShowText) -> Snippet | None:
@@ -24,8 +34,11 @@ def snippet_of(finding: Finding, show_text: ShowText) -> Snippet | None:
     `snippet` blacks out what looks secret in the whole line, before a long one is cut.
     """
     line = meant_line(finding) if show_text != "none" and finding.line else None
-    if line is None:
-        return None
+    return None if line is None else _shown(line, show_text)
+
+
+def _shown(line: MeantLine, show_text: ShowText) -> Snippet:
+    """The line as it may be shown, what is meant in a long one and a part of it around."""
     if show_text == "snippet":
         line = redacted_line(line)
     text, start, stop = line.text.rstrip("\r\n"), line.start, line.start + line.width

@@ -57,6 +57,7 @@ def _lines(result: CheckResult, options: WriteOptions) -> Iterator[str]:
             level if level != "error" or result.verdict.exit_code else "warning",
             title_of(finding.code),
             *sentences(finding),
+            *places.in_log(finding),
             *places.elsewhere(finding),
             spot=spot,
         )

@@ -34,7 +34,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
         if check.status in _STATUSES
     ]
     for finding, fingerprint in zip(result.findings, fingerprints(result.findings, options.root), strict=True):
-        text = "; ".join([*sentences(finding), *places.elsewhere(finding)])
+        text = "; ".join([*sentences(finding), *places.in_log(finding), *places.elsewhere(finding)])
         severity = _SEVERITIES[finding.severity]
         issues.append(_issue(finding.code, text, severity, fingerprint, places.of_finding(finding)))
     return blunt_json(json.dumps(issues, indent=2, sort_keys=True, ensure_ascii=False)) + "\n"

@@ -98,7 +98,7 @@ def _add_findings(root: ET.Element, findings: Iterable[Finding], places: Places,
         spot = places.of_finding(finding)
         where = _where(spot) if spot is not None else "no file"
         case = _case(suite, f"{finding.code} {where}", _READ, spot)
-        message, *rest = [*sentences(finding), *places.elsewhere(finding)]
+        message, *rest = [*sentences(finding), *places.in_log(finding), *places.elsewhere(finding)]
         message = f"{title_of(finding.code)}: {message}"
         if judged and finding.severity == "error":
             _outcome(case, "failure", message, finding.code, "\n".join(rest))

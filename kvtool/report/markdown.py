@@ -11,7 +11,7 @@ from kvtool.report.markdown_text import block, code, prose
 from kvtool.report.places import relative
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, Snippet
 from kvtool.results.report import Group, Report
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import cell_width, sanitize
@@ -138,25 +138,27 @@ def _finding(finding: Finding, root: str) -> str:
     name = name_of(finding.code)
     head = f"- **{prose(finding.code)}** {finding.severity}{f', {prose(name)}' if name else ''}{group}, "
     lines = [
-        head + _place(finding.path, finding.line, finding.column, root),
+        head + _finding_place(finding, root),
         prose(finding.message) + (f" ({prose(cost)})" if cost else ""),
     ]
     if finding.fix:
         lines.append(f"**Fix:** {prose(finding.fix)}" + (f"; {prose(gain)}" if gain else ""))
+    if finding.example is not None:
+        lines.append(f"**See:** {code(finding.example.command)}")
     lines += [f"**Look:** {prose(warning)}" for warning in finding.warnings]
     text = "<br>\n  ".join(lines) + "\n"
-    if finding.snippet is not None:
-        text += _indented(block(_marked(finding)))
+    if finding.example is not None and finding.example.was_line is not None and finding.example.now_line is not None:
+        lines_of_pair = _marked("was", finding.example.was_line), _marked("now", finding.example.now_line)
+        text += _indented(block("\n".join(lines_of_pair)))
+    elif finding.snippet is not None:
+        text += _indented(block(_marked(str(finding.line) if finding.in_source else "...", finding.snippet)))
     if finding.patch and len(finding.patch) <= _MOST_PATCH:
         text += f"\n  <details><summary>Patch</summary>\n\n{_indented(block(finding.patch, 'diff'))}\n  </details>\n"
     return text
 
 
-def _marked(finding: Finding) -> str:
-    """The line that it is about, with carets under what is meant."""
-    snippet = finding.snippet
-    assert snippet is not None
-    label = str(finding.line) if finding.in_source else "..."
+def _marked(label: str, snippet: Snippet) -> str:
+    """A line, with carets under what is meant."""
     before, meant = (
         sanitize(snippet.text[low:high]) for low, high in ((0, snippet.start), (snippet.start, snippet.stop))
     )
@@ -167,6 +169,14 @@ def _marked(finding: Finding) -> str:
 def _indented(text: str) -> str:
     """Inside a list item."""
     return "".join(f"  {line}".rstrip(" ") + "\n" for line in text.split("\n"))
+
+
+def _finding_place(finding: Finding, root: str) -> str:
+    """`log.jsonl:12`, `messages[0] (system), line 3` in a log, else a place in a file."""
+    logged = finding.logged
+    if logged is None:
+        return _place(finding.path, finding.line, finding.column, root)
+    return f"{code(f'{relative(finding.path, root) or finding.path}:{logged.record}')}, {code(logged.told)}"
 
 
 def _place(path: str, line: int, column: int, root: str, *, cell: bool = False) -> str:

@@ -94,6 +94,15 @@ class Places:
         where = f"in {sanitize(name)}{f':{finding.line}' if finding.line else ''}, " if name else ""
         return [f"It is {where}in no file below the root of the repository."]
 
+    def in_log(self, finding: Finding) -> list[str]:
+        """Where in the record of a log it is, and the command that shows an example; no command names files out of the root."""
+        lines = []
+        if finding.logged is not None:
+            lines.append(f"in: record {finding.logged.record:,}, {finding.logged.told}")
+        if finding.example is not None and self._file(finding.path, finding.line) is not None:
+            lines.append(f"see: {finding.example.command}")
+        return [sanitize(line) for line in lines]
+
     def of_check(self, check: Check) -> OutputPlace | None:
         """Where the demand is written or, if that is not below the root, the file of the workload."""
         path = self._file(check.path, check.line)

@@ -17,7 +17,7 @@ from kvtool.report.markdown_text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.finding import Finding
+from kvtool.results.finding import ExamplePair, Finding
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.runner_commands import blunt_json
@@ -51,7 +51,7 @@ def _run(result: CheckResult, options: WriteOptions) -> dict[str, Any]:
         (homeless if spot is None else results).append(_check(check, check_fingerprint(check, options.root), spot))
     for finding, fingerprint in zip(result.findings, fingerprints(result.findings, options.root), strict=True):
         spot = places.of_finding(finding)
-        lines = [*sentences(finding), *places.elsewhere(finding)]
+        lines = [*sentences(finding), *places.in_log(finding), *places.elsewhere(finding)]
         (homeless if spot is None else results).append(_finding(finding, "\n".join(lines), fingerprint, spot))
     for each in results:
         each["ruleIndex"] = numbers[each["ruleId"]]
@@ -137,13 +137,28 @@ def _finding(finding: Finding, text: str, fingerprint: str, spot: OutputPlace | 
         "tier": finding.tier if finding.tier is None else sanitize(finding.tier),
         "fix": sanitize(finding.fix),
         "gain": finding.rerun.model_dump() if finding.rerun is not None else None,
+        "logged": None if finding.logged is None else _plain(finding.logged.model_dump()),
+        "example": None if finding.example is None else _pair(finding.example),
         "patch": finding.patch if finding.patch is None else sanitize(finding.patch, newlines=False),
     }
     result = _result(finding.code, _LEVELS[finding.severity], text, spot, fingerprint, properties)
+    if spot is not None and finding.logged is not None:
+        name = sanitize(f"record {finding.logged.record}, {finding.logged.told}")
+        result["locations"][0]["logicalLocations"] = [{"fullyQualifiedName": name}]
     if spot is not None and spot.line and finding.in_source and finding.snippet is not None:
         shown = {"text": sanitize(finding.snippet.text)}
         result["locations"][0]["physicalLocation"]["contextRegion"] = {"startLine": spot.line, "snippet": shown}
     return result
+
+
+def _pair(example: ExamplePair) -> dict[str, Any]:
+    """The lines of a pair; which files they are of is told where they lie below the root."""
+    lines = {"was": example.was_line, "now": example.now_line}
+    return {name: sanitize(line.text) for name, line in lines.items() if line is not None}
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: sanitize(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _result(
@@ -155,7 +170,7 @@ def _result(
         "level": level,
         "message": {"text": _LINK.sub("] ", f"{name}\n{text}" if name else text)},
         "partialFingerprints": {_FINGERPRINT: fingerprint},
-        "properties": {name: value for name, value in properties.items() if value is not None},
+        "properties": {name: value for name, value in properties.items() if value not in (None, {})},
     }
     if spot is None:
         return result

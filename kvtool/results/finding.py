@@ -37,6 +37,39 @@ class Snippet(Model):
         return cls(text=text, start=start, stop=stop) if text else None
 
 
+class LoggedPlace(Model):
+    """Where in a log a finding is: record `record` of its file (from 1), and line `line` (from 1) of a text of that request.
+
+    `part` names the text: `messages[0] (system)`, `prompt`, `tools`. `content` is which of a message's parts it is (from 0) where
+    it has several. `line` is 0 where it is in no text that the record holds as it is.
+    """
+
+    record: Count
+    part: str
+    content: Count | None
+    line: Count
+
+    @property
+    def told(self) -> str:
+        """The place inside the record, in words."""
+        content = f", content[{self.content}]" if self.content is not None else ""
+        line = f", line {self.line}" if self.line else ""
+        return f"{self.part}{content}{line}"
+
+
+class ExamplePair(Model):
+    """Two requests of logs that show a finding, by the names that `kvtool diff-prompts` takes: `was` came first.
+
+    `command` shows the two side by side. The lines are there only where text was asked for.
+    """
+
+    was: str
+    now: str
+    command: str
+    was_line: Snippet | None = None
+    now_line: Snippet | None = None
+
+
 class Finding(Model):
     """One diagnosis. `line` is 0 where there is no place in a file; `group` is empty where it was seen in a file, not measured."""
 
@@ -63,6 +96,10 @@ class Finding(Model):
     tried: Rerun | None
     warnings: list[str]
     snippet: Snippet | None = None
+    logged: LoggedPlace | None = None
+    """Where it is in a log; None for what stands in a file that people edit, or in no one text."""
+    example: ExamplePair | None = None
+    """Two requests of a log that differ there; None where no two records tell it."""
     patch: str | None = None
     """The edit of the file that makes the fix, as a unified diff; only where text was asked for."""
 
@@ -85,6 +122,7 @@ class Finding(Model):
         confidence: float = 1.0,
         tier: str | None = None,
         snippet: Snippet | None = None,
+        logged: LoggedPlace | None = None,
     ) -> Finding:
         """One that was just found: no fix of it was tried. `snippet` is the line as it was sent, until it is shown or saved."""
         return cls(
@@ -108,6 +146,7 @@ class Finding(Model):
             tried=None,
             warnings=[],
             snippet=snippet,
+            logged=logged,
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,19 @@ class HashedPrompt:
     """The blocks by number, where they were numbered before; then the ids may be left out."""
 
 
+class RequestName(NamedTuple):
+    """A request of a log: `record` counts the records of its file from 1 and is 0 where the file itself is the prompt.
+
+    `request` counts those of the record from 1 and is 0 for the only one. `known` is False where the log does not hold all of its
+    prompt, as answers come from the engine.
+    """
+
+    path: str
+    record: int = 0
+    request: int = 0
+    known: bool = True
+
+
 @dataclass(slots=True)
 class Turn:
     """One request before tokenization. Exactly one of `messages`, `text`, `token_ids` and `hashed` is set."""
@@ -48,6 +61,8 @@ class Turn:
     id: str = ""
     written: tuple[str, int | None, int | None] | None = None
     """Path, line and column of the record or the group that it is of; None where it stands in no file."""
+    name: RequestName | None = None
+    """Which request of which log it is; None where it is of none."""
     extra: dict[str, Any] = field(default_factory=dict)
     """`chat_template_kwargs` of the record, passed on to the chat template."""
 

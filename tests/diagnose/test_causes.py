@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,7 +125,11 @@ def test_two_volatile_lines_are_moved_together(tmp_path: Path, byte_renderer: Re
     source = workload(tmp_path, "{{ now }}\n{{ trace }}\n" + rules, variables=variables, requests=12)
     first, second = findings(source, byte_renderer)
     assert {(found.code, found.line) for found in (first, second)} == {("KV101", 11), ("KV102", 12)}
-    assert first.tokens_lost >= second.tokens_lost > 11 * len(rules)
+    by_code = {found.code: found for found in (first, second)}
+    assert by_code["KV101"].tokens_lost > 11 * len(rules), "the first difference is to blame"
+    assert by_code["KV102"].tokens_lost == 0, "and each token counts once"
+    assert re.search(r"; behind text that differs first, where 2,\d{3} of its tokens count$", by_code["KV102"].message)
+    assert first.severity == second.severity == "error"
     for found in (first, second):
         assert found.rerun is not None
         assert found.rerun.group_after > 0.7 > 0.1 > found.rerun.group_before

@@ -51,7 +51,7 @@ def codes(found: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 def test_an_error_is_exit_code_1_and_a_warning_is_not(lint: Lint) -> None:
     write("error.j2", "Now: {{ now() }}\n" + LONG)
-    write("warning.j2", "Now: {{ now }}\n" + LONG)
+    write("warning.j2", LONG * 20 + "Now: {{ now }}\n" + LONG)
     code, out, err = lint("error.j2")
     assert (code, err) == (1, "")
     assert out.startswith("error.j2:1:6: KV101 error [*] call `now()`")
@@ -90,10 +90,10 @@ def test_the_json(lint: Lint) -> None:
     found = json.loads(first)
     assert found["schema"] == "kvtool.lint/1"
     assert found["inputs"] == [{"path": "a.j2", "kind": "template", "note": None}]
-    assert found["counts"] == {"error": 0, "warning": 1, "info": 0}
+    assert found["counts"] == {"error": 1, "warning": 0, "info": 0}
     assert found["ignored"] == 0
     (one,) = found["findings"]
-    assert (one["code"], one["severity"], one["line"], one["column"], one["width"]) == ("KV101", "warning", 1, 7, 9)
+    assert (one["code"], one["severity"], one["line"], one["column"], one["width"]) == ("KV101", "error", 1, 7, 9)
     assert (one["evidence"], one["fixable"], one["tier"], one["group"]) == ("static", False, "P2", None)
     assert one["tokens_lost"] == len(LONG)
     assert "Xyzzy" not in first

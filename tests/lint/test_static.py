@@ -44,7 +44,7 @@ def hole(number: int) -> Hole:
 
 def test_text_behind_is_counted_from_the_hole_on() -> None:
     nodes: list[Node] = ["abc", hole(1), "de", hole(2), "f"]
-    assert [(found.spot.line, behind.tokens, behind.sure) for found, behind in holes(nodes, len)] == [
+    assert [(found.hole.spot.line, found.behind.tokens, found.behind.sure) for found in holes(nodes, len)] == [
         (1, 3, 3),
         (2, 1, 1),
     ]
@@ -52,7 +52,7 @@ def test_text_behind_is_counted_from_the_hole_on() -> None:
 
 def test_of_branches_the_longest_may_follow_and_the_shortest_does() -> None:
     nodes: list[Node] = [hole(1), Choice((("aa",), ("bbbb", hole(2)), ())), "c"]
-    assert [(found.spot.line, behind.tokens, behind.sure) for found, behind in holes(nodes, len)] == [
+    assert [(found.hole.spot.line, found.behind.tokens, found.behind.sure) for found in holes(nodes, len)] == [
         (1, 5, 1),
         (2, 1, 1),
     ]
@@ -60,7 +60,7 @@ def test_of_branches_the_longest_may_follow_and_the_shortest_does() -> None:
 
 def test_a_repeated_text_counts_once_and_may_be_missing() -> None:
     nodes: list[Node] = [hole(1), Repeat(("aa", hole(2), "b")), "c"]
-    assert [(found.spot.line, behind.tokens, behind.sure) for found, behind in holes(nodes, len)] == [
+    assert [(found.hole.spot.line, found.behind.tokens, found.behind.sure) for found in holes(nodes, len)] == [
         (1, 4, 1),
         (2, 2, 2),
     ]
@@ -70,12 +70,22 @@ def test_a_repeated_text_counts_once_and_may_be_missing() -> None:
 
 
 def test_a_clock_before_text_and_a_clock_behind_it() -> None:
-    assert short(jinja(f"Now: {{{{ now }}}}\n{LONG}\n{{{{ now }}}}")) == [("KV101", "warning", 1, 6, 302)]
+    assert short(jinja(f"Now: {{{{ now }}}}\n{LONG}\n{{{{ now }}}}")) == [("KV101", "error", 1, 6, 302)]
 
 
-def test_little_text_behind_is_information_and_less_than_a_block_nothing() -> None:
-    text = "{{ user_id }} 255" + "x" * 250
-    assert short(jinja(text, least=16)) == [("KV104", "info", 1, 1, 254)]
+def test_the_text_behind_decides_and_less_than_a_block_is_nothing() -> None:
+    for behind, before, severity in (
+        (64, 0, "error"),
+        (63, 0, "warning"),
+        (243, 57, "error"),
+        (100, 1900, "error"),
+        (100, 1901, "warning"),
+        (100, 9900, "warning"),
+        (100, 9901, "info"),
+        (16, 0, "warning"),
+    ):
+        text = "x" * before + "{{ user_id }}" + "x" * behind
+        assert short(jinja(text, least=16)) == [("KV104", severity, 1, before + 1, behind)]
     assert jinja("{{ user_id }} " + "x" * 14, least=16) == []
 
 
@@ -99,23 +109,22 @@ def test_what_an_expression_says(expression: str, code: str | None) -> None:
     assert [one.code for one in jinja(f"{{{{ {expression} }}}}{LONG}")] == ([code] if code else [])
 
 
-def test_only_a_clock_by_call_before_text_that_is_always_there_is_an_error() -> None:
-    assert jinja("{{ now() }}" + HUGE)[0].severity == "error"
-    assert jinja("{{ now }}" + HUGE)[0].severity == "warning"
-    assert jinja("{{ now() }}{% if a %}" + HUGE + "{% endif %}")[0].severity == "warning"
-    assert jinja("{{ getcwd() }}" + HUGE)[0].severity == "warning"
+def test_what_it_costs_is_the_severity_and_how_it_is_known_the_confidence() -> None:
+    for expression, confidence in (("now()", 1.0), ("now", 0.5), ("getcwd()", 1.0), ("user_id", 0.5)):
+        (found,) = jinja("{{ " + expression + " }}" + HUGE)
+        assert (found.severity, found.confidence) == ("error", confidence)
 
 
 def test_names_that_are_set_count_for_what_they_are_set_to() -> None:
     assert jinja("{% set now = 'noon' %}{{ now }}" + LONG) == []
-    assert short(jinja("{% set head = uuid4() %}\n{{ head }}" + LONG)) == [("KV102", "warning", 2, 1, 300)]
+    assert short(jinja("{% set head = uuid4() %}\n{{ head }}" + LONG)) == [("KV102", "error", 2, 1, 300)]
     either = "{% if a %}{% set d = now() %}{% else %}{% set d = 'noon' %}{% endif %}{{ d }}"
     assert [one.code for one in jinja(either + LONG)] == ["KV101"]
 
 
 def test_a_macro_counts_where_it_is_called() -> None:
     text = "{% macro rules() %}" + LONG + "{% endmacro %}{{ now }}{{ rules() }}"
-    assert short(jinja(text)) == [("KV101", "warning", 1, text.index("{{ now") + 1, 300)]
+    assert short(jinja(text)) == [("KV101", "error", 1, text.index("{{ now") + 1, 300)]
     assert jinja("{% macro rules() %}" + LONG + "{% endmacro %}{{ rules() }}{{ now }}") == []
 
 
@@ -187,7 +196,7 @@ def test_a_text_template() -> None:
     text = f"Hi {{user_name}},\nit is {{date}}.\n{LONG}"
     nodes = text_template("a.txt", text, "format")
     found = static_findings("a.txt", text, [nodes], len, block_size=16, least=16)
-    assert short(found) == [("KV104", "warning", 1, 4, len(",\nit is .\n") + 300), ("KV101", "warning", 2, 7, 302)]
+    assert short(found) == [("KV104", "error", 1, 4, len(",\nit is .\n") + 300), ("KV101", "error", 2, 7, 302)]
 
 
 @given(
@@ -212,7 +221,7 @@ def test_text_templates_lose_nothing_and_know_their_places(parts: list[str]) -> 
 
 def test_an_f_string() -> None:
     text = f'import datetime\nP = f"""Rules\n  é {{datetime.datetime.now():%H}} and {{question}}\n{LONG}"""\n'
-    assert short(python(text)) == [("KV101", "warning", 3, 5, len(" and \n") + 300)]
+    assert short(python(text)) == [("KV101", "error", 3, 5, len(" and \n") + 300)]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +281,7 @@ def build():
 def other():
     return "{{now}}" + LONG
 """
-    assert short(python(text)) == [("KV101", "warning", 4, 17, 302 + len("noon")), ("KV101", "warning", 11, 13, 300)]
+    assert short(python(text)) == [("KV101", "error", 4, 17, 302 + len("noon")), ("KV101", "error", 11, 13, 300)]
 
 
 def test_parts_that_are_collected_and_joined() -> None:
@@ -285,7 +294,7 @@ def build(docs, user):
         parts.append("{LONG}")
     return "\\n".join(parts)
 """
-    assert short(python(text)) == [("KV104", "warning", 2, 21, 300), ("KV113", "warning", 3, 16, 300)]
+    assert short(python(text)) == [("KV104", "error", 2, 21, 300), ("KV113", "error", 3, 16, 300)]
 
 
 def test_messages_are_one_prompt_and_other_lists_are_not() -> None:
@@ -298,7 +307,7 @@ def ask(user, q):
     ])
     return [f"{{user}}", LONG]
 """
-    assert short(python(text)) == [("KV104", "warning", 4, 47, 300)]
+    assert short(python(text)) == [("KV104", "error", 4, 47, 300)]
 
 
 def test_a_template_that_is_filled_elsewhere_is_told_once() -> None:

@@ -389,19 +389,19 @@ class TestConversionCache:
         """A cache of its own, and a conversion that is counted and quick."""
         calls: list[str] = []
 
-        def converted(name: str, source: Path) -> bytes:
-            calls.append(source.name)
+        def converted() -> bytes:
+            calls.append("built in")
             return (folder / "gpt2.json").read_bytes()
 
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         monkeypatch.setattr(tokenizer_files, "cache_folder", lambda: tmp_path / "cache" / "tokenizers")
-        monkeypatch.setattr(tokenizer_files, "_converted", converted)
+        monkeypatch.setattr(tokenizer_files, "built_in_json", converted)
         return calls
 
     def test_converts_once(self, conversions: list[str], tmp_path: Path) -> None:
         first = load_tokenizer(None)
         second = load_tokenizer(None)
-        assert conversions == ["tekken_240911.json"]
+        assert conversions == ["built in"]
         assert first.fingerprint == second.fingerprint
         assert len(list((tmp_path / "cache" / "tokenizers").iterdir())) == 1
 

@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from kvtool.cli.doctor.item import DoctorItem, first_line, shown_home
-from kvtool.errors import KvtoolError
+from kvtool.cli.doctor.item import DoctorItem, Status, first_line, shown_home
+from kvtool.errors import KvtoolError, NotAvailableError
+from kvtool.measure.engine_extra import INSTALL, need_engine
 from kvtool.text.terminal.console import ColorChoice, ascii_only, find_width, make_console, wants_color
 from kvtool.text.terminal.numbers import size
 
@@ -25,14 +26,16 @@ def device() -> Iterator[DoctorItem]:
     """What real runs compute on, and with which kernels."""
     section = "Device"
     try:
+        need_engine("a real run")
+    except NotAvailableError as error:
+        status: Status = "missing" if error.hint == INSTALL else "note"
+        yield DoctorItem(section, "real runs", f"{error.message}; all else works", status, error.hint or "")
+        return
+    try:
         import torch
 
         from kvtool.engine.model.device import choose_kernels, device_name, find_device
-    except Exception as error:  # a broken build may raise anything; `doctor` is there to say so
-        advice = "pip install --force-reinstall 'torch>=2.11,<2.14'; --dry-run works without"
-        yield DoctorItem(section, "torch", f"cannot be imported: {first_line(error)}", "broken", advice)
-        return
-    try:
+
         found = find_device("auto")
         if found.type != "cuda":
             built = torch.version.cuda or torch.version.hip
@@ -60,14 +63,12 @@ def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
     section = "Tokenizer"
     try:
         source, cache = built_in_files()
-        yield DoctorItem(section, "built in", f"{source.name}, from mistral-common")
+        yield DoctorItem(section, "built in", f"{source.name}, which comes with kvtool")
     except KvtoolError as error:
         yield DoctorItem(section, "built in", error.message, "broken", error.hint or "")
         return
     except Exception as error:  # a package that is half there
-        yield DoctorItem(
-            section, "built in", f"cannot be read: {first_line(error)}", "broken", "reinstall mistral-common"
-        )
+        yield DoctorItem(section, "built in", f"cannot be read: {first_line(error)}", "broken", "reinstall kvtool")
         return
     try:
         if fix and not _size(cache):
@@ -76,7 +77,7 @@ def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
             open_backend(files)
         held = _size(cache)
     except Exception as error:
-        yield DoctorItem(section, "cache", f"cannot be built: {first_line(error)}", "broken", "reinstall transformers")
+        yield DoctorItem(section, "cache", f"cannot be built: {first_line(error)}", "broken", "reinstall tokenizers")
         return
     folder = shown_home(cache.parent)
     if held:

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from kvtool.cli.doctor.item import DoctorItem
+from kvtool.measure.engine_extra import INSTALL
 from kvtool.version import __version__
 
 _SECTION = "Versions"
-_ONLY_SOMEWHERE = {"triton": "only on Linux; torch computes without it"}
-"""Dependencies that not every machine has, and what their absence means."""
+_EXTRA = "engine"
 
 
 def versions() -> Iterator[DoctorItem]:
-    """kvtool, Python, and every dependency; one that is not there is broken, one of another version is told."""
+    """kvtool, Python, and every dependency; one that is not there is broken, one of another version is told.
+
+    Those of the extra `engine` may be missing.
+    """
     yield DoctorItem(_SECTION, "kvtool", __version__)
     system = f"{platform.system()} {platform.machine()}"
     yield DoctorItem(_SECTION, "python", f"{platform.python_version()}, {platform.python_implementation()} on {system}")
@@ -30,15 +33,17 @@ def versions() -> Iterator[DoctorItem]:
         name, marker = _split(requirement)
         if "extra ==" not in marker:
             yield _dependency(name, requirement)
+        elif f'extra == "{_EXTRA}"' in marker.replace("'", '"'):
+            yield _dependency(name, requirement, optional=True)
 
 
-def _dependency(name: str, requirement: str) -> DoctorItem:
+def _dependency(name: str, requirement: str, *, optional: bool = False) -> DoctorItem:
     wanted = requirement.partition(";")[0].strip()
     try:
         found = version(name)
     except PackageNotFoundError:
-        if name in _ONLY_SOMEWHERE:
-            return DoctorItem(_SECTION, name, f"not installed: {_ONLY_SOMEWHERE[name]}", "note")
+        if optional:
+            return DoctorItem(_SECTION, name, "not installed: only real runs need it", "missing", INSTALL)
         return DoctorItem(_SECTION, name, "not installed", "broken", f"pip install '{wanted}'")
     if not _fits(found, requirement):
         return DoctorItem(_SECTION, name, f"{found}, which is not {wanted}", "note", f"pip install '{wanted}'")

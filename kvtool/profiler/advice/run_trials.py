@@ -26,11 +26,15 @@ class RunTrials:
         return [self._with_best(finding, [fix for fix in fixes if fix.code == finding.code]) for finding in findings]
 
     def checked(self, checks: Iterable[Checked]) -> list[Finding]:
-        """The findings of a chat template, those with a fix that can be tried with what it won. Raises TrialInterruptedError."""
-        return [
+        """The findings of a chat template, those with a fix that can be tried with what it won. Raises TrialInterruptedError.
+
+        Their tokens are those of one conversation, which their messages say; the causes of this run have what it lost by them.
+        """
+        found = [
             check.finding if check.fix is None else self._with_best(check.finding, [check.fix], best_only=False)
             for check in checks
         ]
+        return [finding.model_copy(update={"tokens_lost": 0}) for finding in found]
 
     def _with_best(self, finding: Finding, fixes: Sequence[Fix], *, best_only: bool = True) -> Finding:
         before = self._before.get(finding.group)

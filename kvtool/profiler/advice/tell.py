@@ -15,11 +15,14 @@ from kvtool.diagnose.findings import (
     no_gain_finding,
     place_of,
 )
+from kvtool.diagnose.severity import severity_in_run
 from kvtool.profiler.advice.advisor import Advice, KeptFix, StuckCause
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import PassResult
-from kvtool.results.finding import Finding, Rerun
+from kvtool.results.choices import Severity
+from kvtool.results.finding import Finding, Rerun, as_severe
 
 _GOES_ALONG = "it goes with the text that the fix above moves"
 
@@ -32,12 +35,15 @@ _NOT_TRIED = "no fix of it could be tried: send the same each time, or what diff
 class Teller:
     """Turns the advice on a run into findings."""
 
-    def __init__(self, result: PassResult, plan: Plan, *, locate: Locate, path: str) -> None:
+    def __init__(
+        self, result: PassResult, plan: Plan, *, locate: Locate, path: str, pair_command: PairCommand | None = None
+    ) -> None:
         self._groups = {group.name: group for group in result.ledger.totals()}
         self._result = result
         self._plan = plan
         self._locate = locate
         self._path = path
+        self._pair_command = pair_command or PairCommand()
 
     def findings(self, advice: Advice) -> list[Finding]:
         """One for each step that is kept, and one for each big loss that no fix wins back."""
@@ -53,6 +59,7 @@ class Teller:
                 group,
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
+                severity=self._severity(cause, group),
                 fix=_left_to_do(stuck),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
@@ -72,12 +79,14 @@ class Teller:
         known = {cause.slot: cause for cause in self._result.causes.of_group(group.name)}
         found: list[Finding | None] = []
         for number, step in enumerate(steps):
-            lost = min(each.cause.blocked for each in steps[: number + 1])  # they stand in the way of the same tokens
+            first = known.get(step.cause.slot)
+            lost = 0 if first is None else first.blocked
             finding = fixed_finding(
                 step.cause,
                 together.model_copy(update={"group_alone": step.alone, "group_predicted": step.predicted}),
                 place=place_of(step.cause, self._locate, self._path),
                 block_size=self._plan.engine.block_size,
+                severity=self._severity(step.cause, group),
                 tokens_lost=lost,
                 fix=step.fix.what,
                 number=number,
@@ -85,7 +94,7 @@ class Teller:
             )
             if finding is not None:
                 finding = finding.model_copy(update=carried(step.fix))
-                found.append(self._priced(finding, known.get(step.cause.slot, step.cause), group))
+                found.append(self._priced(finding, first or step.cause, group))
         return [*found, *self._closed_too(group, steps, proof, together)]
 
     def _closed_too(
@@ -104,20 +113,32 @@ class Teller:
                 rerun,
                 place=place_of(cause, self._locate, self._path),
                 block_size=self._plan.engine.block_size,
-                tokens_lost=round(cause.share),
+                severity=self._severity(cause, group),
+                tokens_lost=cause.blocked,
                 fix=_GOES_ALONG,
             )
             if finding is not None:
                 yield self._priced(finding, cause, group).model_copy(update={"tier": steps[0].fix.tier})
 
+    def _behind(self, cause: SlotCause, group: GroupTotals) -> int:
+        """The tokens that stand behind a cause; of one that only a fix brought to light, as the run with that fix saw it."""
+        return self._result.causes.behind(group.name, cause.slot) or cause.blocked
+
+    def _severity(self, cause: SlotCause, group: GroupTotals) -> Severity:
+        return severity_in_run(self._behind(cause, group), group.requests, group.prompt_tokens)
+
     def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals) -> Finding:
-        """With its cost: part of the group's tokens, fair share, and seconds of the predicted TTFT of a mean request."""
+        """With its example and its cost: part of the group's tokens, fair share, and seconds of a mean request's predicted TTFT."""
         tokens = max(group.prompt_tokens, 1)
+        elsewhere = self._behind(cause, group) - finding.tokens_lost
+        counted = f"; behind text that differs first, where {elsewhere:,} of its tokens count" if elsewhere > 0 else ""
         return finding.model_copy(
             update={
+                "message": finding.message + counted,
                 "points": finding.tokens_lost / tokens,
                 "share_tokens": cause.share,
                 "confidence": cause.confidence,
+                "example": self._pair_command.example(cause),
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
             }
         )
@@ -141,13 +162,15 @@ def one_of_each(advice: list[Finding], found: list[Finding]) -> tuple[list[Findi
     twice = [each for each in advice if each.rerun is None and (each.code, each.group) in tried]
     costs = {(each.code, each.group): each for each in twice}
     kept = [each for each in advice if each not in twice]
-    return kept, [_at_least(each, costs.get((each.code, each.group))) for each in found]
+    return kept, [_at_least(each, costs.pop((each.code, each.group), None)) for each in found]
 
 
 def _at_least(finding: Finding, other: Finding | None) -> Finding:
     if other is None or other.tokens_lost <= finding.tokens_lost:
         return finding
-    cost = {"tokens_lost": other.tokens_lost, "points": other.points, "ttft_seconds": other.ttft_seconds}
+    cost: dict[str, object] = {name: getattr(other, name) for name in ("tokens_lost", "points", "ttft_seconds")}
+    if as_severe(other.severity, finding.severity):
+        cost["severity"] = other.severity
     return finding.model_copy(update=cost)
 
 

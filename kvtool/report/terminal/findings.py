@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.cost import cost_of
-from kvtool.diagnose.meant_line import meant_line, redacted_line
+from kvtool.diagnose.meant_line import MeantLine, meant_line, redacted_line
 from kvtool.report.terminal.marked_line import put_marked_line
-from kvtool.report.terminal.next_command import shorten_middle
+from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
@@ -45,19 +46,17 @@ def print_findings(
 
 
 def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowText, read_files: bool) -> None:
-    place = shown_path(finding.path, plain)
-    if finding.line:
-        place += f":{finding.line}:{finding.column}"
+    place = place_shown(finding, plain)
     group = shorten_middle(sanitize(finding.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
     message = sanitize(finding.message, ascii_only=plain)
     tier = f" [{finding.tier}]" if finding.tier is not None else ""
     head = f"{place}: {finding.code} {finding.severity}{tier}: {message}"
     if finding.group:  # else it was seen in a file, and nothing was measured
-        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message} ({_FIGURE.sub(_GLUE, cost_of(finding))})"
-    for line in _folded(head, console.width):
-        put(console, line, _STYLES[finding.severity] if line.startswith(place) else None)
-    if finding.line and (finding.in_source or finding.snippet is not None):
-        put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
+        cost = _FIGURE.sub(_GLUE, cost_of(finding))
+        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message}" + (f" ({cost})" if cost else "")
+    for number, line in enumerate(_folded(head, console.width)):
+        put(console, line, None if number else _STYLES[finding.severity])
+    put_finding_text(console, finding, plain=plain, show_text=show_text, read_files=read_files)
     text = f"  help: {sanitize(finding.fix, ascii_only=plain)}"
     if finding.rerun is not None:
         rerun = finding.rerun
@@ -74,6 +73,15 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowTex
             put(console, line, "yellow")
 
 
+def place_shown(finding: Finding, plain: bool) -> str:
+    """The head of a finding: `prompt.j2:3:9` or, in a log, `log.jsonl:12 · messages[0] (system), line 3`."""
+    place = shown_path(finding.path, plain)
+    if finding.logged is not None:
+        told = sanitize(finding.logged.told, ascii_only=plain)
+        return f"{place}:{finding.logged.record} {'-' if plain else '·'} {told}"
+    return f"{place}:{finding.line}:{finding.column}" if finding.line else place
+
+
 def _change(before: float, after: float) -> str:
     return f"{percent(before)}{_GLUE}->{_GLUE}{percent(after)}"
 
@@ -81,6 +89,23 @@ def _change(before: float, after: float) -> str:
 def _folded(text: str, width: int) -> list[str]:
     """Lines that are broken at spaces, but not within a figure and its unit."""
     return [line.replace(_GLUE, " ") for line in fold(text, width, indent=4)]
+
+
+def put_finding_text(
+    console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
+) -> None:
+    """What stands there: of a log what was and what is now, with the command that shows both; else the line."""
+    example = finding.example
+    if example is None:
+        if finding.line and (finding.in_source or finding.snippet is not None):
+            put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
+        return
+    if show_text != "none":
+        for label, line in (("was", example.was_line), ("now", example.now_line)):
+            if line is not None:
+                _put_line(console, f"   {label}", MeantLine.of(line), plain=plain, show_text=show_text)
+    for number, text in enumerate(shell_lines(shlex.split(example.command), console.width - 6, plain)):
+        put(console, f"  see:{text[1:]}" if not number else f"      {text}")
 
 
 def put_excerpt(
@@ -93,11 +118,15 @@ def put_excerpt(
     meant = meant_line(finding, read_files=read_files) if show_text != "none" else None
     if meant is None:
         return
+    number = str(finding.line) if finding.in_source else "..."
+    _put_line(console, f"   {number}", meant, plain=plain, show_text=show_text)
+
+
+def _put_line(console: Console, label: str, meant: MeantLine, *, plain: bool, show_text: ShowText) -> None:
+    """A line, cut to the console, with carets under what is meant."""
     if show_text == "snippet":
         meant = redacted_line(meant)
     line, start, width = meant.text, meant.start, meant.width
-    number = str(finding.line) if finding.in_source else "..."
-    label = f"   {number}"
     room = console.width - len(label) - 3
     first = max(start - room // 3, 0) if cell_width(sanitize(line, ascii_only=plain)) > room else 0
     put_marked_line(console, label, line.rstrip(), start, max(width, 1), first=first, room=room, style="bold yellow")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import GROUP as PROBE
-from kvtool.report.terminal.findings import put_excerpt
+from kvtool.report.terminal.findings import place_shown, put_finding_text
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.lint import Fixed
 from kvtool.results.finding import Finding
@@ -90,9 +90,7 @@ def _counted(count: int, noun: str) -> str:
 def _finding(
     console: Console, finding: Finding, fixable: bool, *, plain: bool, show_text: ShowText, read_files: bool
 ) -> None:
-    place = shown_path(finding.path, plain)
-    if finding.line:
-        place += f":{finding.line}:{finding.column}"
+    place = place_shown(finding, plain)
     group = f"{sanitize(finding.group, ascii_only=plain)}: " if finding.group else ""
     star = " [*]" if fixable else ""
     lost = f" ({finding.tokens_lost:,} tokens lost)" if finding.group and finding.tokens_lost else ""
@@ -102,7 +100,7 @@ def _finding(
     for number, line in enumerate(fold(head, console.width, indent=4)):
         put(console, line, None if number else _STYLES[finding.severity])
     if finding.line:
-        put_excerpt(console, finding, plain=plain, show_text=show_text, read_files=read_files)
+        put_finding_text(console, finding, plain=plain, show_text=show_text, read_files=read_files)
     if finding.fix:
         text = f"  help: {sanitize(finding.fix, ascii_only=plain)}" + (f" [{finding.tier}]" if finding.tier else "")
         if finding.rerun is not None:

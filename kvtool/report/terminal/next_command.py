@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from functools import cache
 
+from kvtool.config.option import Option, walk
+from kvtool.config.run_options import Measuring
+from kvtool.config.shown_options import Showing, Writing
 from kvtool.text.terminal.console import cell_width, sanitize
 
 _MARGIN = " " * 2
 _DEEPER = " " * 4
+_SHORT = len("-o")
+_FILES = ("events", "events_no_tokens", "metrics")
+"""Of a run, the options that only write something beside its result."""
 
 
 def with_flag(command: Sequence[str], flag: str, value: str | None) -> list[str]:
@@ -35,10 +42,31 @@ def allowing(tiers: Iterable[str | None]) -> list[str]:
     return ["--allow", ",".join(asked)] if asked else []
 
 
-def without_outputs(command: Sequence[str]) -> list[str]:
-    """The command without the files that it writes: in such a file they are of no interest."""
-    kept = without(without(command, "-o"), "--output")
-    return [argument for argument in kept if argument not in ("-q", "--quiet")]
+def without_shown(command: Sequence[str]) -> list[str]:
+    """The command without what decides how and where its result is shown: that was for once."""
+    kept = list(command)
+    for flag, takes_value in _shown_flags():
+        kept = without(kept, flag) if takes_value else [argument for argument in kept if argument != flag]
+    return [argument for argument in kept if not _holds_value(argument)]
+
+
+@cache
+def _shown_flags() -> tuple[tuple[str, bool], ...]:
+    """Flags of output, long and short, each with whether a value stands behind it."""
+    found = [*walk(Writing), *walk(Showing), *walk(Measuring, _FILES)]
+    return tuple(
+        (flag, each.kind is not bool)
+        for each in found
+        if isinstance(each.mark, Option) and each.name != "offline"
+        for flag in each.mark.flags(each.name)
+    )
+
+
+def _holds_value(argument: str) -> bool:
+    """Whether it is a short flag of output with its value behind it, as in `-oreport.html`."""
+    return any(
+        len(flag) == _SHORT and takes_value and argument.startswith(flag) for flag, takes_value in _shown_flags()
+    )
 
 
 def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:

@@ -27,6 +27,8 @@ class Entry(Model):
     after: str
     fixes: list[Remedy]
     ignore_when: str
+    severity: str
+    """What decides how severe its findings are; empty for codes of gates."""
 
 
 class ExplainDocument(Document):

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kvtool.results.choices import Severity
 from kvtool.results.documents.parts import Kind
+from kvtool.results.finding import ExamplePair, LoggedPlace
 from kvtool.results.model import Count, Document, Model, Ratio
 
 
@@ -51,6 +52,10 @@ class LintFinding(Model):
     """Whether `--fix` can make it."""
     warnings: list[str]
     rerun: LintRerun | None
+    logged: LoggedPlace | None
+    """Where it is in a log."""
+    example: ExamplePair | None
+    """Two requests of a log that differ there; without their lines."""
 
 
 class LintInput(Model):

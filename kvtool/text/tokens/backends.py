@@ -55,7 +55,7 @@ def open_backend(files: TokenizerFiles) -> tuple[Backend, Mapping[str, object]]:
 
 def _path(digest: str) -> Path:
     """Where the ranks are kept; other versions of the libraries may differ in what they do."""
-    libraries = f"{version('transformers')}-{version('tokenizers')}-{version('tiktoken')}"
+    libraries = f"{version('tokenizers')}-{version('tiktoken')}"
     return cache_folder() / f"{digest[:32]}-{libraries}-{_LAYOUT}{_SUFFIX}"
 
 

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 from kvtool.errors import KvtoolError, NotAvailableError, Place
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.part_file import PartFile
 from kvtool.text.files.text_files import read_text
+from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
 
 BUILT_IN = "tekken"
-_BUILT_IN_FILE = "tekken_240911.json"
 _HINT = "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _FINGERPRINT = 16
 """Digits of a digest that are shown, and part of the names of conversions."""
-_CACHE_LAYOUT = 1
-"""Part of the cache key: to be raised when what `_converted` writes changes."""
+_CACHE_LAYOUT = 2
+"""Part of the cache key: to be raised when what `text.tokens.ranks` makes of a vocabulary changes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +82,17 @@ def built_in_files() -> tuple[Path, Path]:
 
     Raises NotAvailableError where there is no vocabulary.
     """
-    source = _built_in_source()
-    return source, _conversion(_digest(source.read_bytes()))
+    if not BUILT_IN_FILE.is_file():
+        raise NotAvailableError(
+            f"the built-in tokenizer is missing: there is no {BUILT_IN_FILE.name} in what is installed of kvtool",
+            hint="reinstall kvtool, or -t ./tokenizer.json",
+        )
+    return BUILT_IN_FILE, _conversion(BUILT_IN_DIGEST)
 
 
 def _built_in() -> TokenizerFiles:
-    return _from_tekken(BUILT_IN, _built_in_source())
-
-
-def _built_in_source() -> Path:
-    package = find_spec("mistral_common")
-    folders = package.submodule_search_locations if package else None
-    source = Path(folders[0]) / "data" / _BUILT_IN_FILE if folders else None
-    if source is None or not source.is_file():
-        raise NotAvailableError(
-            "the built-in tokenizer is missing: it comes with the package mistral-common",
-            hint="pip install 'mistral-common>=1.8.5,<2', or -t ./tokenizer.json",
-        )
-    return source
+    built_in_files()
+    return _converted(BUILT_IN, BUILT_IN_DIGEST, built_in_json)
 
 
 def _from_file(name: str, path: Path) -> TokenizerFiles:
@@ -164,39 +154,33 @@ def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
 
 
 def _from_tekken(name: str, source: Path) -> TokenizerFiles:
-    """A Mistral vocabulary file as a tokenizer.json: converted once (some seconds), then read from the user's cache."""
-    digest = _digest(source.read_bytes())
-    named = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    return TokenizerFiles(name, digest, lambda: _kept_conversion(name, source, digest), named, None)
+    """A Mistral vocabulary file as a tokenizer.json."""
+    data = source.read_bytes()
+
+    def convert() -> bytes:
+        try:
+            return tekken_json(_parsed(data) or {})
+        except (ValueError, KeyError, TypeError) as error:
+            raise KvtoolError(f"tokenizer `{name}`: {source.name} is not a Tekken vocabulary") from error
+
+    return _converted(name, _digest(data), convert)
 
 
-def _kept_conversion(name: str, source: Path, digest: str) -> bytes:
+def _converted(name: str, digest: str, convert: Callable[[], bytes]) -> TokenizerFiles:
+    """A Tekken vocabulary: made a tokenizer.json once (a second or two), then read from the user's cache."""
+    return TokenizerFiles(name, digest, lambda: _kept_conversion(digest, convert), NAMED_TOKENS, None)
+
+
+def _kept_conversion(digest: str, convert: Callable[[], bytes]) -> bytes:
     cache = _conversion(digest)
     with suppress(OSError):
         data = cache.read_bytes()
         if _parsed(data) is not None:  # not cut off
             return data
-    data = _converted(name, source)
+    data = convert()
     with suppress(OSError):
         write_atomically(cache, data)
     return data
-
-
-def _converted(name: str, source: Path) -> bytes:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecations inside these libraries are none of the user's business
-        from tokenizers.processors import TemplateProcessing
-        from transformers.integrations.mistral import convert_tekken_tokenizer  # type: ignore[attr-defined]  # lazily exported
-
-        try:
-            # A chat template is passed so that none is generated; ours comes from text/templates/.
-            tokenizer = convert_tekken_tokenizer(str(source), chat_template="").backend_tokenizer
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise KvtoolError(f"tokenizer `{name}`: {source.name} is not a Tekken vocabulary") from error
-        # Mistral's servers begin a prompt with <s>; the conversion leaves that out.
-        bos = tokenizer.token_to_id("<s>")
-        tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", bos)])
-        return str(tokenizer.to_str()).encode()
 
 
 def _parsed(data: bytes) -> Mapping[str, object] | None:
@@ -223,9 +207,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def _conversion(digest: str) -> Path:
-    """Where the converted form of a vocabulary is kept; other versions of the libraries may convert it to something else."""
-    libraries = f"{version('transformers')}-{version('tokenizers')}"
-    return cache_folder() / f"tekken-{digest[:_FINGERPRINT]}-{libraries}-{_CACHE_LAYOUT}.json"
+    """Where the converted form of a vocabulary is kept."""
+    return cache_folder() / f"tekken-{digest[:_FINGERPRINT]}-{_CACHE_LAYOUT}.json"
 
 
 def cache_folder() -> Path:

@@ -131,7 +131,7 @@ class LogSource:
     def _records(self, path: str, ordinal: int) -> Iterator[Turns | KvtoolError]:
         group = self._group(path) if self._group else default_group(path)
         names: dict[str, None] = {}
-        good = line = nth = 0
+        good = line = nth = number = 0
         size = self._options.trace_block_size
         with open_bytes(self._file(path), path) as reader:
             self._reader = reader
@@ -140,12 +140,13 @@ class LogSource:
                 nth = nth + 1 if raw.line == line else 1
                 line = raw.line
                 ordinal += 1
+                number += 1
                 label = str(line) if nth == 1 else f"{line}.{nth}"
                 if "mooncake" in names and (plain := _plain_trace(raw, path, label, group, size)) is not None:
                     good += 1
                     yield plain
                     continue
-                where = Where(path, line, raw.column, label, ordinal, group, size)
+                where = Where(path, line, raw.column, label, ordinal, group, size, number)
                 found = read_raw(raw, where, self._format, good)
                 if isinstance(found, KvtoolError):
                     if self._options.on_bad_line == "error":
@@ -218,6 +219,7 @@ class Growing:
             return None
         if previous is not None:
             self._history.append({"role": "assistant", "content": Traced(previous.text)})
+            turn.name = turn.name and turn.name._replace(known=False)
         self._history += turn.messages or []
         turn.messages = list(self._history)
         return turn

@@ -6,7 +6,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.compressed import open_bytes, refuse_binary
 from kvtool.text.files.json_stream import MAX_RECORD
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.turn import Turn
+from kvtool.workload.turn import RequestName, Turn
 
 PLAIN_SUFFIXES = (".txt", ".md")
 PLAIN_GROUP = "prompts"
@@ -30,4 +30,5 @@ def read_prompt(file: str, path: str, group: str = PLAIN_GROUP) -> Turn:
         raise KvtoolError(message, hint=hint, place=Place(path, line, column)) from None
     if not text:
         raise KvtoolError("the file is empty", place=Place(path))
-    return Turn(group=group, text=Traced.of(text, Origin(path, part="prompt", text=text)), id=path)
+    traced = Traced.of(text, Origin(path, part="prompt", text=text))
+    return Turn(group=group, text=traced, id=path, name=RequestName(path))

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, SupportsIndex
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
-from kvtool.workload.turn import Turn
+from kvtool.workload.turn import RequestName, Turn
 
 Unit = Literal["s", "ms", "us", "ns"]
 _SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -58,7 +58,10 @@ class RecordError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The place of a record and what its source says about it. `label` names it within its file, `ordinal` within the source."""
+    """The place of a record and what its source says about it. `label` names it within its file, `ordinal` within the source.
+
+    `number` counts the records of the file from 1.
+    """
 
     path: str
     line: int = 1
@@ -67,6 +70,7 @@ class Where:
     ordinal: int = 1
     group: str = "log"
     block_size: int = TRACE_BLOCK
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,7 @@ class Record:
             arrival=None if index else self.arrival(unit),
             salt=salt if isinstance(salt, str) else None,
             written=(self.where.path, self.where.line, self.where.column),
+            name=RequestName(self.where.path, self.where.number, index + 1 if turns > 1 else 0),
             **content,
         )
         if isinstance(extra, dict):

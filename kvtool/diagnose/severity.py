@@ -1,0 +1,69 @@
+"""How severe a finding is: one rule for what was measured and for what was only read in a file.
+
+What decides is what a request loses: the tokens behind the place that would be the same in other requests, as a part of the prompt
+and as a number. A run counts them; of a template they are its constant text behind the place, out of all of its constant text.
+"""
+
+from __future__ import annotations
+
+from kvtool.diagnose.codes.kv001 import KV001
+from kvtool.diagnose.codes.kv002 import KV002
+from kvtool.diagnose.codes.kv103 import KV103
+from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv112 import KV112
+from kvtool.diagnose.codes.kv123 import KV123
+from kvtool.diagnose.codes.kv131 import KV131
+from kvtool.diagnose.codes.kv132 import KV132
+from kvtool.diagnose.codes.kv133 import KV133
+from kvtool.diagnose.codes.kv302 import KV302
+from kvtool.diagnose.codes.kv306 import KV306
+from kvtool.results.choices import Severity
+
+ERROR_SHARE = 0.05
+"""Part of the prompt's tokens that are lost, from which on a finding is an error."""
+ERROR_TOKENS = 64
+"""The tokens of a request that must be lost for an error, however short its prompt is."""
+WARNING_SHARE = 0.01
+"""The same for a warning."""
+WARNING_TOKENS = 16
+
+
+def severity_of(lost: float, prompt: float) -> Severity:
+    """The severity of losing `lost` tokens of each request, out of the `prompt` tokens that it has."""
+    if lost >= ERROR_TOKENS and lost >= ERROR_SHARE * prompt:
+        return "error"
+    return "warning" if lost >= WARNING_TOKENS and lost >= WARNING_SHARE * prompt else "info"
+
+
+def severity_in_run(lost: int, requests: int, prompt_tokens: int) -> Severity:
+    """The same of sums over a group: nothing can be lost by the first of its requests, for nobody came before."""
+    return severity_of(lost / max(requests - 1, 1), prompt_tokens / max(requests, 1))
+
+
+RULE: dict[Severity, str] = {
+    "error": f"a request loses {100 * ERROR_SHARE:.0f} % of its prompt tokens or more, and {ERROR_TOKENS} tokens or more",
+    "warning": f"a request loses {100 * WARNING_SHARE:.0f} % of its prompt tokens or more, and {WARNING_TOKENS} tokens or more",
+    "info": "a request loses less, or nothing that could be counted",
+}
+"""The rule in words; the first that applies counts."""
+_BY_COST = "By what it costs: " + "; ".join(f"{severity} where {when}" for severity, when in RULE.items()) + "."
+_CHAT = "A warning or information, whatever it costs: what a chat template does is told before a run shows a loss."
+EXCEPTIONS: dict[str, str] = {
+    KV001.code: "A warning: the comment does nothing.",
+    KV002.code: "An error: the comment does nothing, and somebody relies on it.",
+    KV103.code: "An error, whatever it costs: the author said that the text is stable, and it varies.",
+    KV105.code: f"{_BY_COST} The number of a loop in a template is information: it changes only where items are added.",
+    KV112.code: f"{_BY_COST} A call that does not sort keys is information: they change only where code does.",
+    KV123.code: _CHAT,
+    KV131.code: f"{_BY_COST} Where only the chat template is read it is a warning: it may write no more than the date.",
+    KV132.code: _CHAT,
+    KV133.code: _CHAT,
+    KV302.code: "Information, whatever it costs: nobody should trade security for speed.",
+    KV306.code: "A warning for keys, cards and account numbers, else information: it costs no tokens.",
+}
+"""Where something else than tokens decides, too; in sentences."""
+
+
+def severity_told(code: str) -> str:
+    """How severe findings of a code are, in sentences; empty for those of gates, which have a level of their own."""
+    return "" if code.startswith("KV4") else EXCEPTIONS.get(code, _BY_COST)

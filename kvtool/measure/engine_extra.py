@@ -1,0 +1,64 @@
+"""The extra `engine`: torch and what belongs to it, which forward passes need and nothing else does."""
+
+from __future__ import annotations
+
+from kvtool.errors import NotAvailableError
+from kvtool.results.run_times import Measured
+
+INSTALL = "pip install 'kvtool[engine]'"
+_REINSTALL = "pip install --force-reinstall 'kvtool[engine]'"
+_SHORT = 120
+
+
+def need_engine(what: str) -> None:
+    """NotAvailableError where torch, without which there is no `what`, is not installed or cannot be imported."""
+    why, command = _lack()
+    if why:
+        raise NotAvailableError(f"{what} needs torch, which {why}", hint=command)
+
+
+def not_measured() -> Measured | None:
+    """A measurement that says how to get one, where torch is not installed or cannot be imported; else None."""
+    why, command = _lack()
+    if not why:
+        return None
+    reason = command if why == _MISSING else f"torch {why}: {command}"
+    return Measured(
+        on=None,
+        off=None,
+        requests=0,
+        prompt_tokens=0,
+        hit_tokens=0,
+        complete=False,
+        reason=reason,
+        exact=False,
+        audit=None,
+        kv_cache_dtype_error=None,
+        device="none",
+        kernels="",
+        shortfall="",
+        too_large_requests=0,
+    )
+
+
+_MISSING = "is not installed"
+
+
+def _lack() -> tuple[str, str]:
+    """What is wrong with torch, and the command that helps; nothing where it can be imported, which takes seconds."""
+    try:
+        import safetensors
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name in ("safetensors", "torch"):
+            return _MISSING, INSTALL
+        return _broken(error)
+    except Exception as error:  # a broken build raises what it likes: OSError for a library, RuntimeError for a version
+        return _broken(error)
+    del safetensors, torch
+    return "", ""
+
+
+def _broken(error: Exception) -> tuple[str, str]:
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return f"cannot be imported ({first[:_SHORT]})", _REINSTALL

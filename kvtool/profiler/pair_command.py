@@ -1,0 +1,67 @@
+"""The command that shows two requests of logs side by side, with the options under which they were read and rendered."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvtool.diagnose.causes import SlotCause
+from kvtool.results.finding import ExamplePair, Snippet
+from kvtool.text.terminal.streams import STDIN
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.logs.records import TEXT_FORMAT
+from kvtool.workload.turn import RequestName
+
+_NUMBERED = re.compile(r":\d{1,9}$")
+"""A path that ends so would give away its number to what is said behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairCommand:
+    """`flags` are those of `kvtool diff-prompts` that stand for options of the run, `log_format` the one of its logs."""
+
+    flags: tuple[str, ...] = ()
+    log_format: str | None = None
+
+    def example(self, cause: SlotCause) -> ExamplePair | None:
+        """The two requests that tell a cause; None where none do, or where they cannot be read again."""
+        pair = cause.pair
+        if pair is None or not (_can_be_read(pair.earlier.path) and _can_be_read(pair.later.path)):
+            return None
+        was, now = name_of(pair.earlier), name_of(pair.later)
+        command = ["kvtool", "diff-prompts", *self.flags, *self._format(pair.earlier, pair.later), was, now]
+        return ExamplePair(
+            was=was,
+            now=now,
+            command=shlex.join(command),
+            was_line=Snippet(text=pair.was.text, start=pair.was.start, stop=pair.was.stop),
+            now_line=Snippet(text=pair.now.text, start=pair.now.start, stop=pair.now.stop),
+        )
+
+    def _format(self, *names: RequestName) -> tuple[str, ...]:
+        if self.log_format is not None:
+            return "--format", self.log_format
+        texts = [name.path for name in names if not name.record]
+        by_suffix = all(
+            path.lower().removesuffix(".gz").removesuffix(".zst").endswith(PLAIN_SUFFIXES) for path in texts
+        )
+        return () if by_suffix else ("--format", TEXT_FORMAT)
+
+
+def name_of(request: RequestName) -> str:
+    """What `kvtool diff-prompts` calls a request: `log.jsonl:12`, `log.jsonl:12:3`, or the path of a prompt file."""
+    path = f"./{request.path}" if request.path.startswith("-") else request.path
+    if not request.record:
+        return path
+    number = request.request or (1 if _NUMBERED.search(path) else 0)
+    return f"{path}:{request.record}" + (f":{number}" if number else "")
+
+
+def _can_be_read(path: str) -> bool:
+    """Whether another command can read it, too: not what came through a pipe."""
+    try:
+        return path != STDIN and Path(path).is_file()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,130 @@
+"""The answer of a profile in three lines: what the rate is and can be, which line loses how much, and what to run next.
+
+Every format leads with it: the terminal, Markdown, HTML. Nothing in it is escaped; who shows it does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kvtool.accounting.ledger.fates import FATES
+from kvtool.report.terminal.next_command import allowing, with_flag, without, without_shown
+from kvtool.results.finding import Finding
+from kvtool.results.report import Report, lost_tokens
+from kvtool.text.terminal.numbers import percent, plural
+
+_NOTICEABLE = 0.0005
+"""A difference of rates that shows in their one decimal."""
+_LOSSES_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Lines are empty where there is nothing to say; `finding` is the one that `lost` is about, None where it has no place.
+
+    `command` is what stands behind `kvtool`, and `change` what it has that the one before had not: enough to say where the command
+    is long.
+    """
+
+    rate: str
+    lost: str
+    finding: Finding | None
+    todo: str = ""
+    command: tuple[str, ...] = ()
+    change: str = ""
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Each line that has anything to say, with its label."""
+        lines = [("Hit rate", self.rate), ("Lost", self.lost), ("Next", self.todo)]
+        return [(label, text) for label, text in lines if text]
+
+
+def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence[str] = ()) -> Answer:
+    """The three lines of a report. `command` made it, `optimize` edits its workload; else both are made of the workload's name."""
+    finding = worst_finding(report)
+    rate, lost = _rate(report), _lost(report, finding)
+    if report.partial:
+        return Answer(rate, lost, finding)
+    command = without_shown(command or ("profile", report.workload))
+    todo, words, change = _next(report, finding, command, optimize or ("optimize", report.workload))
+    return Answer(rate, lost, finding, todo, tuple(words), change)
+
+
+def worst_finding(report: Report) -> Finding | None:
+    """The first finding that costs anything: of those that build on each other, the one to begin with."""
+    return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
+
+
+def place_of_finding(finding: Finding) -> str:
+    """Where a finding stands, as people look it up: the file, with its line where it has one."""
+    return f"{finding.path}:{finding.line}" if finding.line else finding.path
+
+
+def fixed_rate(report: Report) -> float | None:
+    """The hit rate with all fixes that were kept, measured by running again; None where none was."""
+    return max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
+
+
+def _rate(report: Report) -> str:
+    """What the hit rate is, and what it can be."""
+    now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
+    if fixed is not None:
+        # A finding that goes along with another's fix has none of its own.
+        count = sum(finding.rerun is not None and bool(finding.fix_key) for finding in report.findings)
+        fixes = "the fix" if count == 1 else f"the {count} fixes"
+        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (measured by running again)"
+        more = reachable - max(now, fixed)
+        return f"{text}, {percent(reachable)} with an unlimited cache" if more >= _NOTICEABLE else text
+    if reachable - now >= _NOTICEABLE:
+        return f"{percent(now)} now, {percent(reachable)} with an unlimited cache"
+    if any(finding.tokens_lost and finding.fix for finding in report.findings):
+        return f"{percent(now)} now; a larger cache would hit no more"
+    return f"{percent(now)}, all that these prompts can hit as they are"
+
+
+def _lost(report: Report, finding: Finding | None) -> str:
+    """Which line of which prompt loses how much; without such a line, what took the most tokens."""
+    totals = report.totals
+    if finding is not None:
+        claim = finding.message.partition(": ")[0]
+        several = len(report.groups) > 1
+        where = f"{place_of_finding(finding)}{f' ({finding.group})' if several else ''}"
+        part = percent(finding.tokens_lost / max(totals.prompt_tokens, 1))
+        return f"{finding.tokens_lost:,} tokens ({part} of all) by {where}: {claim}"
+    lost = lost_tokens(totals)
+    if not lost:
+        return ""
+    fates = sorted(((-count, fate) for fate, count in report.fates.items() if count and fate != "hit"))
+    most = ", ".join(f"{-count:,} {FATES.get(fate, fate)}" for count, fate in fates[:_LOSSES_NAMED])
+    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all): {most}"
+
+
+def _next(
+    report: Report, finding: Finding | None, command: Sequence[str], optimize: Sequence[str]
+) -> tuple[str, Sequence[str], str]:
+    """What to do now, the command for it where there is one, and what is new in that."""
+    proven = [each for each in report.findings if each.rerun is not None]
+    edit = next((each for each in proven if each.in_source), None)
+    if report.editable:
+        words = [*optimize, *allowing(each.tier for each in proven)]
+        return "see the edits that do it; --write makes them", words, ""
+    if edit is not None:
+        return f"edit {place_of_finding(edit)}, then run this again", command, ""
+    if proven:
+        return "change what writes this line, then profile the new log", (), ""
+    capacity = report.config.get("capacity_blocks")
+    if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
+        sized = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")
+        return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
+    if finding is not None and finding.fix and finding.tried is None:
+        return f"{finding.fix}; then run this again", command, ""
+    floor = int(report.totals.hit_rate * 100) / 100
+    if not report.gates and floor > 0:
+        return "fail a build whose hit rate falls below today's", *_flagged(command, "--min-hit-rate", f"{floor:.2f}")
+    return "", (), ""
+
+
+def _flagged(command: Sequence[str], flag: str, value: str) -> tuple[Sequence[str], str]:
+    return with_flag(command, flag, value), f"{flag} {value}"

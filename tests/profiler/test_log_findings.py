@@ -1,0 +1,203 @@
+"""Findings of logs: record, message and line, what was and what is, and a command that runs and shows the two requests."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.cli.app import run
+from tests.files import write
+
+Command = Callable[..., tuple[int, str, str]]
+
+RULES = "\n".join(f"Rule {n}: answer in whole sentences about topic {n}." for n in range(12))
+REQUESTS = 6
+
+
+def system(n: int, *, more: str = "") -> str:
+    return f"You are the assistant of Ridgeline.\nBe brief.{more}\nNow: 2026-01-01 10:{n:02d}:07\n{RULES}"
+
+
+def chat(n: int) -> dict[str, Any]:
+    messages = [{"role": "system", "content": system(n)}, {"role": "user", "content": f"Question {n}?"}]
+    return {"messages": messages}
+
+
+def with_parts(n: int) -> dict[str, Any]:
+    parts = [{"type": "text", "text": "You are brief."}, {"type": "text", "text": system(n)}]
+    return {"messages": [{"role": "system", "content": parts}, {"role": "user", "content": "Hi"}]}
+
+
+def prompt(n: int) -> dict[str, Any]:
+    return {"prompt": f"{system(n)}\nQuestion {n}?"}
+
+
+def sharegpt(n: int) -> dict[str, Any]:
+    said = [("system", system(n)), ("human", f"Question {n}?"), ("gpt", "Yes."), ("human", "Sure?"), ("gpt", "Yes.")]
+    return {"conversations": [{"from": who, "value": what} for who, what in said]}
+
+
+def trajectory(n: int) -> dict[str, Any]:
+    said = [
+        ("system", system(n)),
+        ("user", "List files."),
+        ("assistant", "ls"),
+        ("tool", "a b"),
+        ("assistant", "Done."),
+    ]
+    return {"trajectory": [], "history": [{"role": role, "content": content} for role, content in said]}
+
+
+def tools(n: int) -> dict[str, Any]:
+    names = ["alpha", "beta", "gamma"]
+    names = names[n % 3 :] + names[: n % 3]
+    described = [{"name": name, "description": f"Does {name}. {RULES[:200]}"} for name in names]
+    return {**chat(0), "tools": [{"type": "function", "function": tool} for tool in described]}
+
+
+def lines(record: Callable[[int], dict[str, Any]], start: int = 0) -> str:
+    return "".join(json.dumps(record(n)) + "\n" for n in range(start, start + REQUESTS))
+
+
+def token_ids(n: int) -> dict[str, Any]:
+    return {"token_ids": [1, 2, n + 100, *range(200, 400)]}
+
+
+LOGS: dict[str, dict[str, str | bytes]] = {
+    "chat": {"prod.jsonl": lines(chat)},
+    "parts": {"prod.jsonl": lines(with_parts)},
+    "blank lines": {"prod.jsonl": "\n\n" + lines(chat).replace("\n", "\n\n")},
+    "list": {"all.json": json.dumps([chat(n) for n in range(REQUESTS)], indent=1)},
+    "gz": {"prod.jsonl.gz": gzip.compress(lines(chat).encode())},
+    "prompt": {"prod.jsonl": lines(prompt)},
+    "prompts of one record": {"prod.jsonl": json.dumps({"prompt": [prompt(n)["prompt"] for n in range(REQUESTS)]})},
+    "sharegpt": {"talks.jsonl": lines(sharegpt)},
+    "trajectory": {"agent.jsonl": lines(trajectory)},
+    "tools": {"prod.jsonl": lines(tools)},
+    "token ids": {"ids.jsonl": lines(token_ids)},
+    "two files": {"a.jsonl": lines(chat), "b.jsonl": lines(chat, 20)},
+    "names": {"odd name's $(x);.jsonl": lines(chat), "-dash.jsonl": lines(chat, 20), "n:7": lines(chat, 40)},
+    "texts": {f"p{n}.txt": prompt(n)["prompt"] for n in range(4)},
+}
+WITHOUT_TEXT = ("token ids",)
+
+
+@pytest.fixture
+def kvtool(in_folder: Command) -> Command:
+    return in_folder
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_command_of_every_finding_runs_and_shows_the_pair(
+    name: str, kvtool: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, text in LOGS[name].items():
+        write(path, text)
+    code, out, err = kvtool("lint", "--json", *inputs(name))
+    assert code in (0, 1), err
+    found = [one for one in json.loads(out)["findings"] if one["code"] != "KV203"]
+    assert found or name in WITHOUT_TEXT
+    for one in found:
+        example = one["example"]
+        assert example is not None, one["message"]
+        program, *arguments = shlex.split(example["command"])
+        assert program == "kvtool"
+        assert run([*arguments, "--json"]) == 0
+        diff = json.loads(capsys.readouterr().out)
+        assert [diff["a"]["path"], diff["b"]["path"]] == [example["was"], example["now"]]
+        assert diff["relation"] == "different"
+        assert example["was_line"] is example["now_line"] is None, "a document of findings has no text of prompts"
+
+
+def inputs(name: str) -> list[str]:
+    return [f"./{path}" if path.startswith("-") else path for path in LOGS[name]]
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "part", "line", "content"),
+    [
+        ("chat", 2, "messages[0] (system)", 3, None),
+        ("blank lines", 2, "messages[0] (system)", 3, None),
+        ("list", 2, "messages[0] (system)", 3, None),
+        ("gz", 2, "messages[0] (system)", 3, None),
+        ("parts", 2, "messages[0] (system)", 3, 1),
+        ("prompt", 2, "prompt", 3, None),
+        ("sharegpt", 2, "conversations[0] (system)", 3, None),
+        ("trajectory", 2, "history[0] (system)", 3, None),
+        ("tools", 2, "tools", 0, None),
+    ],
+)
+def test_a_finding_names_record_message_and_line(
+    name: str, record: int, part: str, line: int, content: int | None, kvtool: Command
+) -> None:
+    for path, text in LOGS[name].items():
+        write(path, text)
+    _, out, _ = kvtool("lint", "--json", *inputs(name))
+    first = json.loads(out)["findings"][0]
+    assert first["logged"] == {"record": record, "part": part, "line": line, "content": content}
+    assert first["line"] > 0, "the region of machine formats is that of the file"
+
+
+def test_the_terminal_shows_what_was_and_what_is(kvtool: Command) -> None:
+    write("prod.jsonl", lines(chat))
+    _, out, _ = kvtool("profile", "prod.jsonl", "--dry-run", "--width", "100")
+    assert "prod.jsonl:2 · messages[0] (system), line 3: KV101" in out
+    assert "   was | Now: 2026-01-01 10:00:07\n" in out
+    assert "   now | Now: 2026-01-01 10:01:07\n       |      ^^^^^^^^^^^^^^^^^^^\n" in out
+    assert "  see: kvtool diff-prompts " in out
+    _, hidden, _ = kvtool("profile", "prod.jsonl", "--dry-run", "--show-text", "none")
+    assert "was |" not in hidden
+    assert "see: kvtool diff-prompts" in hidden
+
+
+def test_reports_quote_the_pair_only_where_text_is_asked_for_and_mask_secrets(kvtool: Command) -> None:
+    def keyed(n: int) -> dict[str, Any]:
+        return {"prompt": f"Password: hunter2{n}secret\n{RULES}"}
+
+    write("prod.jsonl", lines(keyed))
+    _, out, _ = kvtool("profile", "prod.jsonl", "--dry-run")
+    assert "was |" in out
+    assert "hunter2" not in out
+    for show, there in (("none", False), ("snippet", False), ("full", True)):
+        for suffix in ("json", "md", "sarif", "html"):
+            kvtool("profile", "prod.jsonl", "--dry-run", "--show-text", show, "-o", f"r.{suffix}")
+            if show == "full" and suffix == "html":
+                continue  # there it stands in parts, as it is marked
+            assert ("hunter2" in Path(f"r.{suffix}").read_text()) == there, (show, suffix)
+
+
+def test_what_is_only_in_the_earlier_request_is_named_there(kvtool: Command) -> None:
+    def maybe(n: int) -> dict[str, Any]:
+        section = "" if n else "Beware of the beta program.\n"
+        messages = [{"role": "system", "content": f"Be brief.\n{section}{RULES}"}, {"role": "user", "content": "Hi"}]
+        return {"messages": messages}
+
+    write("prod.jsonl", "".join(json.dumps(maybe(n)) + "\n" for n in range(2)))
+    _, out, _ = kvtool("lint", "--json", "prod.jsonl")
+    (found,) = json.loads(out)["findings"]
+    assert found["logged"] == {"record": 1, "part": "messages[0] (system)", "line": 2, "content": None}
+    assert (found["example"]["was"], found["example"]["now"]) == ("prod.jsonl:1", "prod.jsonl:2")
+
+
+def test_what_comes_through_a_pipe_has_a_place_and_no_command(kvtool: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+    import sys
+
+    class Piped:
+        buffer = io.BytesIO(lines(chat).encode())
+        closed = False
+
+        def isatty(self) -> bool:
+            return False
+
+    monkeypatch.setattr(sys, "stdin", Piped())
+    _, out, _ = kvtool("lint", "--json", "-")
+    (found,) = json.loads(out)["findings"]
+    assert found["logged"]["record"] == 2
+    assert found["example"] is None

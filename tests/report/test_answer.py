@@ -1,0 +1,109 @@
+"""The three lines that every report leads with: the rate, the line that loses most, and the one command to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvtool.report.answer import answer_of
+from kvtool.report.terminal.next_command import without_shown
+from kvtool.results.finding import Finding, Rerun
+from tests import made_results
+
+FIXED = Rerun(
+    group_before=0.4, group_after=0.9, total_before=0.4, total_after=0.9, group_alone=0.9, group_predicted=0.9
+)
+
+
+def fixed(**fields: Any) -> Finding:
+    """A proven finding in a prompt file that people edit."""
+    return made_results.finding(**({"rerun": FIXED, "fix_key": "a"} | fields))
+
+
+def test_a_fix_that_was_proven_is_the_answer() -> None:
+    finding = fixed(message="variable `now` (time) stands before shared text: 9 values, in the way of 9 requests")
+    answer = answer_of(made_results.report(findings=[finding], editable=True), optimize=["optimize", "w.yaml"])
+    assert answer.lines == [
+        ("Hit rate", "40.0% now, 90.0% with the fix below (measured by running again)"),
+        ("Lost", "500 tokens (50.0% of all) by prompts/support.md:3: variable `now` (time) stands before shared text"),
+        ("Next", "see the edits that do it; --write makes them"),
+    ]
+    assert answer.command == ("optimize", "w.yaml", "--allow", "P2")
+    assert answer.finding is finding
+
+
+def test_what_kvtool_cannot_edit_is_edited_by_hand() -> None:
+    made = made_results.report(findings=[fixed()])
+    answer = answer_of(made, command=["profile", "w.yaml", "--json", "-b", "32"])
+    assert answer.todo == "edit prompts/support.md:3, then run this again"
+    assert answer.command == ("profile", "w.yaml", "-b", "32")
+
+
+def test_of_a_log_the_line_that_writes_it_is_to_be_changed() -> None:
+    answer = answer_of(made_results.report(findings=[fixed(in_source=False)]))
+    assert answer.todo == "change what writes this line, then profile the new log"
+    assert answer.command == ()
+
+
+def test_several_fixes_and_groups_are_counted_and_named() -> None:
+    findings = [fixed(), fixed(fix_key="b", line=9), fixed(fix_key="")]
+    groups = made_results.group("support"), made_results.group("sales", hit=1000, reachable=1000)
+    answer = answer_of(made_results.report(*groups, findings=findings))
+    assert answer.rate.startswith("70.0% now, 90.0% with the 2 fixes below")
+    assert "500 tokens (25.0% of all) by prompts/support.md:3 (support): " in answer.lost
+
+
+def test_a_cache_that_is_too_small_is_doubled() -> None:
+    fates = {"hit": 400, "evicted": 600}
+    group = made_results.group(hit=400, reachable=1000, fates=fates)
+    made = made_results.report(group)
+    made = made.model_copy(update={"config": made.config | {"capacity_blocks": 100}})
+    answer = answer_of(made, command=["profile", "w.yaml", "--gpu-memory", "24GiB", "--capacity=100"])
+    assert answer.rate == "40.0% now, 100.0% with an unlimited cache"
+    assert answer.lost == "600 tokens (60.0% of all): 600 evicted before reuse"
+    assert answer.command == ("profile", "w.yaml", "--capacity", "200")
+    assert answer.change == "--capacity 200"
+
+
+def test_what_is_well_is_held() -> None:
+    group = made_results.group(hit=953, reachable=953)
+    made = made_results.report(group)
+    answer = answer_of(made, command=["profile", "w.yaml"])
+    assert answer.rate == "95.3%, all that these prompts can hit as they are"
+    assert answer.command == ("profile", "w.yaml", "--min-hit-rate", "0.95")
+    held = made.model_copy(update={"gates": [made_results.check("pass")]})
+    assert answer_of(held).lines[-1][0] == "Lost"
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
+    whole = made_results.report(made_results.group(hit=1000, reachable=1000), gates=[made_results.check("pass")])
+    assert [label for label, _ in answer_of(whole).lines] == ["Hit rate"]
+    unfinished = made_results.report(findings=[fixed()], partial=True)
+    assert (answer_of(unfinished).todo, answer_of(unfinished).command) == ("", ())
+
+
+def test_a_finding_that_was_not_run_says_what_to_do() -> None:
+    finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, message="too short", fix="merge the parts")
+    answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
+    assert answer.rate == "40.0% now, 90.0% with an unlimited cache"
+    assert answer.lost == "500 tokens (50.0% of all) by w.yaml: too short"
+    assert (answer.todo, answer.command) == ("merge the parts; then run this again", ("profile", "w.yaml"))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--json"],
+        ["-o", "report.html"],
+        ["-oreport.html"],
+        ["--output=report.html", "--output", "x.json"],
+        ["--width", "60", "--plain", "--color=always"],
+        ["-q"],
+        ["--quiet", "--boundaries", "--show-text", "full"],
+        ["--events", "e.jsonl", "--events-no-tokens", "--metrics=m.prom"],
+    ],
+)
+def test_a_command_is_proposed_without_flags_of_output(flags: list[str]) -> None:
+    kept = ["profile", "w.yaml", "--offline", "-b", "32", "--capacity", "100"]
+    assert without_shown([*kept[:2], *flags, *kept[2:]]) == kept
