@@ -44,7 +44,7 @@ class ProfileCommand(Command):
     ] = True
     limits: Limits
     by: Annotated[By | None, Option("Also sum where tokens went by session, tenant or line of source.")] = None
-    details: Annotated[Writing, only("boundaries")]
+    view: Annotated[Writing, only("details", "boundaries")]
     per_request: Annotated[bool, Option("Every request in the JSON.")] = False
     writing: Annotated[Writing, only("show_text", "outputs")]
     configured: Configured
@@ -87,13 +87,17 @@ class ProfileCommand(Command):
             if self.measuring.metrics is not None:
                 metrics = stack.enter_context(AtomicFile(self.measuring.metrics))
             profiler = opened.profiler(wanted, progress, measure=True, events=events)
-            report = opened.run(profiler)
+            report = judge(opened.accounted(profiler), opened, self.limits, *baseline)
             if metrics is not None and profiler.metrics is not None:
                 metrics.write(prometheus_text(profiler.metrics).encode(errors="replace"))
+            printed = not self.showing.json and not any(output.to_stdout for output in outputs)
+            if printed:
+                progress.hide()
+                with printing():
+                    self._print(report, profiler.timelines)
+            report = judge(opened.measured(profiler, report), opened, self.limits, *baseline)
         if events is not None and events.tells_prompts and not self.showing.quiet:
             self._tell_events()
-        report = judge(report, opened, self.limits, *baseline)
-        printed = not self.showing.json and not any(output.to_stdout for output in outputs)
         saved = self._saved(profiler, report) if outputs or self.showing.json else None
         if saved is not None and outputs:
             self._write(saved, outputs)
@@ -101,7 +105,7 @@ class ProfileCommand(Command):
             if saved is not None and self.showing.json:
                 sys.stdout.write(saved.to_json())
             elif printed:
-                self._print(report, profiler.timelines)
+                self._print_ending(report)
         return verdict_on(report).exit_code
 
     def options(self) -> RunOptions:
@@ -174,17 +178,24 @@ class ProfileCommand(Command):
         write_outputs(check_of(report), outputs, options, quiet=self.showing.quiet)
 
     def _print(self, report: Report, timelines: Sequence[Timeline]) -> None:
-        from kvtool.report.terminal.profile import print_profile
+        """What is known before anything is measured: nobody waits for it longer than it takes to be found."""
+        from kvtool.report.terminal.profile import print_accounted
 
-        print_profile(
+        print_accounted(
             self.showing.console(),
             report,
             timelines=timelines,
             show_text=self.writing.in_terminal,
             command=self.showing.command_line or ("profile", *self.inputs),
             optimize=self._optimize_command(report),
-            boundaries=self.details.boundaries,
+            boundaries=self.view.boundaries,
+            details=self.view.details,
         )
+
+    def _print_ending(self, report: Report) -> None:
+        from kvtool.report.terminal.profile import print_ending
+
+        print_ending(self.showing.console(), report, boundaries=self.view.boundaries, details=self.view.details)
 
     def _optimize_command(self, report: Report) -> list[str]:
         """The command that edits this workload, with those flags that decide what its prompts hit."""

@@ -47,6 +47,7 @@ class ReportCommand(Command):
                 root=output_root(),
                 command=("report", self.result),
                 width=self.showing.width or DEFAULT_WIDTH,
+                details=self.writing.details,
             )
             write_outputs(result, outputs, options, quiet=self.showing.quiet)
         if self.showing.json or not any(output.to_stdout for output in outputs):
@@ -68,6 +69,7 @@ class ReportCommand(Command):
             _own(result),
             show_text=self.writing.in_terminal,
             boundaries=self.writing.boundaries,
+            details=self.writing.details,
             read_files=True,
         )
 

@@ -22,7 +22,7 @@ from kvtool.workload.logs.trace_block import TRACE_BLOCK
 HashName = Literal["native", "sha256", "sha256_cbor", "xxhash_cbor"]
 LoadFormat = Literal["auto", "dummy"]
 
-DEFAULT_BUDGET = 20.0
+DEFAULT_BUDGET = 10.0
 """Seconds for real runs where nobody says how many."""
 
 

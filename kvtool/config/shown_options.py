@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 class Writing:
     """What results show of prompts, and where they are written."""
 
+    details: Annotated[
+        bool,
+        Option("Also how the engine fared: times, decode steps, the KV cache, blocks. JSON and HTML have it always."),
+    ] = False
     boundaries: Annotated[bool, Option("Hits by block size, and the smallest edit that gains a block.")] = False
     show_text: Annotated[
         ShowText | None,

@@ -41,8 +41,6 @@ _WARM_UP_SHARE = 1 / 40
 """Of the budget, after which there is no other warm-up."""
 _COMPILING_TOKENS = (40, 1_000, 4_096)
 """On a GPU there are more warm-ups, each with a hit: what Triton compiles for other shapes is then ready."""
-_PATIENCE = 4.0
-"""How many times its time the first request may seem to take: of the embedded model, a warm-up mostly shows what is paid once."""
 _DECODE_SHARE = 1 / 3
 """Of the budget, at most."""
 _MOST_DECODE_ON_CPU = 8
@@ -296,7 +294,7 @@ class Measurement:
         left = (self._last_moment if is_first else self._deadline) - time.monotonic()
         runs = 2 if self._native is None else 3
         seconds = runs * request.num_prompt_tokens / self._rate
-        if left <= 0 or seconds > left * (_PATIENCE if is_first and self._how.model is None else 1):
+        if seconds > left:
             if is_first:
                 self.result.reason = (
                     f"the first request ({request.num_prompt_tokens:,} tokens) does not fit {self._how.budget:g} s, "

@@ -28,7 +28,7 @@ from kvtool.results.report import (
     TurnSums,
     lost_tokens,
 )
-from kvtool.results.run_times import Decode, Measured, MeasuredTpot, OnOff, Ttft
+from kvtool.results.run_times import Measured, MeasuredTpot, OnOff, Ttft
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict_of import verdict_of
 
@@ -49,7 +49,6 @@ def made_report(
     *,
     groups: Sequence[GroupTotals],
     ttft_off: Sequence[float],
-    measured: Measurements,
     findings: Sequence[Finding],
     causes: Mapping[str, GroupCauses],
     kv_cache_dtype: KvCacheDtype | None,
@@ -58,7 +57,10 @@ def made_report(
     per_request: bool,
     by: By | None,
 ) -> Report:
-    """The report of a run, before it is judged and without its configuration. Its findings have their lines as they were sent."""
+    """The report of a run, before anything is measured or judged, and without its configuration.
+
+    Its findings have their lines as they were sent.
+    """
     total = TokenTotals.of(groups)
     assert result.views is not None, "the pass that the report is about"
     return Report(
@@ -92,8 +94,8 @@ def made_report(
         ),
         kv_cache_dtype=kv_cache_dtype,
         groups=[_group(group, result, plan.engine.block_size, causes) for group in groups],
-        ttft=Ttft(measured=measured.ttft, predicted=OnOff(on=quantiles(result.ttft_on), off=quantiles(ttft_off))),
-        decode=_decode(result.decode, measured.tpot),
+        ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(result.ttft_on), off=quantiles(ttft_off))),
+        decode=result.decode,
         boundaries=[group.boundary() for group in result.boundaries],
         findings=list(findings),
         gates=[],
@@ -102,6 +104,16 @@ def made_report(
         editable=editable,
         requests=result.rows if per_request else None,
     )
+
+
+def with_measurements(report: Report, measured: Measurements, *, partial: bool) -> Report:
+    """The report with what real runs gave; `partial`: they were interrupted."""
+    ttft = report.ttft.model_copy(update={"measured": measured.ttft})
+    decode = report.decode
+    if decode is not None:
+        decode = decode.model_copy(update={"tpot": decode.tpot.model_copy(update={"measured": measured.tpot})})
+    verdict = verdict_of([], partial=partial).outcome
+    return report.model_copy(update={"ttft": ttft, "decode": decode, "partial": partial, "verdict": verdict})
 
 
 def saved_report(report: Report, *, show_text: ShowText = "none", patches: Mapping[str, str] | None = None) -> Report:
@@ -159,10 +171,3 @@ def _sum(row: SumTotals) -> SumRow:
 def _told(fates: Fates) -> Fates:
     """Those that took any tokens."""
     return {name: count for name, count in sorted(fates.items()) if count}
-
-
-def _decode(decode: Decode | None, measured: MeasuredTpot | None) -> Decode | None:
-    """With what was measured of the step."""
-    if decode is None:
-        return None
-    return decode.model_copy(update={"tpot": decode.tpot.model_copy(update={"measured": measured})})

@@ -84,8 +84,18 @@ class Opened:
         return PairCommand(tuple(flags), self.options.reading.log_format)
 
     def run(self, profiler: Profiler) -> Report:
-        """The report, with all that it depends on."""
-        report = profiler.run()
+        """The report, with what was measured and all that it depends on."""
+        return self.measured(profiler, self.accounted(profiler))
+
+    def accounted(self, profiler: Profiler) -> Report:
+        """The report before anything is measured."""
+        return self._described(profiler.run())
+
+    def measured(self, profiler: Profiler, report: Report) -> Report:
+        """The same report with what real runs gave, where they were asked for."""
+        return self._described(profiler.measured(report))
+
+    def _described(self, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
         return report.model_copy(update={"config": config, "notes": self.planned.notes()})

@@ -33,7 +33,7 @@ from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
-from kvtool.profiler.document import Measurements, made_report
+from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import Hits, Pass, PassResult
@@ -190,7 +190,7 @@ class Profiler:
         return share if limit is None else max(share or 0.0, self.progress.done / limit)
 
     def run(self) -> Report:
-        """Account, advise, measure; KvtoolError where there is nothing to profile."""
+        """Account and advise; KvtoolError where there is nothing to profile. `measured` completes the report."""
         plan = self.plan
         if self.measure is not None:
             self._check_measure(self.measure)
@@ -228,12 +228,6 @@ class Profiler:
             advice, findings = one_of_each(advice, findings)
             findings = with_causes(advice, findings, groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
-        measured = Measurements()
-        if self.measure is not None and not result.partial:
-            try:
-                measured, result.partial = self._measured(self.measure, result.decode)
-            except KeyboardInterrupt:  # while the model was made
-                result.partial = True
         check_counted_once(findings, groups)
         self.timelines = result.views.timelines()
         report = made_report(
@@ -241,7 +235,6 @@ class Profiler:
             plan,
             groups=groups,
             ttft_off=off,
-            measured=measured,
             findings=by_cost(findings),
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
@@ -252,6 +245,16 @@ class Profiler:
         )
         self.metrics = self._metrics(result, report.totals)
         return report
+
+    def measured(self, report: Report) -> Report:
+        """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
+        if self.measure is None or report.partial:
+            return report
+        try:
+            measured, interrupted = self._measured(self.measure, report.decode)
+        except KeyboardInterrupt:  # while the model was made
+            measured, interrupted = Measurements(), True
+        return with_measurements(report, measured, partial=interrupted)
 
     def _dtype_gain(self, result: PassResult, hit_rate: float) -> KvCacheDtype | None:
         """How the workload fares with the model's own dtype in the memory that the chosen one has."""

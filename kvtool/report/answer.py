@@ -5,6 +5,7 @@ Every format leads with it: the terminal, Markdown, HTML. Nothing in it is escap
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,9 @@ def worst_finding(report: Report) -> Finding | None:
 
 
 def place_of_finding(finding: Finding) -> str:
-    """Where a finding stands, as people look it up: the file, with its line where it has one."""
+    """Where a finding stands, as people look it up: the file, with its line, or in a log the record and where in that."""
+    if finding.logged is not None:
+        return f"{finding.path}:{finding.logged.record}, {finding.logged.told}"
     return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
@@ -89,16 +92,16 @@ def _lost(report: Report, finding: Finding | None) -> str:
     totals = report.totals
     if finding is not None:
         claim = finding.message.partition(": ")[0]
-        several = len(report.groups) > 1
-        where = f"{place_of_finding(finding)}{f' ({finding.group})' if several else ''}"
+        group = f" in {finding.group}" if len(report.groups) > 1 else ""
+        line = f" by {place_of_finding(finding)}" if finding.line else ""
         part = percent(finding.tokens_lost / max(totals.prompt_tokens, 1))
-        return f"{finding.tokens_lost:,} tokens ({part} of all) by {where}: {claim}"
+        return f"{finding.tokens_lost:,} tokens ({part} of all){group}{line}: {claim}"
     lost = lost_tokens(totals)
     if not lost:
         return ""
     fates = sorted(((-count, fate) for fate, count in report.fates.items() if count and fate != "hit"))
-    most = ", ".join(f"{-count:,} {FATES.get(fate, fate)}" for count, fate in fates[:_LOSSES_NAMED])
-    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all): {most}"
+    most = ", then ".join(f"{FATES.get(fate, fate)} ({-count:,})" for count, fate in fates[:_LOSSES_NAMED])
+    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all), first of all {most}"
 
 
 def _next(
@@ -113,7 +116,8 @@ def _next(
     if edit is not None:
         return f"edit {place_of_finding(edit)}, then run this again", command, ""
     if proven:
-        return "change what writes this line, then profile the new log", (), ""
+        shown = next((each.example.command for each in proven if each.example is not None), "")
+        return "change what writes this line, then profile the new log", shlex.split(shown)[1:], ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
         sized = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")

@@ -55,7 +55,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
     shown = names[0] if len(names) == 1 else f"{len(names)} workloads" if names else ""
 
     def show(console: Console) -> None:
-        print_result(console, result, show_text=options.show_text, command=options.command)
+        print_result(console, result, show_text=options.show_text, command=options.command, details=options.details)
 
     return svg_of(show, f"kvtool {result.command} {shown}".rstrip(), options.width)
 

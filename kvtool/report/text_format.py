@@ -14,5 +14,5 @@ def write(result: CheckResult, options: WriteOptions) -> str:
     """Lines of at most `options.width` columns."""
     file = StringIO()
     console = make_console(file=file, color="never", width=options.width)
-    print_result(console, result, show_text=options.show_text, command=options.command)
+    print_result(console, result, show_text=options.show_text, command=options.command, details=options.details)
     return file.getvalue()

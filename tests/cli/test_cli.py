@@ -16,6 +16,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.cli.profile import ProfileCommand
+from kvtool.profiler.profiler import Profiler
 from kvtool.report.terminal.next_command import shell_lines, with_flag
 from kvtool.report.terminal.profile import print_profile
 from kvtool.results.report import Report
@@ -196,7 +197,7 @@ def test_examples_fit_their_width_and_keep_their_numbers(
     profile = profile.model_copy(update={"config": {**profile.config, "input": command[1]}})
     for width in (60, 80, 120):
         stream = StringIO()
-        print_profile(make_console(file=stream, width=width, color="never"), profile, command=command)
+        print_profile(make_console(file=stream, width=width, color="never"), profile, command=command, details=True)
         text = stream.getvalue()
         assert widest(text) <= width
         assert encoding != "ascii" or text.isascii()
@@ -206,7 +207,8 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         ]
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
         assert f"KV cache: {profile.kv_cache.filled_blocks:,} block" in text
-        shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)[: len(profile.fates)]
+        shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)
+        shares = shares[: sum(count > 0 for count in profile.fates.values())]
         assert sum(round(float(share) * 10) for share in shares) == 1000
 
 
@@ -453,21 +455,55 @@ def test_standard_input(folder: Path, bytes_json: str) -> None:
 # The measurement
 
 
-def test_a_budget_gives_measured_times_and_says_how_much_they_cover(
-    folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch
+def test_the_report_stands_before_anything_is_measured(
+    folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done: list[Report] = []
-    monkeypatch.setattr(ProfileCommand, "_print", lambda _, report, *_rest: done.append(report))
     arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]
+    assert run([*arguments, "--dry-run"]) == 0
+    accounted = capsys.readouterr().out
+    finished: list[Report] = []
+    standing: list[str] = []
+    run_engine = Profiler.measured
+
+    def measured(self: Profiler, report: Report) -> Report:
+        standing.append(capsys.readouterr().out)
+        finished.append(run_engine(self, report))
+        return finished[0]
+
+    monkeypatch.setattr(Profiler, "measured", measured)
     assert run([*arguments, "--measure-budget", "60"]) == 0
-    measured = done[0].ttft.measured
-    assert measured is not None
-    assert (measured.complete, measured.requests) == (True, 3)
-    for side in (measured.on, measured.off):
+    assert standing == [accounted.replace(" --dry-run", " --measure-budget 60")]
+    told = " ".join(capsys.readouterr().out.split())
+    assert re.match(
+        r"TTFT p50 [\d.,]+ ms with the cache, [\d.,]+ ms without; measured on this machine \(cpu\) with ", told
+    )
+    assert "the first 3 of 3 requests" in told
+    times = finished[0].ttft.measured
+    assert times is not None
+    assert (times.complete, times.requests) == (True, 3)
+    for side in (times.on, times.off):
         assert side is not None
         assert 0 < side.p50 <= side.p90 <= side.p99
-    stream = StringIO()
-    print_profile(make_console(file=stream, width=80, color="never"), done[0])
-    out = " ".join(stream.getvalue().split())
-    assert "measured here, cache on" in out
-    assert "the first 3 of 3 requests (100.0%" in out
+
+
+def test_a_document_for_a_program_has_what_was_measured(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3", "-q"]
+    assert run([*arguments, "--measure-budget", "60", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ttft"]["measured"]["requests"] == 3
+    assert run([*arguments, "--measure-budget", "60", "-o", "r.json"]) == 0
+    assert "measured on this machine" in capsys.readouterr().out
+    assert json.loads((folder / "r.json").read_text())["ttft"]["measured"]["requests"] == 3
+
+
+def test_an_interrupted_measurement_ends_the_report(
+    folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Profiler, "_measured", interrupted)
+    assert run(["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]) == 130
+    out = capsys.readouterr().out
+    assert out.index("Hit rate") < out.index("PARTIAL: interrupted")

@@ -289,7 +289,8 @@ def profile(
 
 
 def shown(capsys: Capture, bytes_json: str, *flags: str) -> str:
-    assert run(["profile", "w.yaml", "--quiet", "-t", bytes_json, "--measure-budget", "60", *flags]) == 0
+    """The report with its details."""
+    assert run(["profile", "w.yaml", "-q", "--details", "-t", bytes_json, "--measure-budget", "60", *flags]) == 0
     return " ".join(capsys.readouterr().out.split())
 
 

@@ -51,7 +51,7 @@ def test_several_fixes_and_groups_are_counted_and_named() -> None:
     groups = made_results.group("support"), made_results.group("sales", hit=1000, reachable=1000)
     answer = answer_of(made_results.report(*groups, findings=findings))
     assert answer.rate.startswith("70.0% now, 90.0% with the 2 fixes below")
-    assert "500 tokens (25.0% of all) by prompts/support.md:3 (support): " in answer.lost
+    assert "500 tokens (25.0% of all) in support by prompts/support.md:3: " in answer.lost
 
 
 def test_a_cache_that_is_too_small_is_doubled() -> None:
@@ -61,7 +61,7 @@ def test_a_cache_that_is_too_small_is_doubled() -> None:
     made = made.model_copy(update={"config": made.config | {"capacity_blocks": 100}})
     answer = answer_of(made, command=["profile", "w.yaml", "--gpu-memory", "24GiB", "--capacity=100"])
     assert answer.rate == "40.0% now, 100.0% with an unlimited cache"
-    assert answer.lost == "600 tokens (60.0% of all): 600 evicted before reuse"
+    assert answer.lost == "600 tokens (60.0% of all), first of all evicted before reuse (600)"
     assert answer.command == ("profile", "w.yaml", "--capacity", "200")
     assert answer.change == "--capacity 200"
 
@@ -87,7 +87,7 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
     finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, message="too short", fix="merge the parts")
     answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
     assert answer.rate == "40.0% now, 90.0% with an unlimited cache"
-    assert answer.lost == "500 tokens (50.0% of all) by w.yaml: too short"
+    assert answer.lost == "500 tokens (50.0% of all): too short"
     assert (answer.todo, answer.command) == ("merge the parts; then run this again", ("profile", "w.yaml"))
 
 

@@ -69,7 +69,9 @@ def test_a_run_with_steps_that_decode_tells_of_those(folder: Path, capsys: Captu
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_report_has_both_figures(folder: Path, capsys: Capture, width: int) -> None:
-    assert run(["profile", "w.yaml", "--quiet", "--dry-run", "-t", "bytes.json", "--width", str(width)]) == 0
+    assert (
+        run(["profile", "w.yaml", "--quiet", "--dry-run", "--details", "-t", "bytes.json", "--width", str(width)]) == 0
+    )
     out = capsys.readouterr().out
     assert max(map(cell_width, out.splitlines())) <= width
     text = " ".join(out.split())

@@ -23,7 +23,7 @@ from tests.golden import GoldenFiles
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 EXAMPLES = {
     "support-bot": ("-n", "20", "--min-hit-rate", "0.8"),
-    "multi-turn-chat": ("-n", "18", "--capacity", "400"),
+    "multi-turn-chat": ("-n", "18", "--capacity", "400", "--details"),
     "volatile-first": ("-n", "16", "--by", "line", "--boundaries"),
 }
 

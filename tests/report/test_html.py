@@ -176,7 +176,7 @@ def test_waterfall_adds_up() -> None:
     *parts, total = rows(table(section, "Prompt tokens by fate"))
     assert [row[0] for row in parts] == [
         "hit",
-        "token boundary drift",
+        "same text, other tokens",
         "blocked by volatile text",
         "unique text",
         "evicted before reuse",

@@ -106,31 +106,34 @@ def result(saved: str, kvtool: Command) -> str:
     return write("r.json", saved)
 
 
-def before_next(text: str) -> list[str]:
-    """All but the proposal at the end: that is made of the command line, which a result does not have."""
+def without_next(text: str) -> list[str]:
+    """All but the proposal: that is made of the command line, which a result does not have."""
     lines = text.splitlines()
-    return lines[: next(at for at, line in enumerate(lines) if line.startswith("Next:"))]
+    first = next((at for at, line in enumerate(lines) if line.startswith("  Next ")), None)
+    if first is None:
+        return lines
+    return lines[:first] + lines[lines.index("", first) :]
 
 
 @pytest.mark.parametrize("name", list(RUNS))
 def test_a_saved_profile_prints_as_it_was(name: str, kvtool: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    _, live, _ = kvtool("profile", *RUNS[name], "--dry-run", "--width", WIDTH, "-o", "r.json")
-    assert before_next(shown(capsys, "r.json", "--width", WIDTH)) == before_next(live)
+    _, live, _ = kvtool("profile", *RUNS[name], "--dry-run", "--details", "--width", WIDTH, "-o", "r.json")
+    assert without_next(shown(capsys, "r.json", "--details", "--width", WIDTH)) == without_next(live)
 
 
 def test_boundaries_are_shown_where_they_are_asked_for(kvtool: Command, capsys: pytest.CaptureFixture[str]) -> None:
     _, live, _ = kvtool("profile", "w.yaml", "--dry-run", "--boundaries", "-o", "r.json")
     assert "Block boundaries of chat" in live
-    assert before_next(shown(capsys, "r.json", "--boundaries")) == before_next(live)
+    assert without_next(shown(capsys, "r.json", "--boundaries")) == without_next(live)
     assert "Block boundaries" not in shown(capsys, "r.json")
 
 
 def test_lines_of_logs_are_not_saved(kvtool: Command, capsys: pytest.CaptureFixture[str]) -> None:
     _, live, _ = kvtool("profile", "log.jsonl", "--dry-run", "-o", "r.json")
-    excerpt = [line for line in before_next(live) if re.match(r" {3,6}(\.\.\.|was|now)? \| ", line)]
+    excerpt = [line for line in without_next(live) if re.match(r" {3,6}(\.\.\.|was|now)? \| ", line)]
     assert any("o'clock" in line for line in excerpt)
-    again = before_next(shown(capsys, "r.json"))
-    assert again == [line for line in before_next(live) if line not in excerpt]
+    again = without_next(shown(capsys, "r.json"))
+    assert again == [line for line in without_next(live) if line not in excerpt]
 
 
 def test_lines_of_files_are_read_again_where_they_still_fit(result: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +163,8 @@ def test_a_path_in_a_result_is_no_way_to_hang(result: str, capsys: pytest.Captur
 
 def test_what_to_do_next_is_a_command_of_today(kvtool: Command, capsys: pytest.CaptureFixture[str]) -> None:
     kvtool("profile", "workloads/few-shot.yaml", "--dry-run", "-n", "4", "-b", "32", "-s", "3", "-o", "r.json")
-    words = shown(capsys, "r.json", "--width", "300").splitlines()[-1].split()
+    lines = shown(capsys, "r.json", "--width", "300").splitlines()
+    words = next(line for line in lines if line.startswith("  kvtool ")).split()
     assert words[:3] == ["kvtool", "profile", "workloads/few-shot.yaml"]
     assert words[words.index("--block-size") + 1] == "32"
     assert words[words.index("--seed") + 1] == "3"
@@ -175,7 +179,7 @@ def test_every_format_is_made_of_a_saved_profile(kvtool: Command, capsys: pytest
     for name in set(FORMATS) - {"text", "svg", "html", "markdown"}:  # these propose what to do next
         assert Path(f"again.{name}").read_text() == Path(f"live.{name}").read_text(), name
     texts = [Path(f"{which}.text").read_text() for which in ("live", "again")]
-    assert before_next(texts[0]) == before_next(texts[1])
+    assert without_next(texts[0]) == without_next(texts[1])
 
 
 def test_json_of_a_result_is_the_result(
@@ -241,7 +245,7 @@ def test_measured_times_come_back(result: str) -> None:
     printed = []
     for each in (fresh, again):
         file = StringIO()
-        print_profile(make_console(file=file, color="never", width=90), each)
+        print_profile(make_console(file=file, color="never", width=90), each, details=True)
         printed.append(file.getvalue())
     assert printed[0] == printed[1]
     for told in ("measured here, cache on", "2 requests left out", "flip in a\\x1b", "audit of reuse", "auto is flat"):

@@ -191,7 +191,8 @@ def test_the_report_tells_causes_and_the_command_that_edits(
         assert max(map(cell_width, out.splitlines())) <= width
         assert len(re.findall(r"^  In the way of [\d,]+ lost tokens of (?:acme|globex)", out, re.MULTILINE)) == 2
         assert re.search(r"^  first\.md:2 +KV101 +[\d,]+ +[\d,]+ +[\d.]+% +[\d.]+%", out, re.MULTILINE)
-        command = " ".join(out[out.index("Next: ") :].replace("\\\n", " ").split()).partition(": kvtool ")[2]
+        proposed = out[out.index("  Next ") :].partition("\n\n")[0]
+        command = " ".join(proposed.replace("\\\n", " ").split()).partition(": kvtool ")[2]
         assert command.startswith("optimize w.yaml --tokenizer ")
         assert re.search(r"--allow P2(,P3)?$", command)
 
@@ -264,11 +265,11 @@ def test_the_hint_on_block_sizes_is_given_where_it_matters() -> None:
     assert boundary_hint([]) is None
 
 
-def test_the_boundary_view_stands_before_the_findings(
+def test_the_boundary_view_stands_behind_the_findings(
     folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = profiled(capsys, "w.yaml", "-t", bytes_json, "--boundaries")
-    assert out.index("Block boundaries of acme") < out.index("first.md:2:6: KV101") < out.index("Next: ")
+    assert out.index("  Next ") < out.index("first.md:2:6: KV101") < out.index("Block boundaries of acme")
     assert "see --boundaries" not in out
 
 
@@ -294,9 +295,9 @@ def test_what_a_log_needs_is_told_and_not_edited(
     for width in (60, 80, 120):
         out = profiled(capsys, "log.jsonl", "-t", bytes_json, "--width", str(width))
         assert max(map(cell_width, out.splitlines())) <= width
-        assert re.search(r"blocked by volatile text .*fix below", out)
+        assert re.search(r"blocked by volatile text .*fix above", out)
         assert out.index(": KV101 error") < out.index("KV111 error")  # the fix of the one builds on that of the other
-        assert "Next: change what writes this line" in out
+        assert "Next change what writes this line" in " ".join(out.split())
         assert re.search(r"^  tools +KV111 ", out, re.MULTILINE)
         assert re.search(r"^  messages\[0\].*, line 2 +KV101 ", out, re.MULTILINE)
 
@@ -306,5 +307,5 @@ def test_the_fate_that_a_fix_wins_back_says_so(
 ) -> None:
     log_of_shuffled_tools(folder / "log.jsonl", dated=False)
     out = profiled(capsys, "log.jsonl", "-t", bytes_json)
-    assert re.search(r"differs only in form .*fix below$", out, re.MULTILINE)
-    assert not re.search(r"(hit|unique|blocked) .*fix below$", out, re.MULTILINE)
+    assert re.search(r"differs only in form .*fix above$", out, re.MULTILINE)
+    assert not re.search(r"(hit|unique|blocked) .*fix above$", out, re.MULTILINE)

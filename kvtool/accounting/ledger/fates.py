@@ -1,7 +1,7 @@
 """The ledger: every prompt token has exactly one fate, and the fates of a request sum to its prompt tokens.
 
-The fates come from a ladder: the same requests are accounted for again under ever kinder rules, and a token's fate is the first
-rung on which it becomes a hit. Rungs that cannot differ in a configuration are absent.
+The fates come from a ladder: the same requests are accounted for again with one limit after the other lifted, and a token's fate is
+the first rung on which it becomes a hit. Rungs that cannot differ in a configuration are absent.
 
 ====================  ================================================================================================
 hit                   the engine as configured reused it
@@ -38,7 +38,7 @@ FATES = {
     "isolated": "another tenant's salt",
     "last_token": "last block, recomputed",
     "partial_block": "partial last block",
-    "seam": "token boundary drift",
+    "seam": "same text, other tokens",
     "cosmetic": "differs only in form",
     "blocked": "blocked by volatile text",
     "displaced": "same text, not at front",

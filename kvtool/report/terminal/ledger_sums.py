@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.ledger.fates import FATES
 from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.report.terminal.next_command import shorten_place
 from kvtool.results.choices import By
@@ -79,7 +80,7 @@ def costliest(rows: list[SumRow], most: int = _MOST_ROWS) -> list[SumRow]:
 def _cells(row: SumRow, *, by: By, plain: bool) -> tuple[str, ...]:
     """Key, requests, tokens, hit rate, lost tokens, and the two fates that took most of them, as parts of the row's tokens."""
     lost = sorted(((-count, fate) for fate, count in row.fates.items() if count and fate != "hit"))
-    told = [f"{fate.replace('_', ' ')} {percent(-count / row.prompt_tokens)}" for count, fate in lost[:2]]
+    told = [f"{FATES[fate]} {percent(-count / row.prompt_tokens)}" for count, fate in lost[:2]]
     several = row.key == OTHERS and by == "line"  # whose requests would count more than once
     return (
         sanitize(row.key, ascii_only=plain),

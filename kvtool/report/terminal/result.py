@@ -25,12 +25,14 @@ def print_result(
     show_text: ShowText,
     command: tuple[str, ...] = (),
     boundaries: bool = False,
+    details: bool = False,
     read_files: bool = False,
 ) -> None:
     """The result as its command printed it, no wider than the console; KvtoolError where its figures contradict each other.
 
     `command` is what stood behind `kvtool`, where that is known. `read_files` shows the lines of files that findings are about,
-    where they still fit; else only lines that were saved. `boundaries` asks for the view of block sizes.
+    where they still fit; else only lines that were saved. `boundaries` asks for the view of block sizes, `details` for what the
+    engine did.
     """
     if result.command == "lint":
         from kvtool.report.terminal.lint import print_lint
@@ -53,6 +55,7 @@ def print_result(
             show_text=show_text,
             command=command or profile_command(report),
             boundaries=boundaries,
+            details=details,
             read_files=read_files,
         )
     else:

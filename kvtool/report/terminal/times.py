@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvtool.results.report import Report
-from kvtool.results.run_times import Decode, Measured
-from kvtool.text.terminal.console import put, sanitize, say
+from kvtool.results.run_times import Decode, Measured, OnOff
+from kvtool.text.terminal.console import put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural, size
 from kvtool.text.terminal.table import Column, table
 
@@ -22,6 +22,54 @@ _COLUMNS = [
     Column("prefix-aware"),
     Column("gain", keep=3),
 ]
+_SHARED = 4
+"""From this column on it is about what requests share."""
+_NO_GAIN = "1.0x"
+_LABEL = 10
+
+
+def print_predicted(console: Console, report: Report, plain: bool) -> None:
+    """The predicted time to the first token in a line, with the model and the machine that it is of."""
+    predicted = report.ttft.predicted
+    if predicted.on is not None:
+        _put_times(console, predicted, sanitize(f"predicted for {_predicted_for(report)}", ascii_only=plain))
+
+
+def print_measured(console: Console, report: Report, plain: bool) -> None:
+    """The measured one with its model and machine, or why there is none; nothing where none was asked for."""
+    measured = report.ttft.measured
+    if measured is None:
+        return
+    if measured.requests:
+        _put_times(console, measured, f"measured {_measured_on(report, measured, plain)}")
+        _shortfalls(console, measured, plain, indent=_LABEL + 2)
+    else:
+        put_field(console, "TTFT p50", _not_measured(measured, plain), size=_LABEL, hang=_LABEL + 2, style="dim")
+
+
+def _put_times(console: Console, times: OnOff, of: str) -> None:
+    """The medians, then what they are `of`."""
+    assert times.on is not None
+    with_cache = f"{1000 * times.on.p50:,.1f} ms"
+    text = with_cache
+    if times.off is not None:
+        without = f"{1000 * times.off.p50:,.1f} ms"
+        text += " with the cache or without" if without == with_cache else f" with the cache, {without} without"
+    put_field(console, "TTFT p50", f"{text}; {of}", size=_LABEL, hang=_LABEL + 2)
+
+
+def _not_measured(measured: Measured, plain: bool) -> str:
+    return f"not measured: {sanitize(measured.reason or 'there was nothing to run', ascii_only=plain)}"
+
+
+def _measured_on(report: Report, measured: Measured, plain: bool) -> str:
+    """The machine, the model, and the requests."""
+    share = measured.hit_tokens / measured.prompt_tokens
+    device = sanitize(str(report.config.get("device")), ascii_only=plain)
+    return (
+        f"on this machine ({device}) with {_measured_model(report, plain)}, one at a time, the first "
+        f"{measured.requests:,} of {plural(report.totals.requests, 'request')} (their hit rate {percent(share)})"
+    )
 
 
 def print_ttft(console: Console, report: Report, plain: bool) -> None:
@@ -39,23 +87,16 @@ def print_ttft(console: Console, report: Report, plain: bool) -> None:
     columns = [Column("TTFT in ms", "<"), Column("p50"), Column("p90"), Column("p99")]
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
-    config = report.config
     if measured is not None and measured.requests:
-        share = measured.hit_tokens / measured.prompt_tokens
-        text = (
-            f"measured: the first {measured.requests:,} of {plural(report.totals.requests, 'request')} "
-            f"({percent(measured.requests / report.totals.requests)}; their hit rate {percent(share)}), one at a time, "
-            f"on {_measured_model(report, plain)}, {config.get('device')}"
-        )
-        say(console, text, indent=4, style="dim")
+        say(console, f"measured: {_measured_on(report, measured, plain)}", indent=4, style="dim")
     elif measured is not None:
-        say(console, f"not measured: {measured.reason or 'there was nothing to run'}", indent=4, style="dim")
+        say(console, _not_measured(measured, plain), indent=4, style="dim")
     else:
         why = "interrupted" if report.partial else "--measure-budget 0"
         say(console, f"not measured: {why}", indent=4, style="dim")
     if measured is not None:
         _shortfalls(console, measured, plain)
-    say(console, sanitize(_predicted_for(report), ascii_only=plain), indent=4, style="dim")
+    say(console, sanitize(f"predicted: {_predicted_for(report)}", ascii_only=plain), indent=4, style="dim")
 
 
 def _predicted_for(report: Report) -> str:
@@ -63,23 +104,23 @@ def _predicted_for(report: Report) -> str:
     config = report.config
     model, where, ways = config.get("model"), config.get("accelerator"), config.get("tensor_parallel")
     if config.get("calibration") is None:
-        return f"predicted: {model} on {where if ways == 1 else f'{ways} x {where}'}, a roofline estimate"
-    text = f"predicted: {model}, fitted on {where}"
+        return f"{model} on {where if ways == 1 else f'{ways} x {where}'}, a roofline estimate"
+    text = f"{model}, fitted on {where}"
     fitted, predicted = config.get("calibration_dtype"), config.get("predicted_dtype")
     if fitted != predicted:
         text += f"; the fit is of {config.get('calibration_model')} in {fitted}, the prediction for {predicted}"
     return text
 
 
-def _shortfalls(console: Console, measured: Measured, plain: bool) -> None:
+def _shortfalls(console: Console, measured: Measured, plain: bool, *, indent: int = 4) -> None:
     """What the device or its software lacked."""
     if measured.shortfall:
-        say(console, f"note: {sanitize(measured.shortfall, ascii_only=plain)}", indent=4, style="yellow")
+        say(console, f"note: {sanitize(measured.shortfall, ascii_only=plain)}", indent=indent, style="yellow")
     if measured.too_large_requests and measured.requests:
         text = (
             f"note: {plural(measured.too_large_requests, 'request')} left out, too large for the memory of the device"
         )
-        say(console, text, indent=4, style="yellow")
+        say(console, text, indent=indent, style="yellow")
 
 
 def _measured_model(report: Report, plain: bool) -> str:
@@ -91,10 +132,16 @@ def _measured_model(report: Report, plain: bool) -> str:
 
 
 def print_decode(console: Console, report: Report, plain: bool) -> None:
-    """What decode steps read and take, flat and prefix-aware, and an empty line; nothing where no requests decode together."""
+    """What decode steps read and take, and an empty line; flat beside prefix-aware only where there is something to share.
+
+    Nothing where no requests decode together.
+    """
     if report.decode is None:
         return
-    for line in table(_COLUMNS, _decode_rows(report.decode), console.width, ascii_only=plain):
+    columns, rows = _COLUMNS, _decode_rows(report.decode)
+    if rows[0][-1] == _NO_GAIN:
+        columns, rows = columns[:_SHARED], [row[:_SHARED] for row in rows]
+    for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
     for text in _decode_notes(report, report.decode, plain):
         say(console, text, indent=4, style="dim")

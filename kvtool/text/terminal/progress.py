@@ -56,6 +56,10 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.hide()
+
+    def hide(self) -> None:
+        """Take the line away, until it is drawn again: something else is about to be printed."""
         if self._last_drawn > 0:
             self._write(_CLEAR)
 
