@@ -66,6 +66,7 @@ class Run:
 
 
 RUNS = (
+    Run("install", "benchmarks/install.py"),
     Run("startup", "benchmarks/startup.py"),
     Run("reports", "benchmarks/reports.py"),
     Run("accounting", "benchmarks/accounting.py"),

@@ -11,7 +11,9 @@ from kvtool.config.run_options import Reading, Tracing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
+from kvtool.results.notebook import notebook_html
 from kvtool.results.report import Report
+from kvtool.results.wrap import check_of
 from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def profile(
     views: bool = False,
     show_text: ShowText = "none",
     measure_budget: float = 0.0,
+    jobs: int = 1,
     network: bool = False,
 ) -> Report:
     """Run a workload through the engine and report hit rates, where the tokens went, predicted TTFT, and what to change.
@@ -108,6 +111,8 @@ def profile(
         show_text: What of prompts the report may quote: `"snippet"` quotes the line of each finding, without keys, addresses and
             the like; `"full"` as it is, and the edits that would fix it.
         measure_budget: Seconds for real forward passes on this machine, the only part that is not deterministic; 0 for none.
+        jobs: Processes that work on a log: 2 is nearly twice as fast for a large one, and forks the calling process, which must
+            have no other threads then.
         network: Whether a tokenizer that is not cached may be downloaded.
 
     Raises:
@@ -197,6 +202,7 @@ def check(
             requests=requests,
             seed=seed,
             allow_outside=allow_outside,
+            jobs=1,
         )
         judging = Judging(
             min_hit_rate=None if min_hit_rate is None else str(min_hit_rate),
@@ -303,6 +309,20 @@ def _report(
     found = judge(found, opened, limits, *asked_baseline(limits))
     patches = patches_of(profiler, found.findings) if show_text == "full" else None
     return saved_report(found, show_text=show_text, patches=patches)
+
+
+@notebook_html.register
+def _check_html(result: CheckResult) -> str:
+    """What a notebook shows of a check."""
+    from kvtool.report.html.fragment import fragment
+
+    return fragment(result)
+
+
+@notebook_html.register
+def _report_html(report: Report) -> str:
+    """What a notebook shows of a profile."""
+    return _check_html(check_of(report))
 
 
 @contextmanager

@@ -271,7 +271,7 @@ def test_one_comment_that_is_kept_up_to_date(found: str, tmp_path: Path) -> None
 def test_the_hooks_are_declared_as_pre_commit_wants_them() -> None:
     assert [hook["id"] for hook in HOOKS] == ["kvtool-lint", "kvtool-check"]
     known = {
-        *("id", "name", "description", "entry", "args", "language", "types_or", "files", "pass_filenames"),
+        *("id", "name", "description", "entry", "args", "language", "types_or", "files", "exclude", "pass_filenames"),
         *("require_serial", "minimum_pre_commit_version"),
     }
     for hook in HOOKS:
@@ -279,6 +279,26 @@ def test_the_hooks_are_declared_as_pre_commit_wants_them() -> None:
         assert {"id", "name", "entry", "language"} <= set(hook)
         assert hook["language"] == "python"
         re.compile(hook.get("files", ""))
+        re.compile(hook.get("exclude", ""))
+
+
+@pytest.mark.parametrize(
+    ("path", "read"),
+    [
+        ("prompts/support.md", True),
+        ("support.md", True),
+        ("documents/a.md", True),
+        ("readme_prompt.j2", True),
+        ("README.md", False),
+        ("pkg/Readme.md", False),
+        ("docs/prompts.md", False),
+        ("a/doc/b.md", False),
+        (".github/ISSUE_TEMPLATE/bug.md", False),
+        ("CHANGELOG-2.0.md", False),
+    ],
+)
+def test_documentation_is_no_prompt(path: str, read: bool) -> None:
+    assert (re.search(HOOKS[0]["exclude"], path) is None) is read
 
 
 def hook(name: str, folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
@@ -300,6 +320,21 @@ def test_the_lint_hook(folder: Path) -> None:
     done = hook("kvtool-lint", folder, "good.j2", "bad.j2")
     assert done.returncode == 1
     assert "bad.j2:1:6: KV101" in done.stdout
+
+
+def test_the_lint_hook_on_markdown(folder: Path) -> None:
+    """Prompts with Jinja in them are read; two documents that begin alike are no traffic, and percent signs no template."""
+    for name in ("one.md", "two.md"):
+        write(str(folder / name), f"# {name}, {{name}} and $user\n" + SHARED + SHARED)
+    write(str(folder / "latex.md"), "{% 100 %} of {{ braces\n" + SHARED)
+    done = hook("kvtool-lint", folder, "one.md", "two.md", "latex.md")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    write(str(folder / "prompt.md"), "Now: {{ now }}\n" + SHARED + SHARED)
+    done = hook("kvtool-lint", folder, "one.md", "two.md", "prompt.md")
+    assert done.returncode == 1
+    assert "prompt.md:1:6: KV101" in done.stdout
+    assert "one.md" not in done.stdout
+    assert hook("kvtool-lint", folder, "none.md").returncode == 2
 
 
 def test_the_check_hook(folder: Path) -> None:

@@ -13,6 +13,7 @@ from docs.generators.tables import table
 from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.codes import TIERS
+from kvtool.report.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
 from kvtool.workload.logs.records import RECORD_FORMATS
 
@@ -63,6 +64,11 @@ def formats() -> str:
     return table(("format", "what it is", "extensions"), rows)
 
 
+def csv_columns() -> str:
+    """The columns of a CSV."""
+    return table(("column", "what it is"), [(f"`{name}`", what) for name, what in COLUMNS.items()])
+
+
 def record_formats() -> str:
     """Every format of records of a log."""
     return table(("format", "recognized by"), [(f"`{each.name}`", each.shape) for each in RECORD_FORMATS])
@@ -87,6 +93,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "api-model": api.model,
     "command": commands.reference,
     "commands": commands.listing,
+    "csv-columns": csv_columns,
     "fates": fates,
     "file": file,
     "formats": formats,

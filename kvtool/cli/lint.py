@@ -38,6 +38,9 @@ class LintCommand(Command):
     inputs: Annotated[
         tuple[str, ...], Argument("workload.yaml, logs, .txt/.md/.j2 templates, .py files, or -.", "INPUT")
     ] = ()
+    templates: Annotated[bool, Option("Of text files, read those that are Jinja templates, and pass over others.")] = (
+        False
+    )
     selecting: Selecting
     fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
@@ -104,6 +107,10 @@ class LintCommand(Command):
             inputs = file.workloads if file is not None else []
             if not inputs:
                 raise KvtoolError("missing argument 'INPUT...'", hint="kvtool lint --help")
+        if self.templates:
+            from kvtool.lint.sources import without_documents
+
+            inputs = without_documents(inputs)
         options = RunOptions(inputs=inputs, rendering=self.rendering, serving=self.serving, reading=self.reading)
         return options.over(file)
 

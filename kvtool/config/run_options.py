@@ -252,6 +252,16 @@ class Reading:
     allow_outside: Annotated[
         bool, Option("Workloads and the configuration may name files outside of their repository, or folder.")
     ] = False
+    jobs: Annotated[
+        int | None,
+        Option(
+            "Processes that work on a log; 1 uses one core. [default: {default}]",
+            "N",
+            words="2 where it is large",
+            variable=True,
+            check=bounds.at_least_one,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

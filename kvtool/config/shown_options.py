@@ -35,7 +35,7 @@ class Writing:
     outputs: Annotated[
         tuple[str, ...],
         Option(
-            "Also write PATH, in the format of its extension (json, md, xml, sarif, html, svg) or FMT; repeatable.",
+            "Also write PATH, in the format of its extension (json, md, xml, sarif, html, csv, svg) or FMT; repeatable.",
             "[FMT=]PATH",
             flag="--output",
             short="-o",

@@ -14,6 +14,7 @@ from typing import Literal
 
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.lint.skeleton import JINJA_MARK, style_of
+from kvtool.lint.templates import jinja_file
 from kvtool.text.files.text_files import read_text
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
@@ -76,6 +77,25 @@ def sort_inputs(paths: Sequence[str]) -> Inputs:
     if together:
         result.runs.append([path for path in dict.fromkeys(paths) if path in together])
     return result
+
+
+def without_documents(paths: Sequence[str]) -> list[str]:
+    """The inputs but for text files that are no Jinja template: a README is no prompt. What cannot be read is told later."""
+    return [path for path in paths if Path(path).suffix.lower() not in PLAIN_SUFFIXES or _is_jinja(path)]
+
+
+def _is_jinja(path: str) -> bool:
+    try:
+        one = _read(path, Path(path).suffix.lower())
+    except KvtoolError:
+        return True
+    if one.kind != "template":
+        return False
+    try:
+        jinja_file(path, one.text)
+    except KvtoolError:  # braces and percent signs of something else
+        return False
+    return True
 
 
 def _read(path: str, suffix: str) -> TextInput:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from kvtool.errors import NotAvailableError
 from kvtool.results.run_times import Measured
 
 INSTALL = "pip install 'kvtool[engine]'"
 _REINSTALL = "pip install --force-reinstall 'kvtool[engine]'"
+_NEEDED = ("torch", "safetensors")
+_MISSING = "is not installed"
 _SHORT = 120
 
 
@@ -41,21 +45,17 @@ def not_measured() -> Measured | None:
     )
 
 
-_MISSING = "is not installed"
-
-
 def _lack() -> tuple[str, str]:
     """What is wrong with torch, and the command that helps; nothing where it can be imported, which takes seconds."""
     try:
-        import safetensors
-        import torch
+        for name in _NEEDED:
+            import_module(name)
     except ModuleNotFoundError as error:
-        if error.name in ("safetensors", "torch"):
+        if error.name in _NEEDED:
             return _MISSING, INSTALL
         return _broken(error)
     except Exception as error:  # a broken build raises what it likes: OSError for a library, RuntimeError for a version
         return _broken(error)
-    del safetensors, torch
     return "", ""
 
 

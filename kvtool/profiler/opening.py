@@ -71,6 +71,7 @@ class Opened:
             measure=self.planned.measure_options() if measure else None,
             native_engine=self.planned.native_engine() if measure else None,
             events=events,
+            jobs=self.options.reading.jobs,
             pair_command=self._pair_command(),
         )
 
@@ -89,16 +90,17 @@ class Opened:
 
     def accounted(self, profiler: Profiler) -> Report:
         """The report before anything is measured."""
-        return self._described(profiler.run())
+        return self._described(profiler, profiler.run())
 
     def measured(self, profiler: Profiler, report: Report) -> Report:
         """The same report with what real runs gave, where they were asked for."""
-        return self._described(profiler.measured(report))
+        return self._described(profiler, profiler.measured(report))
 
-    def _described(self, report: Report) -> Report:
+    def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        return report.model_copy(update={"config": config, "notes": self.planned.notes()})
+        notes = self.planned.notes() + ([profiler.interrupted] if profiler.interrupted is not None else [])
+        return report.model_copy(update={"config": config, "notes": notes})
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """The workload file read again, with the text of some files (by their real paths) replaced."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from kvtool.accounting.boundary import BoundaryBook
@@ -13,6 +14,7 @@ from kvtool.accounting.caches.unlimited import UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
+from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
@@ -31,7 +33,9 @@ from kvtool.results.choices import By
 from kvtool.results.report import RequestRow
 from kvtool.results.run_times import Decode
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
+from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
+from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
@@ -106,6 +110,7 @@ class Pass:
         views: ViewBook | None = None,
         only_hits: bool = False,
         keep: KeptTrace | None = None,
+        jobs: int | None = 1,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
@@ -114,7 +119,9 @@ class Pass:
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
         `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
         of requests that run together need: no token has a fate. `keep` takes the requests of a trace for later passes.
+        `jobs` processes may work on it, None: as many as pay.
         """
+        self.jobs = jobs
         self.keep = keep
         self.events = events
         self.rewrite = rewrite
@@ -163,9 +170,11 @@ class Pass:
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
         plan = self.plan
+        if self.first_look:
+            self.progress.tells(self._rate_so_far)
         try:
-            with self._shield.installed():
-                self._take_all(rewritten(source.conversations(), self.rewrite))
+            with self._shield.installed(), self._conversations(source) as conversations:
+                self._take_all(conversations)
         except KeyboardInterrupt:
             self.result.partial = True
             for entry in self._entries.values():
@@ -191,6 +200,16 @@ class Pass:
         with uninterrupted():
             result.decode = self._decode_traffic()
         return result
+
+    def _rate_so_far(self) -> str:
+        return f"{percent(TokenTotals.of(self.result.ledger.totals()).hit_rate)} hit"
+
+    def _conversations(self, source: Source) -> AbstractContextManager[Iterator[Conversation]]:
+        """Those of the source, rewritten; read by another process where much is to be found out about each, in their order."""
+        plan = self.plan
+        if self.first_look and plan.one_at_a_time and not plan.use_arrivals and not plan.traced:
+            return read_ahead(source, self.maker, jobs=self.jobs)
+        return nullcontext(rewritten(source.conversations(), self.rewrite))
 
     def _decode_traffic(self) -> Decode | None:
         """Of requests that did decode together, or else of conversations that would."""

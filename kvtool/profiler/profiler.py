@@ -44,6 +44,7 @@ from kvtool.results.report import KvCacheDtype, Report, Totals
 from kvtool.results.run_times import Decode
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.interrupts import uninterrupted
+from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_trace import KeptTrace
@@ -84,13 +85,16 @@ class Profiler:
         measure: MeasureOptions | None = None,
         native_engine: EngineConfig | None = None,
         events: EventWriter | None = None,
+        jobs: int | None = 1,
         pair_command: PairCommand | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
-        what happens to the cache in the main pass. `pair_command` is how two requests of a log are shown side by side.
+        what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` is
+        how two requests of a log are shown side by side.
         """
+        self.jobs = jobs
         self.measure = measure
         self.native_engine = native_engine
         self.events = events
@@ -111,6 +115,8 @@ class Profiler:
         self.count_skipped = count_skipped
         self._kept: tuple[KeptTrace, TraceNumbers] | None = None
         """The trace as the reported pass took it, for those that try something else."""
+        self.interrupted: str | None = None
+        """How far the last run had come where it was interrupted."""
         self._requests: int | None = None
         """How many a whole pass takes, once there has been one."""
 
@@ -158,6 +164,7 @@ class Profiler:
             views=self._view_book(plan) if reported else None,
             only_hits=not (explain or reported),
             keep=keep,
+            jobs=self.jobs,
         )
         result = accountant.run(source)
         if not result.partial:
@@ -189,6 +196,14 @@ class Profiler:
         share, limit = self.source.share_read(), self.plan.limit
         return share if limit is None else max(share or 0.0, self.progress.done / limit)
 
+    def _cut_short(self) -> str:
+        """Of how much of the workload the figures are, where the accounting was interrupted."""
+        share = self._share_read() if isinstance(self.source, LogSource) else None
+        of = f", {percent(share)} of the log" if share is not None else ""
+        return (
+            f"interrupted after {plural(self.progress.done, 'request')}{of}: the figures are of these; no fix was tried"
+        )
+
     def run(self) -> Report:
         """Account and advise; KvtoolError where there is nothing to profile. `measured` completes the report."""
         plan = self.plan
@@ -205,6 +220,7 @@ class Profiler:
         result = self._account(
             "accounting", plan, explain=True, reported=True, unlimited_hits=unlimited, events=self.events
         )
+        self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
@@ -229,6 +245,8 @@ class Profiler:
             findings = with_causes(advice, findings, groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
+        if result.partial and self.interrupted is None:
+            self.interrupted = "interrupted after all requests were accounted for: not every fix was tried"
         self.timelines = result.views.timelines()
         report = made_report(
             result,

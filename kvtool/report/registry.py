@@ -38,6 +38,7 @@ FORMATS = {
         Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.sarif", (".sarif", ".sarif.json")),
         Format("gitlab", "GitLab's code quality report", "kvtool.report.gitlab"),
         Format("html", "a report to send around: one file", "kvtool.report.html", (".html", ".htm"), views=True),
+        Format("csv", "a row for each group, for spreadsheets", "kvtool.report.csv_table", (".csv",)),
         Format("svg", "the terminal report as a picture", "kvtool.report.svg", (".svg",), views=True),
         Format("text", "the terminal report without colour", "kvtool.report.text_format", (".txt",), views=True),
     )

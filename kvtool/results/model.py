@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from kvtool.results.notebook import notebook_html
 from kvtool.text.terminal.runner_commands import blunt_json
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -42,6 +43,10 @@ class Document(Model):
             if report.get("requests", ...) is None:
                 del report["requests"]
         return data
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; None where it has only the text."""
+        return notebook_html(self)
 
     def to_json(self) -> str:
         """One JSON document with sorted keys: what `--json` prints and `kvtool.load` reads."""

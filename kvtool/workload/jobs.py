@@ -13,6 +13,7 @@ from kvtool.engine.chain_numbers import Chain, TraceNumbers
 from kvtool.engine.hashing import BlockHash, hash_ids
 from kvtool.engine.request import Request
 from kvtool.text.tokens.prompt import Prompt
+from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
 
@@ -78,16 +79,22 @@ class JobMaker:
         name = turn.id or f"r{self.made}"
         if turn.hashed is not None:
             return self._traced(turn, turn.hashed, name)
-        prompt = self.renderer.prompt(turn)
-        text, output = self._answer(turn)
+        made = turn.take() if isinstance(turn, PreparedTurn) else None
+        if made is None:
+            made = self.prepare(turn)
+        prompt = made.prompt
         request = Request(
             id=name,
             num_prompt_tokens=len(prompt),
             prompt_ids=prompt.ids,
-            output_ids=output,
+            output_ids=made.output,
             cache_salt=turn.salt,
         )
-        return Job(turn, prompt, request, prompt.ids, 1, text)
+        return Job(turn, prompt, request, prompt.ids, 1, made.answer)
+
+    def prepare(self, turn: Turn) -> Prepared:
+        """Prompt and answer of a turn that is no trace's. Raises MessageRefusedError."""
+        return Prepared(self.renderer.prompt(turn), *self._answer(turn))
 
     def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
         """The job of a prompt of which only ids of blocks are known."""

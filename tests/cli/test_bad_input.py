@@ -333,6 +333,7 @@ def test_bad_lines_are_skipped_and_counted_where_asked_for(folder: Path, bytes_j
     assert (totals["skipped_lines"], totals["requests"]) == (3, 2)
 
 
+@pytest.mark.engine
 def test_bad_lines_are_counted_by_a_pass_that_reads_them_all(folder: Path, bytes_json: str, capsys: Capture) -> None:
     """The measurement ends before the bad line, and the workload file imports a log."""
     rows = [json.dumps({"prompt": f"{number} " + "a text that is long. " * 40}) for number in range(3)]

@@ -455,6 +455,7 @@ def test_standard_input(folder: Path, bytes_json: str) -> None:
 # The measurement
 
 
+@pytest.mark.engine
 def test_the_report_stands_before_anything_is_measured(
     folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -486,6 +487,7 @@ def test_the_report_stands_before_anything_is_measured(
         assert 0 < side.p50 <= side.p90 <= side.p99
 
 
+@pytest.mark.engine
 def test_a_document_for_a_program_has_what_was_measured(
     folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

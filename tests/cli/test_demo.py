@@ -47,7 +47,7 @@ def test_the_examples_are_copied_once(empty: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.endswith("kvtool profile here/workloads/support-bot.yaml\n")
     copied = {path.relative_to(empty / "here" / "workloads") for path in (empty / "here").rglob("*") if path.is_file()}
     assert copied == {path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*") if path.is_file()}
-    assert run(["lint", "here/workloads/prompts/support.md"]) == 0
+    assert run(["lint", "here/workloads/prompts/support-fixed.md"]) == 0
     capsys.readouterr()
     assert run(["demo", "--write", "here"]) == 2
     assert "here/workloads exists already" in capsys.readouterr().err

@@ -109,6 +109,7 @@ def test_ctrl_c_leaves_a_partial_report(
     out, err = capsys.readouterr()
     assert err == ""
     assert "PARTIAL" in out
+    assert ("interrupted after 5 requests: the figures are of these" in out) == (requests == 5)
     assert not re.search(r"\b(FAIL|PASS|ok)\b", out)
     interrupt_at(monkeypatch, 5, stage)
     assert run([*arguments, "--json", "--per-request"]) == 130
@@ -201,6 +202,7 @@ def test_ctrl_c_in_the_accounting_of_a_process(folder: Path, bytes_json: str) ->
     assert err.replace("ready\n", "") == ""
 
 
+@pytest.mark.engine
 def test_ctrl_c_in_the_measurement_of_a_process(folder: Path, bytes_json: str) -> None:
     arguments = ["profile", "w.yaml", "-t", bytes_json, "--measure-budget", "3600", "--no-advice"]
     code, out, err = interrupted_process(folder, arguments, "measuring")

@@ -257,13 +257,13 @@ def test_places_are_not_looked_up_where_nothing_is_found(
     byte_renderer: Renderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    offsets = byte_renderer.tokenizer._offsets
+    offsets = byte_renderer.tokenizer.offsets
 
     def counted(piece: str) -> list[tuple[int, int]]:
         asked.append(piece)
         return offsets(piece)
 
-    monkeypatch.setattr(byte_renderer.tokenizer, "_offsets", counted)
+    monkeypatch.setattr(byte_renderer.tokenizer, "offsets", counted)
     texts = [f"You help with what is asked.\n{chr(97 + i) * 40}" for i in range(3)]
     assert not told(byte_renderer, sayings(texts, ["s0", "s1", "s2"]))
     assert not asked

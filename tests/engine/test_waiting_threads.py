@@ -22,6 +22,7 @@ import {module}
 """
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     "module", ["kvtool.engine.model.model_runner", "kvtool.measure.local", "kvtool.measure.bench.session"]
 )

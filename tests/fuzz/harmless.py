@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
 from xml.etree import ElementTree as ET
+
+import kvtool.report.html
 
 _ELSEWHERE = re.compile(r"evil\.example|alert\(1\)", re.IGNORECASE)
 _COMMAND = re.compile(r"(?m)^[ \t]*::([\w-]+)( [^\n]*?)?::(.*)$")
 _OURS = {"error", "warning", "notice", "group", "endgroup"}
+_SCRIPT = Path(kvtool.report.html.__file__).with_name("script.js.jinja").read_text(encoding="utf-8")
 _PARAMETER = re.compile(r"(file|line|endLine|col|endColumn|title)=[^\n]*")
 
 
@@ -21,6 +27,8 @@ def harm(name: str, text: str, arguments: Sequence[str]) -> Iterator[str]:
         yield from _svg(text)
     elif name.endswith(".md"):
         yield from _markdown(text)
+    elif name.endswith(".csv"):
+        yield from _csv(text)
     elif name == "stdout" and "github" in arguments:
         yield from _annotations(text)
     elif (name == "stdout" or name.endswith(".txt")) and "--json" not in arguments:
@@ -36,9 +44,11 @@ class _Elements(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.scripts = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "iframe", "object", "embed", "base", "form", "link", "img"):
+        self.scripts += tag == "script"
+        if tag in ("iframe", "object", "embed", "base", "form", "link", "img"):
             self.found.append(f"<{tag}>")
         for key, value in attrs:
             if key.startswith("on"):
@@ -54,6 +64,8 @@ def _html(text: str) -> Iterator[str]:
     parser.feed(text)
     parser.close()
     yield from parser.found[:3]
+    if parser.scripts != text.count(f"<script>{_SCRIPT}</script>"):
+        yield "a script that is not ours"
 
 
 def _svg(text: str) -> Iterator[str]:
@@ -63,6 +75,13 @@ def _svg(text: str) -> Iterator[str]:
         for key in element.attrib:
             if key.rsplit("}", 1)[-1].startswith("on"):
                 yield f"attribute {key}"
+
+
+def _csv(text: str) -> Iterator[str]:
+    for row in csv.reader(StringIO(text, newline=""), strict=True):
+        for cell in row:
+            if cell.lstrip().startswith(("=", "+", "-", "@")):
+                yield f"formula {cell[:60]}"
 
 
 def _markdown(text: str) -> Iterator[str]:

@@ -47,6 +47,7 @@ _FORMATS: tuple[tuple[str, ...], ...] = (
     ("-o", "o.md"),
     ("-o", "o.xml"),
     ("-o", "o.sarif"),
+    ("-o", "o.csv"),
     ("-o", "o.svg"),
     ("-o", "o.txt"),
     ("-o", "gitlab=o.json"),
@@ -66,7 +67,7 @@ def _formats(command: str) -> Iterator[tuple[str, ...]]:
             continue
         if command in ("explain", "schema", "size", "") and flags:
             continue
-        if command == "compare" and {"o.xml", "o.sarif", "github", "gitlab=o.json", "o.html"} & set(flags):
+        if command == "compare" and {"o.xml", "o.sarif", "github", "gitlab=o.json", "o.html", "o.csv"} & set(flags):
             continue
         yield flags
 

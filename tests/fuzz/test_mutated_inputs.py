@@ -119,6 +119,7 @@ def test_errors_without_a_line_are_noted() -> None:
         ("o.html", "<p onclick=x>"),
         ("o.html", "<script>"),
         ("o.html", "<a href='http://evil.example'>"),
+        ("o.csv", 'a,"  =1+1"'),
         ("o.svg", "<svg><script/></svg>"),
         ("o.svg", "<svg onload='x'/>"),
         ("o.md", "a ![i](x) b"),

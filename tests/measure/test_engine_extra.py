@@ -134,7 +134,7 @@ def test_every_command_works_without(folder: Path) -> None:
             ["check", "w.yaml", "-t", "t.json", "--min-hit-rate", "0.0"],
             ["optimize", "w.yaml", "-t", "t.json"],
             ["diff-prompts", "a.txt", "b.txt", "-t", "t.json"],
-            ["lint", "system.md"],
+            ["lint", "b.txt"],
             ["size", "llama-3.1-8b"],
             ["explain", "KV101"],
             ["schema", "report"],

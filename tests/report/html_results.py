@@ -16,6 +16,7 @@ from kvtool.results.views import Views
 from tests.made_results import check, finding, group, report, result
 
 SECTIONS = {
+    "findings": "Opportunities",
     "tokens": "Where prompt tokens went",
     "groups": "Groups against gates",
     "tree": "Who shares what",
@@ -23,7 +24,6 @@ SECTIONS = {
     "capacity": "Hits against capacity",
     "distance": "Reuse distance",
     "worst": "The worst prompts, block by block",
-    "findings": "Findings and proven fixes",
     "causes": "Causes and what fixing them unlocks",
     "turns": "Turns of conversations",
     "sums": "Tokens by session",

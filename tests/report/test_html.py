@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from kvtool.report.html.markup import element, prose, share
 from kvtool.report.html.ticks import round_step, round_ticks
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.finding import Rerun, Snippet
+from kvtool.results.finding import ExamplePair, LoggedPlace, Rerun, Snippet
 from kvtool.results.views import TreeNode, Views
 from tests.conftest import Command
 from tests.files import write as write_file
@@ -26,9 +28,20 @@ FIXED_TAGS = frozenset(
     """
     html head meta title style body a svg defs lineargradient stop header div p span i h1 h2 h3 h4 nav ul li main section table
     caption thead tbody tr th td article dl dt dd figure figcaption bdi strong b code pre details summary footer rect line text
-    desc circle polyline polygon mark ins del
-    """.split()  # noqa: SIM905 - a list of 57 strings says no more
+    desc circle polyline polygon mark ins del g script
+    """.split()  # noqa: SIM905 - a list of 59 strings says no more
 )
+
+
+def only(node: Node, tag: str) -> str:
+    """The text of the one element of that kind, as it stands."""
+    [found] = node.all(tag)
+    [text] = found.children
+    return text.text
+
+
+def hash_of(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def rows(node: Node) -> list[list[str]]:
@@ -65,8 +78,14 @@ def test_is_well_formed_and_whole(name: str, show_text: str) -> None:
 def test_asks_for_nothing(name: str) -> None:
     text = write(CASES[name](), WriteOptions(show_text="full"))
     found = page(CASES[name](), "full")
-    policy = [node.attributes["content"] for node in found.all("meta") if node.attributes.get("http-equiv")]
-    assert policy == ["default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"]
+    [policy] = [node.attributes["content"] for node in found.all("meta") if node.attributes.get("http-equiv")]
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        f"script-src {hash_of(only(found, 'script'))}",
+        f"style-src {hash_of(only(found, 'style'))}",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
     for node in found.all():
         assert not {"src", "srcset", "data", "action", "background", "poster", "xlink:href"} & set(node.attributes)
         for value in node.attributes.values():
@@ -74,8 +93,28 @@ def test_asks_for_nothing(name: str) -> None:
     style = found.all("style")[0].words()
     assert "url(" not in style
     assert "@import" not in style
-    assert "<script" not in text
+    assert text.count("<script") == text.count("<script>") == 1
     assert "<link" not in text
+
+
+def test_the_script_evaluates_and_asks_for_nothing() -> None:
+    script = only(page(full_result()), "script")
+    assert len(script) < 12_000
+    assert script.startswith('"use strict";')
+    for word in (
+        "eval",
+        "Function",
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "fetch",
+        "XMLHttp",
+        "import",
+    ):
+        assert word not in script
+    assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
+    assert script == only(page(CASES["hostile"]()), "script")  # nothing of a result is in it
 
 
 def test_nothing_hostile_gets_through() -> None:
@@ -113,6 +152,7 @@ def test_nothing_hostile_gets_through() -> None:
     assert {node.tag for node in found.all()} - {"#text"} <= FIXED_TAGS
     assert not [node for node in found.all() for key in node.attributes if key.startswith("on")]
     assert not re.search(r"[^\n\x20-\x7e\xa0-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufdcf]", text)
+    assert text.count("<script") == 1
     assert found.words().count("<script>alert(1)</script>") > 20
     assert "\\x1b]8;;" in found.words()
     assert "\\u202e" in found.words()
@@ -143,6 +183,146 @@ def test_every_section_is_there_in_order() -> None:
         assert section.all("h3")[0].words() == title
         assert f"#w1-{name}" in [link.attributes["href"] for link in found.all("nav")[0].all("a")]
     assert not found.all(class_="missing")[1:]  # only that nothing was measured
+    assert not found.all(class_="verdict")[0].all("h2")
+
+
+def test_the_answer_comes_first() -> None:
+    found = page(full_result(), "none")
+    [answer] = found.all("header")[0].all(class_="answer")
+    lines = [(line.all("dt")[0].words(), line.all("dd")[0].words()) for line in answer.all("div")]
+    assert [label for label, _ in lines] == ["Hit rate", "Lost", "Next"]
+    assert lines[0][1].startswith("63.5% now")
+    assert "prompts/support.md:3" in lines[1][1]
+    several = page(result("none", "", full_report(), full_report("chat", "code", "chat.yaml")))
+    assert not several.all("header")[0].all(class_="answer")
+    assert [len(part.all(class_="answer")) for part in several.all("article", class_="report")] == [1, 1]
+
+
+def test_opportunities_are_sorted_by_what_they_save() -> None:
+    small, large, none = (
+        finding(line=1, tokens_lost=60),
+        finding(line=2, tokens_lost=500),
+        finding(line=3, tokens_lost=0),
+    )
+    cards = page(result("none", "", report(findings=[none, small, large]))).all(class_="card")
+    assert [card.all(class_="place")[0].words() for card in cards] == [
+        f"prompts/support.md:{line}:6" for line in (2, 1, 3)
+    ]
+    assert [[one.words() for one in card.all(class_="saves")] for card in cards] == [
+        ["500 tokens, 50.0%"],
+        ["60 tokens, 6.0%"],
+        [],
+    ]
+    widths = [[bar.attributes["width"] for bar in card.all("rect", class_="loss")] for card in cards]
+    assert widths == [["100%"], ["12%"], []]
+    assert [card.tag for card in cards] == ["details"] * 3
+    assert ["open" in card.attributes for card in cards] == [True, False, False]
+
+
+def test_many_opportunities_are_folded() -> None:
+    many = [finding(line=line, tokens_lost=line) for line in range(1, 26)]
+    found = page(result("none", "", report(findings=many)))
+    [rest] = found.all(class_="rest")
+    assert rest.all("summary")[0].words() == "15 more findings"
+    assert len(rest.all(class_="card")) == 15
+    assert len(found.all(class_="card")) == 25
+
+
+def test_an_edit_that_a_command_makes_is_named() -> None:
+    found = page(result("none", "", report(findings=[finding(in_source=True)], editable=True, workload="a b.yaml")))
+    [card] = found.all(class_="card")
+    assert card.all(class_="command")[0].words() == "kvtool optimize 'a b.yaml' --allow P2"
+    for kept in (finding(in_source=False), finding(in_source=True, rerun=None)):
+        assert not page(result("none", "", report(findings=[kept], editable=True))).all(class_="card")[0].all("pre")
+
+
+def test_a_finding_of_a_log_shows_two_requests() -> None:
+    pair = ExamplePair(
+        was="a.jsonl:1",
+        now="a.jsonl:2",
+        command="kvtool diff-prompts a.jsonl:1 a.jsonl:2",
+        was_line=Snippet(text="Now: <10:00>", start=5, stop=12),
+        now_line=Snippet(text="Now: <10:01>", start=5, stop=12),
+    )
+    place = LoggedPlace(record=2, part="messages[0] (system)", content=None, line=3)
+    seen = finding(path="a.jsonl", line=2, logged=place, example=pair, snippet=pair.now_line)
+    [card] = page(result("none", "", report(findings=[seen])), "full").all(class_="card")
+    assert card.all(class_="place")[0].words() == "a.jsonl:2 · messages[0] (system), line 3"
+    assert card.all(class_="snippet")[0].words() == "was Now: <10:00> now Now: <10:01>"
+    assert [one.words() for one in card.all("mark")] == ["<10:00>", "<10:01>"]
+    assert card.all(class_="command")[0].words() == pair.command
+    [hidden] = page(result("none", "", report(findings=[seen])), "none").all(class_="card")
+    assert not hidden.all(class_="snippet")
+
+
+def test_what_shows_nothing_is_left_out() -> None:
+    shapes = views()
+    shapes["timelines"] = shapes["timelines"][:1]
+    for one in shapes["timelines"][0]["bins"]:
+        one["hit_tokens"] = 0
+    shapes["prefix_tree"]["nodes"] = [one | {"requests": 1} for one in shapes["prefix_tree"]["nodes"]]
+    shapes["reuse"]["bins"] = shapes["reuse"]["bins"][:1]
+    for one in shapes["reuse"]["curve"]:
+        one["hit_rate"] = 0.0
+    for prompt in shapes["worst"]:
+        prompt["runs"] = [{"start": 0, "stop": 100, "fate": "unique", "path": "", "line": 0}]
+    made = report(fates={"unique": 1000}, views=Views.model_validate(shapes))
+    found = page(result("none", "NO GATE: nothing was demanded", made))
+    kept = {node.attributes["id"] for node in found.all("section")}
+    assert kept == {"w1-findings", "w1-ttft", "w1-memory", "w1-config"}
+    assert {link.attributes["href"] for link in found.all("nav")[0].all("a")} == {"#w1", *(f"#{one}" for one in kept)}
+    assert "NO GATE" not in found.words()
+    assert found.all("title")[0].words() == "support.yaml, kvtool report"
+
+
+def test_worst_prompts_that_are_alike_are_drawn_once() -> None:
+    shapes = views()
+    first, other = shapes["worst"]
+    shapes["worst"] = [first | {"id": f"support/{number}"} for number in range(7)] + [other]
+    found = page(result("none", "", full_report(views=Views.model_validate(shapes)))).id("w1-worst")
+    captions = [one.words() for one in found.all("figcaption")]
+    assert [len(found.all("svg", role="img")), "6 more like it" in captions[0], "more like it" in captions[1]] == [
+        2,
+        True,
+        False,
+    ]
+
+
+def test_rates_that_are_the_same_are_told_once() -> None:
+    tiles = page(result("none", "", report(group("support", hit=900, reachable=900)))).all(class_="tiles")[0]
+    assert [one.words() for one in tiles.all("dt")] == ["Hit rate", "TTFT p50, predicted"]
+
+
+def test_tables_can_be_sorted_by_what_they_say() -> None:
+    table_ = table(page(full_result()).id("w1-groups"), "Groups")
+    assert table_.attributes["data-sorts"] == "groups"
+    [body] = table_.all("tbody")
+    for row in body.all("tr"):
+        for cell in row.all("td", class_="number"):
+            shown = cell.words()
+            assert bool(shown) == ("data-value" in cell.attributes)
+            value = float(cell.attributes.get("data-value", 0))
+            if shown.endswith("%"):
+                assert f"{100 * value:.1f}%" == shown
+            elif shown and not shown.endswith("s"):
+                assert f"{value:,.0f}" == shown
+
+
+def test_pieces_of_the_tree_say_what_they_are_drawn_from() -> None:
+    section = page(full_result()).id("w1-tree")
+    pieces = section.all("g", class_="node")
+    told = [
+        tuple(one.attributes.get(f"data-{name}") for name in ("parent", "start", "tokens", "top", "tall"))
+        for one in pieces
+    ]
+    assert told == [
+        (None, "0", "20", "0", "1"),
+        ("0", "20", "70", "0", "0.5"),
+        ("0", "20", "40", "0.5", "0.5"),
+        ("1", "90", "10", "0", "0.05"),
+    ]
+    assert pieces[1].attributes["data-label"] == "prompts/support.md:3 · 10 requests"
+    assert pieces[1].all("title")[0].words().endswith("; support")
 
 
 def test_headings_descend_one_by_one() -> None:
@@ -173,13 +353,12 @@ def test_drawings_have_names_and_tables() -> None:
 def test_waterfall_adds_up() -> None:
     made = full_report(fates={"hit": 1, "blocked": 1, "unique": 1, "evicted": 0, "seam": 1993}, views=None)
     section = page(result("none", "", made)).id("w1-tokens")
-    *parts, total = rows(table(section, "Prompt tokens by fate"))
+    *parts, total = rows(table(section, "Prompt tokens"))
     assert [row[0] for row in parts] == [
         "hit",
         "same text, other tokens",
         "blocked by volatile text",
         "unique text",
-        "evicted before reuse",
     ]
     assert sum(numbers([row[1] for row in parts])) == numbers([total[1]])[0] == 1996
     assert round(sum(numbers([row[2] for row in parts])), 1) == 100.0
@@ -204,7 +383,7 @@ def test_all_fates_have_a_paint_and_a_meaning() -> None:
             vector = tuple(shape.attributes[key] for key in ("x2", "y2"))
             looks.add((vector, *(stop.attributes["class"] for stop in shape.all("stop"))))
     assert len(looks) == len(FATES)
-    meanings = {row[3] for row in rows(table(found, "Prompt tokens by fate"))}
+    meanings = {row[3] for row in rows(table(found, "Prompt tokens"))}
     assert len(meanings) == len(FATES) + 1  # the sum has none
 
 
@@ -298,13 +477,12 @@ def test_tried_fixes_are_not_called_proven_together() -> None:
     assert "With fixes" not in found.words()
 
 
-def test_what_is_missing_names_the_command() -> None:
+def test_what_is_missing_names_the_command_once() -> None:
     found = page(result("none", "", report(workload="my logs.jsonl")))
-    for name in ("tree", "time", "capacity", "distance", "worst"):
-        section = found.id(f"w1-{name}")
-        assert "does not hold" in section.words()
-        assert section.all("pre")[0].words() == "kvtool profile 'my logs.jsonl' -o report.html"
-        assert not section.all("svg")
+    [missing] = [one for one in found.all(class_="missing") if "saved without" in one.words()]
+    assert missing.all("pre")[0].words() == "kvtool profile 'my logs.jsonl' -o report.html"
+    identities = {node.attributes.get("id") for node in found.all()}
+    assert not identities & {f"w1-{name}" for name in ("tree", "time", "capacity", "distance", "worst")}
 
 
 def test_partial_run() -> None:
@@ -320,8 +498,8 @@ def test_findings_alone() -> None:
     assert not found.all(class_="report")
     cards = found.id("files").all(class_="card")
     assert [card.all("h3")[0].words() for card in cards] == [
-        "error KV101 clock or date early in the prompt",
-        "warning KV002 ignore that names no known code",
+        "error clock or date early in the prompt KV101",
+        "warning ignore that names no known code KV002",
     ]
     assert "tokens lost" not in cards[0].words()  # nothing was measured
     assert "1 error, 1 warning; 1 finding silenced by comments." in found.id("files").words()
@@ -368,7 +546,7 @@ def test_large_results_stay_small() -> None:
     assert len(text) < 800_000
     words = page(made).words()
     for left in (
-        "360 more groups are not drawn",
+        "380 groups that lost less are not drawn",
         "388 more groups are not drawn",
         "200 more rows left out",
         "349 more findings left out",
@@ -397,7 +575,7 @@ def test_profile_writes_the_page(in_folder: Command) -> None:
     assert "a<b>" not in text
     assert "answers calmly" not in text
     assert 'class="missing"' in text  # no TTFT was measured
-    assert "does not hold" not in text  # and all views are there
+    assert "saved without" not in text  # and all views are there
 
 
 def test_unknown_tier_and_code() -> None:
@@ -413,11 +591,13 @@ def test_no_groups_no_tokens() -> None:
     views_ = Views(timelines=[], prefix_tree=None, reuse=None, worst=[])
     made = result("none", "", empty.model_copy(update={"groups": [], "fates": {}, "totals": totals, "views": views_}))
     found = page(made)
-    assert "No prompt lost anything." in found.id("w1-worst").words()
-    assert rows(table(found.id("w1-tokens"), "Prompt tokens by fate")) == [
-        ["hit", "0", "0.0%", "the engine as configured took it from the cache"],
-        ["sum", "0", "0.0%", ""],
-    ]
+    assert {node.attributes["id"] for node in found.all("section")} == {
+        "w1-findings",
+        "w1-ttft",
+        "w1-memory",
+        "w1-config",
+    }
+    assert not found.all("figure")
 
 
 def node(parent: int | None, requests: int) -> TreeNode:

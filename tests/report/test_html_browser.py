@@ -17,7 +17,7 @@ from kvtool.report.html import write
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.show_text import ShowText
-from tests.made_results import CASES, HOSTILE, result
+from tests.made_results import CASES, HOSTILE, group, report, result
 from tests.report.html_results import SECTIONS, full_report, full_result
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
-WIDTHS = (360, 800, 1400)
+WIDTHS = (360, 390, 800, 1280, 1400)
 Opener = Callable[..., "Page"]
 
 LIGHT = """
@@ -117,13 +117,27 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
     problems: list[str] = []
     asked: list[str] = []
 
-    def start(made: CheckResult, *, width: int = 1400, scheme: str = "light", show_text: ShowText = "none") -> Page:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    def start(
+        made: CheckResult,
+        *,
+        width: int = 1400,
+        scheme: str = "light",
+        show_text: ShowText = "none",
+        scripts: bool = True,
+    ) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,  # type: ignore[arg-type] - a word that it knows
+            java_script_enabled=scripts,
+        )
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.add_init_script(
+            """document.addEventListener("securitypolicyviolation", event => console.error(event.violatedDirective))"""
+        )
         context.on("request", lambda request: asked.append(request.url))
         path = tmp_path / f"{len(contexts)}.html"
         path.write_text(write(made, WriteOptions(show_text=show_text)), encoding="utf-8")
@@ -141,7 +155,6 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
 CHARTS = {
     "tokens": 1,
     "groups": 3,
-    "tree": 1,
     "time": 3,
     "capacity": 1,
     "distance": 1,
@@ -219,7 +232,7 @@ def test_by_keyboard(show: Opener) -> None:
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.closest('#verdict') !== null")
+    assert page.evaluate("document.activeElement.closest('#w1-findings') !== null")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
 
@@ -235,7 +248,7 @@ def test_tables_open_by_keyboard_and_order_is_that_of_the_page(show: Opener) -> 
         if tops[0] == "BODY":
             break
         stops.append(tops)
-        if tops[0] == "SUMMARY" and len([tag for tag, _ in stops if tag == "SUMMARY"]) == 1:
+        if tops[0] == "SUMMARY" and len([tag for tag, _ in stops if tag == "SUMMARY"]) == 3:  # behind two findings
             page.keyboard.press("Enter")
             assert page.locator("#w1-tokens details").get_attribute("open") == ""
     order = [top for tag, top in stops if tag in ("SUMMARY", "DIV", "PRE")]
@@ -252,6 +265,7 @@ def test_what_a_screen_reader_is_told(show: Opener) -> None:
         '- heading "support.yaml" [level=1]',
         '- navigation "Contents":',
         "- main:",
+        '- region "Opportunities":',
         '- region "Verdict":',
         '- table "Checks":',
         '- article "Summary FAIL":',
@@ -267,6 +281,148 @@ def test_what_a_screen_reader_is_told(show: Opener) -> None:
     chart = page.get_by_role("img", name="Where prompt tokens went")
     assert chart.count() == 1
     assert page.get_by_role("img", name="hit rate 40.0%, reachable 90.0%, gate at least 80.0%: FAIL").count() == 1
+
+
+def shown_groups(page: Page) -> list[str]:
+    return page.locator("#w1-groups tbody tr:visible th").all_inner_texts()
+
+
+def test_groups_are_sorted(show: Opener) -> None:
+    names = ["b", "a", "d", "c"]
+    hits = dict(zip(names, (20, 300, 1000, 3), strict=True))
+    page = show(result("none", "", report(*(group(name, hit=hits[name], reachable=1000) for name in names))))
+    assert shown_groups(page) == names
+    head = page.get_by_role("columnheader", name="Hit rate")
+    assert head.get_attribute("aria-sort") is None
+    head.get_by_role("button").click()
+    assert (head.get_attribute("aria-sort"), shown_groups(page)) == ("descending", ["d", "a", "b", "c"])
+    head.get_by_role("button").press("Enter")
+    assert (head.get_attribute("aria-sort"), shown_groups(page)) == ("ascending", ["c", "b", "a", "d"])
+    page.get_by_role("columnheader", name="Group").get_by_role("button").click()
+    assert shown_groups(page) == ["a", "b", "c", "d"]
+    assert page.locator("#w1-groups [aria-sort]").count() == 1
+
+
+def test_groups_without_a_figure_stay_last(show: Opener) -> None:
+    times: dict[str, Any] = {"p50": 0.04, "p90": 0.05, "p99": 0.06}
+    slow = times | {"p50": 0.4}
+    groups = group("none"), group("fast", predicted_ttft=times), group("slow", predicted_ttft=slow)
+    page = show(result("none", "", report(*groups)))
+    button = page.get_by_role("columnheader", name="TTFT p50, predicted").get_by_role("button")
+    button.click()
+    assert shown_groups(page) == ["slow", "fast", "none"]
+    button.click()
+    assert shown_groups(page) == ["fast", "slow", "none"]
+
+
+def test_groups_are_filtered(show: Opener) -> None:
+    page = show(result("none", "", report(*(group(f"team {name}") for name in ("blue", "red", "green")))))
+    status = page.locator("#w1-groups").get_by_role("status")
+    assert status.inner_text() == "3 groups"
+    field = page.get_by_label("Filter groups")
+    field.fill("TEAM re")
+    assert (shown_groups(page), status.inner_text()) == (["team red", "team green"], "2 of 3 groups")
+    page.get_by_role("columnheader", name="Group").get_by_role("button").click()
+    assert shown_groups(page) == ["team green", "team red"]
+    field.fill("nothing of it")
+    assert (shown_groups(page), status.inner_text()) == ([], "0 of 3 groups")
+    field.fill("")
+    assert len(shown_groups(page)) == 3
+
+
+def test_a_piece_of_the_tree_is_told_and_entered(show: Opener) -> None:
+    page = show(full_result())
+    tree = page.locator("#w1-tree")
+    pieces, frame = tree.locator("g.node"), tree.locator("svg.drawing")
+    back, status = tree.get_by_role("button", name="Whole tree"), tree.get_by_role("status")
+    before = pieces.evaluate_all("all => all.map(one => one.querySelector('.piece').outerHTML)")
+    assert back.is_disabled()
+    pieces.nth(1).hover()
+    hover = tree.locator(".hover")
+    assert hover.inner_text().startswith("10 requests, 70 tokens from 20; prompts/support.md:3")
+    page.mouse.move(0, 0)
+    assert not hover.is_visible()
+    pieces.nth(1).click()
+    box, whole = pieces.nth(1).locator(".piece").bounding_box(), frame.bounding_box()
+    assert box is not None
+    assert whole is not None
+    assert box["width"] == pytest.approx(whole["width"] * 70 / 80, abs=4)  # it and its child of ten tokens
+    assert box["height"] == pytest.approx(320, abs=4)
+    assert [pieces.nth(place).is_visible() for place in range(4)] == [False, True, False, True]
+    assert status.inner_text().startswith("10 requests, 70 tokens")
+    assert "prompts/support.md:3 · 10 requests" in (frame.text_content() or "")
+    pieces.nth(1).click()  # what is entered already leads out again
+    assert [pieces.nth(place).is_visible() for place in range(4)] == [True] * 4
+    pieces.nth(3).click()
+    back.click()
+    assert pieces.evaluate_all("all => all.map(one => one.querySelector('.piece').outerHTML)") == before
+
+
+def test_the_tree_by_keyboard(show: Opener) -> None:
+    page = show(full_result())
+    tree = page.locator("#w1-tree")
+    at = "[...document.querySelectorAll('#w1-tree g.node')].indexOf(document.activeElement)"
+    assert tree.get_by_role("group", name="Prefix tree: who shares what").count() == 1
+    assert tree.locator("g.node[tabindex='0']").count() == 1
+    tree.locator("g.node").first.focus()
+    for key, place in (
+        ("ArrowRight", 1),
+        ("ArrowDown", 2),
+        ("ArrowDown", 2),
+        ("ArrowUp", 1),
+        ("ArrowRight", 3),
+        ("ArrowLeft", 1),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate(at) == place, key
+    assert tree.locator(".hover").is_visible()
+    assert tree.locator("g.node[tabindex='0']").count() == 1
+    page.keyboard.press("Enter")
+    assert tree.get_by_role("button", name="Whole tree").is_enabled()
+    page.keyboard.press("Escape")
+    assert tree.get_by_role("button", name="Whole tree").is_disabled()
+    assert page.evaluate(at) == 1
+
+
+def test_without_a_script_all_of_it_reads(show: Opener) -> None:
+    page = show(full_result(), scripts=False)
+    assert page.locator("button, input, .tools, .hover").count() == 0
+    assert shown_groups(page) == ["support", "rag"]
+    for name, title in SECTIONS.items():
+        assert page.locator(f"#w1-{name}").get_by_role("heading", level=3).inner_text() == title
+    assert page.get_by_role("img", name="Prefix tree: who shares what").count() == 1
+    assert page.locator("#w1-tree g.node title").count() == 4
+    cards = page.locator("details.card")
+    assert cards.nth(0).locator(".about").is_visible()
+    assert not cards.nth(1).locator(".about").is_visible()
+    cards.nth(1).locator("summary").click()
+    assert cards.nth(1).locator(".about").is_visible()
+
+
+def test_the_policy_stops_what_is_not_of_the_page(show: Opener, tmp_path: Path) -> None:
+    """That violations are seen at all: a page into which somebody wrote a script."""
+    page = show(full_result())
+    text = Path(page.url.removeprefix("file://")).read_text(encoding="utf-8")
+    spoiled = tmp_path / "spoiled.html"
+    spoiled.write_text(text.replace("<footer", "<script>document.title = 'taken'</script><footer"), encoding="utf-8")
+    other = page.context.browser.new_page()  # type: ignore[union-attr] - it has one
+    said: list[str] = []
+    other.on("console", lambda message: said.append(message.text))
+    other.goto(spoiled.as_uri())
+    assert other.title() != "taken"
+    assert any("Content Security Policy" in one for one in said)
+    other.close()
+
+
+def test_on_paper_every_finding_is_open(show: Opener) -> None:
+    page = show(full_result())
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details.card:not([open])").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details.card:not([open])").count() == 1
+    page.emulate_media(media="print")
+    assert page.locator("details.card .about").nth(1).is_visible()  # without the script, too
+    assert not page.locator(".tools").first.is_visible()
 
 
 def test_print(show: Opener, tmp_path: Path) -> None:
@@ -299,5 +455,13 @@ def test_text_is_hidden_unless_asked_for(show: Opener, show_text: ShowText) -> N
 def test_hostile_names_are_only_text(show: Opener) -> None:
     evil = f"{HOSTILE}\"onload='alert(1)'<img src=x onerror=alert(1)>"
     page = show(result("fail", evil, full_report(evil, f"{evil} 2", evil)), show_text="full")
-    assert page.locator("script, img, iframe, object, embed, form, base").count() == 0
+    assert page.locator("script").count() == 1
+    assert page.locator("img, iframe, object, embed, form, base").count() == 0
+    piece = page.locator("#w1-tree g.node").first
+    piece.hover()
+    assert "<img src=x onerror=alert(1)>" in page.locator(".hover").inner_text()
+    piece.press("Enter")
+    assert "<img src=x onerror=alert(1)>" in page.locator("#w1-tree [role=status]").inner_text()
+    page.locator("#w1-groups input").fill("<img onerror=alert(1)> <script>")
+    assert page.locator("#w1-groups tbody tr:visible").count() == 2
     assert "<img src=x onerror=alert(1)>" in page.locator("h1").inner_text()

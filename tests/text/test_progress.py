@@ -120,6 +120,32 @@ def test_a_stage_that_has_begun_is_shown_and_what_it_loads_is_not_timed(
     assert capsys.readouterr().err == "kvtool: measuring, 1 of 120 requests, 63 s\n"
 
 
+def test_a_stage_tells_what_it_has_found(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(make_console(stderr=True))
+    progress.stage("accounting", 200)
+    progress.tells(lambda: "57.8% \x1b[2Jhit")
+    for _ in range(11):
+        clock.now += 1
+        progress.advance()
+    assert (
+        capsys.readouterr().err == "kvtool: accounting, 10 of 200 requests, 1.0/s, 3:10 left, 57.8% \\x1b[2Jhit, 10 s\n"
+    )
+    clock.now += 10
+    progress.stage("trying fixes", 200)
+    progress.advance()
+    assert capsys.readouterr().err == "kvtool: trying fixes, 1 of 200 requests, 21 s\n"
+
+
+def test_a_long_stage_tells_the_time_left_within_five_seconds(clock: Clock) -> None:
+    terminal = Terminal()
+    progress = Progress(make_console(file=terminal))
+    progress.stage("accounting", share=lambda: clock.now / 100_000)
+    for _ in range(45):
+        clock.now += 0.1
+        progress.advance()
+    assert " left" in terminal.getvalue()
+
+
 def test_a_log_is_measured_by_its_bytes(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     work(Progress(make_console(stderr=True)), clock, 11, requests=110, share=lambda: 0.25)
     assert capsys.readouterr().err == "kvtool: accounting, 100 requests, 10/s, 0:30 left, 10 s\n"
@@ -233,8 +259,8 @@ def test_the_time_left_is_told_when_it_can_be_known(clock: Clock) -> None:
             progress.advance()
     drawn = [re.sub(r"\x1b\[\d*m", "", line) for line in terminal.getvalue().split("\r\x1b[2K")]
     told = {int(match[1]): "left" in line for line in drawn if (match := re.search(r"(\d+) of 1,000", line))}
-    assert told[20] is told[49] is False  # not 5 % yet, and not for long
-    assert told[51] is told[70] is True
+    assert told[20] is told[29] is False  # not 5 % yet, and not for long
+    assert told[32] is told[70] is True
 
 
 def test_a_budget_ends_a_stage(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,5 +277,5 @@ def test_a_budget_ends_a_stage(clock: Clock, capsys: pytest.CaptureFixture[str])
             progress.advance()
     assert capsys.readouterr().err.splitlines() == [
         "kvtool: measuring, 4 of 120 requests, 0.3/s, 0:08 left, 12 s",
-        "kvtool: another, 2 of 120 requests, 0.3/s, 24 s",
+        "kvtool: another, 2 of 120 requests, 0.3/s, 5:54 left, 24 s",
     ]

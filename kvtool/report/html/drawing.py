@@ -9,8 +9,10 @@ from markupsafe import Markup
 from kvtool.report.html.markup import element, joined, share
 
 
-def drawing(identity: str, title: str, description: str, height: float, parts: Iterable[object]) -> Markup:
-    """An image with a name and a description for those who do not see it."""
+def drawing(
+    identity: str, title: str, description: str, height: float, parts: Iterable[object], **more: object
+) -> Markup:
+    """An image with a name and a description for those who do not see it; `more` are further attributes."""
     return element(
         "svg",
         element("title", title, id=f"{identity}-t"),
@@ -22,6 +24,7 @@ def drawing(identity: str, title: str, description: str, height: float, parts: I
         aria_labelledby=f"{identity}-t {identity}-d",
         width="100%",
         height=height,
+        **more,
     )
 
 

@@ -54,7 +54,7 @@ _TEXTURES = {
 
 Gradients, not patterns: in a PDF these would be a bitmap for every shape that is painted with one.
 """
-_UNKNOWN = Look("new", "wide", "a fate that this version does not know")
+_UNKNOWN = Look("new", "wide", "this version does not know it")
 
 
 def fate_name(fate: str) -> str:

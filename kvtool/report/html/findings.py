@@ -1,4 +1,4 @@
-"""Findings as cards: place, what it is, what it costs, what to do, and what the fix gave when it was tried."""
+"""Findings as opportunities, the largest saving first: what it is, where, what it costs, what to do, and what the fix gave."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from markupsafe import Markup
 
 from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.cost import by_cost
+from kvtool.report.html.commands import shown_command
+from kvtool.report.html.drawing import rectangle
 from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.terminal.next_command import allowing
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
-from kvtool.text.terminal.numbers import duration, plural
+from kvtool.text.terminal.numbers import duration, percent, plural
 
 _MOST = 50
 _MOST_LOOSE = 200
@@ -28,7 +31,11 @@ _SIGNS = {"+": ("ins", "added"), "-": ("del", "removed")}
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One finding as it is shown; `anchor` is the id of its code's explanation, empty where there is none."""
+    """One finding as it is shown; `anchor` is the id of its code's explanation, empty where there is none.
+
+    `saving` is what it costs in short, as tokens and as a part of all of them, and `bar` the same beside that of the others;
+    there is neither without a run.
+    """
 
     id: str
     code: str
@@ -38,6 +45,8 @@ class Card:
     kind: str
     place: str
     group: str
+    saving: str
+    bar: Markup | None
     message: str
     costs: tuple[str, ...]
     fix: str
@@ -46,8 +55,11 @@ class Card:
     drawings: list[Drawing]
     keys: list[Key]
     measured: str
-    snippet: Markup | None
+    lines: tuple[tuple[str, Markup], ...]
+    """The line that it is about, or what it was and is now, with what to call it."""
     patch: Markup | None
+    commands: tuple[tuple[str, str], ...]
+    """What each command is for, and the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +73,16 @@ class Cards:
 
 
 def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowText) -> Cards:
-    """The findings of one workload, without those that comments silence."""
+    """The findings of one workload, the largest saving first, without those that comments silence."""
     told = {finding.identity for finding in result.findings}
     kept = [finding for finding in report.findings if not result.ignored or finding.identity in told]
-    return _cards(by_cost(kept), prefix, show_text, most=_MOST, silenced=len(report.findings) - len(kept))
+    ordered = sorted(by_cost(kept), key=lambda one: -one.tokens_lost)
+    most = ordered[0].tokens_lost if ordered else 0
+    cards = [
+        _card(finding, f"{prefix}-finding-{number}", show_text, report, most)
+        for number, finding in enumerate(ordered[:_MOST], 1)
+    ]
+    return Cards(cards, len(ordered) - len(cards), len(report.findings) - len(kept), _counts(ordered))
 
 
 def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
@@ -73,7 +91,10 @@ def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
         result.loose_findings(),
         key=lambda one: (_SEVERITIES.index(one.severity), -one.tokens_lost, one.path, one.line, one.column, one.code),
     )
-    return _cards(kept, "files", show_text, most=_MOST_LOOSE, silenced=result.ignored)
+    cards = [
+        _card(finding, f"files-finding-{number}", show_text) for number, finding in enumerate(kept[:_MOST_LOOSE], 1)
+    ]
+    return Cards(cards, len(kept) - len(cards), result.ignored, _counts(kept))
 
 
 def explained(cards: Iterable[Cards]) -> list[CodeEntry]:
@@ -89,13 +110,6 @@ def tiers_of(entries: Sequence[CodeEntry]) -> list[tuple[str, str]]:
     return [(tier, TIERS[tier]) for tier in sorted(used)]
 
 
-def _cards(findings: Sequence[Finding], prefix: str, show_text: ShowText, *, most: int, silenced: int) -> Cards:
-    cards = [
-        _card(finding, f"{prefix}-finding-{number}", show_text) for number, finding in enumerate(findings[:most], 1)
-    ]
-    return Cards(cards, max(len(findings) - most, 0), silenced, _counts(findings))
-
-
 def _counts(findings: Sequence[Finding]) -> str:
     counts = {severity: sum(one.severity == severity for one in findings) for severity in _SEVERITIES}
     parts = [plural(counts[severity], severity) for severity in ("error", "warning") if counts[severity]]
@@ -104,12 +118,11 @@ def _counts(findings: Sequence[Finding]) -> str:
     return ", ".join(parts) or "No findings"
 
 
-def _card(finding: Finding, identity: str, show_text: ShowText) -> Card:
+def _card(finding: Finding, identity: str, show_text: ShowText, report: Report | None = None, most: int = 0) -> Card:
+    """`most` is the largest saving of the findings of `report`; there is none for a finding that was seen in a file."""
+    several = report is None or len(report.groups) > 1
     entry = entry_of(finding.code)
     rerun = finding.rerun or finding.tried
-    place = finding.path
-    if finding.line:
-        place += f":{finding.line}:{finding.column}"
     quoted = show_text != "none"
     return Card(
         id=identity,
@@ -118,19 +131,60 @@ def _card(finding: Finding, identity: str, show_text: ShowText) -> Card:
         name=entry.name if entry is not None else "",
         severity=finding.severity,
         kind=_KINDS[finding.severity],
-        place=place,
-        group=finding.group,
+        place=_place(finding),
+        group=finding.group if several else "",
+        saving=_saving(finding, report),
+        bar=_bar(finding.tokens_lost / most) if most and finding.tokens_lost else None,
         message=finding.message,
         costs=tuple(_costs(finding)),
         fix=finding.fix,
         proof=_proof(finding.tier),
         warnings=tuple(finding.warnings),
-        drawings=[] if rerun is None else before_after(rerun, finding.group or "group", identity),
+        drawings=[] if rerun is None else before_after(rerun, finding.group, identity, several=several),
         keys=[] if rerun is None else before_after_keys(),
         measured="" if rerun is None else _measured(finding),
-        snippet=_snippet(finding.snippet) if quoted and finding.snippet is not None else None,
+        lines=tuple(_lines(finding)) if quoted else (),
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
+        commands=tuple(_commands(finding, report)),
     )
+
+
+def _saving(finding: Finding, report: Report | None) -> str:
+    if report is None or not finding.tokens_lost:
+        return ""
+    return (
+        f"{plural(finding.tokens_lost, 'token')}, {percent(finding.tokens_lost / max(report.totals.prompt_tokens, 1))}"
+    )
+
+
+def _bar(ratio: float) -> Markup:
+    """How large a saving is beside the largest one."""
+    shapes = rectangle(0, 0, 1, 8, "track"), rectangle(0, 0, ratio, 8, "loss")
+    return element("svg", *shapes, class_="saving", width="100%", height=8, aria_hidden="true")
+
+
+def _place(finding: Finding) -> str:
+    """`prompt.md:3:9` or, in a log, `log.jsonl:12 · messages[0] (system), line 3`."""
+    if finding.logged is not None:
+        return f"{finding.path}:{finding.logged.record} · {finding.logged.told}"
+    return f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
+
+
+def _lines(finding: Finding) -> Iterable[tuple[str, Markup]]:
+    pair = finding.example
+    if pair is not None and pair.was_line is not None and pair.now_line is not None:
+        yield "was", _snippet(pair.was_line)
+        yield "now", _snippet(pair.now_line)
+    elif finding.snippet is not None:
+        yield "", _snippet(finding.snippet)
+
+
+def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, str]]:
+    """What shows two requests that differ, and the edit that makes the fix."""
+    if finding.example is not None:
+        yield "Two such requests side by side:", finding.example.command
+    if report is not None and report.editable and finding.in_source and finding.rerun is not None:
+        yield "The edit that does it:", shown_command(["optimize", report.workload, *allowing([finding.tier])])
 
 
 def _costs(finding: Finding) -> Iterable[str]:
@@ -139,11 +193,11 @@ def _costs(finding: Finding) -> Iterable[str]:
     if finding.tokens_lost:
         yield f"{plural(finding.tokens_lost, 'token')} lost"
     if finding.points:
-        yield f"{100 * finding.points:.1f} points of the hit rate"
+        yield f"{100 * finding.points:.1f} points of the group's hit rate"
     if finding.ttft_seconds:
         yield f"predicted TTFT +{duration(finding.ttft_seconds)}"
     if finding.share_tokens is not None and round(finding.share_tokens) != finding.tokens_lost:
-        yield f"fair share {round(finding.share_tokens):,} tokens"
+        yield f"{round(finding.share_tokens):,} tokens as its fair share of those that several findings stand in the way of"
     if finding.confidence < 1:
         yield f"confidence {finding.confidence:.2f}"
 

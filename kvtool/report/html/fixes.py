@@ -11,15 +11,15 @@ from kvtool.text.terminal.numbers import percent
 _TOLD_ALONE = 0.005
 
 
-def before_after(rerun: Rerun, group: str, identity: str) -> list[Drawing]:
-    """One drawing for the group, one for all requests."""
+def before_after(rerun: Rerun, group: str, identity: str, *, several: bool) -> list[Drawing]:
+    """One drawing for the group and, where there are `several`, one for all requests."""
     alone = rerun.group_alone
     if alone is not None and abs(alone - rerun.group_after) < _TOLD_ALONE:
         alone = None
-    return [
-        _drawing(f"{identity}-group", group, rerun.group_before, rerun.group_after, alone),
-        _drawing(f"{identity}-total", "all requests", rerun.total_before, rerun.total_after, None),
-    ]
+    drawings = [_drawing(f"{identity}-group", group or "group", rerun.group_before, rerun.group_after, alone)]
+    if several:
+        drawings.append(_drawing(f"{identity}-total", "all requests", rerun.total_before, rerun.total_after, None))
+    return drawings
 
 
 def before_after_keys() -> list[Key]:

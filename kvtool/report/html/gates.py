@@ -9,7 +9,7 @@ from markupsafe import Markup
 from kvtool.report.html.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import arrows, element, share
-from kvtool.report.html.page_parts import Drawing, Key, Section, StatusWord, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, Figure, Key, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
 from kvtool.results.gate_words import durations, percents
@@ -17,7 +17,9 @@ from kvtool.results.report import Group, Report, lost_tokens
 from kvtool.results.verdict import Check, Kind
 from kvtool.text.terminal.numbers import duration, percent
 
-_MOST_GROUPS = 40
+_MOST_DRAWN = 20
+_MOST_WIDE = 5
+_MOST_ROWS = 500
 _MOST_CHECKS = 200
 _WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "open": "OPEN"}
 _ORDER = ("fail", "warn", "open", "pass")
@@ -61,19 +63,24 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
     return Table("Checks", columns, rows, more=max(len(checks) - _MOST_CHECKS, 0))
 
 
-def groups_section(report: Report, result: CheckResult, prefix: str) -> Section:
-    """Hit rates of groups, what they could reach, and the gates that are set for them."""
+def groups_section(report: Report, result: CheckResult, prefix: str) -> Section | None:
+    """Hit rates of groups, what they could reach, and the gates that are set for them.
+
+    None for a single group without a gate: its figures are those of the summary. Of many, those are drawn that lost most.
+    """
     gates: dict[str | None, list[Check]] = {}
     for check in checks_of(report, result):
         if check.kind in ("hit_rate", "baseline") and check.limit is not None:
             gates.setdefault(check.group, []).append(check)
+    if len(report.groups) < 2 and not gates:
+        return None
     drawings = []
     if len(report.groups) > 1 or None in gates:
         total = report.totals
         drawings.append(
             _drawing(f"{prefix}-all", "all requests", total.hit_rate, total.reachable_hit_rate, gates.get(None, []))
         )
-    for number, group in enumerate(report.groups[:_MOST_GROUPS]):
+    for number, group in enumerate(_drawn(report.groups)):
         mine = gates.get(group.name, [])
         drawings.append(
             _drawing(f"{prefix}-group-{number}", group.name, group.hit_rate, group.reachable_hit_rate, mine)
@@ -86,16 +93,23 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section:
         keys.append(Key(_swatch("gate"), "gate: the least hit rate that passes"))
     if "baseline" in kinds:
         keys.append(Key(_swatch("before"), "baseline: the hit rate that was recorded"))
-    more = len(report.groups) - _MOST_GROUPS
+    more = len(report.groups) - _MOST_DRAWN
     return Section(
         f"{prefix}-groups",
-        "Groups against gates",
-        ("Part of the prompt tokens that came from the cache." + ("" if kinds else " No hit rate is demanded."),),
+        "Groups against gates" if gates else "Groups",
+        ("Part of the prompt tokens that came from the cache.",),
         drawings,
+        layout="multiples" if len(drawings) > _MOST_WIDE else "single",
         keys=keys,
         tables=[_table(report, gates)],
-        notes=(f"{more:,} more groups are not drawn.",) if more > 0 else (),
+        notes=(f"{more:,} groups that lost less are not drawn.",) if more > 0 else (),
     )
+
+
+def _drawn(groups: Sequence[Group]) -> list[Group]:
+    """The groups that lost most, in the order of the report."""
+    most = sorted(range(len(groups)), key=lambda place: (-lost_tokens(groups[place]), place))[:_MOST_DRAWN]
+    return [groups[place] for place in sorted(most)]
 
 
 def checks_of(report: Report, result: CheckResult) -> list[Check]:
@@ -148,9 +162,8 @@ def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table
     for finding in report.findings:
         worst.setdefault(finding.group, finding)
     timed = any(group.predicted_ttft is not None for group in report.groups)
-    rows = [
-        _row(group, gates.get(group.name, ()), worst.get(group.name), timed) for group in report.groups[:_MOST_GROUPS]
-    ]
+    evicts = any(group.fates.get("evicted") for group in report.groups)
+    rows = [_row(group, gates, worst.get(group.name), timed, evicts) for group in report.groups[:_MOST_ROWS]]
     columns = (
         TableColumn("Group"),
         TableColumn("Requests", "number"),
@@ -159,33 +172,45 @@ def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table
         TableColumn("Reachable", "number"),
         TableColumn("Lost per request", "number"),
         TableColumn("Blocked", "number"),
-        TableColumn("Evicted", "number"),
+        *((TableColumn("Evicted", "number"),) if evicts else ()),
         TableColumn("Cold", "number"),
         *((TableColumn("TTFT p50, predicted", "number"),) if timed else ()),
-        TableColumn("Gate", "word"),
+        *((TableColumn("Gate", "word"),) if gates else ()),
         TableColumn("Worst finding", "word"),
     )
     note = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."
-    return Table("Groups", columns, rows, more=max(len(report.groups) - _MOST_GROUPS, 0), notes=(note,))
+    more = max(len(report.groups) - _MOST_ROWS, 0)
+    return Table("Groups", columns, rows, more=more, notes=(note,), sorts="groups")
 
 
-def _row(group: Group, checks: Sequence[Check], worst: Finding | None, timed: bool) -> tuple[object, ...]:
+def _row(
+    group: Group, gates: Mapping[str | None, Sequence[Check]], worst: Finding | None, timed: bool, evicts: bool
+) -> tuple[object, ...]:
     tokens, requests = max(group.prompt_tokens, 1), max(group.requests, 1)
     cold = group.fates.get("first_use", 0) + group.fates.get("unique", 0)
+    ttft = group.predicted_ttft
     return (
         group.name,
-        f"{group.requests:,}",
-        f"{group.prompt_tokens / requests:,.0f}",
-        percent(group.hit_rate),
-        percent(group.reachable_hit_rate),
-        f"{lost_tokens(group) / requests:,.0f}",
-        percent(group.fates.get("blocked", 0) / tokens),
-        percent(group.fates.get("evicted", 0) / tokens),
-        percent(cold / tokens),
-        *((duration(group.predicted_ttft.p50) if group.predicted_ttft is not None else "",) if timed else ()),
-        _worst(checks) or "none",
+        _count(group.requests),
+        _count(group.prompt_tokens / requests),
+        _rate(group.hit_rate),
+        _rate(group.reachable_hit_rate),
+        _count(lost_tokens(group) / requests),
+        _rate(group.fates.get("blocked", 0) / tokens),
+        *((_rate(group.fates.get("evicted", 0) / tokens),) if evicts else ()),
+        _rate(cold / tokens),
+        *((Figure(duration(ttft.p50), ttft.p50) if ttft is not None else "",) if timed else ()),
+        *((_worst(gates.get(group.name, ())) or "none",) if gates else ()),
         f"{worst.code} {worst.severity}" if worst is not None else "none",
     )
+
+
+def _count(value: float) -> Figure:
+    return Figure(f"{value:,.0f}", value)
+
+
+def _rate(value: float) -> Figure:
+    return Figure(percent(value), value)
 
 
 def _what(check: Check) -> str:

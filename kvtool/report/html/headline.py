@@ -1,14 +1,13 @@
-"""The head of a report: its rates, its times, and what to do next."""
+"""The head of a report: the answer in three lines, its rates and times, and what they rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from shlex import quote
 
-from kvtool.report.terminal.next_command import allowing
+from kvtool.report.answer import Answer
+from kvtool.report.html.commands import shown_command
 from kvtool.results.report import Report
-from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import duration, percent, plural, size
 
 
@@ -23,29 +22,31 @@ class HeadlineTile:
 
 
 @dataclass(frozen=True, slots=True)
-class NextStep:
-    """What to do now, and the command for it where there is one."""
+class AnswerLine:
+    """One of the lines that everything begins with; a command stands below it where there is one."""
 
+    label: str
     text: str
-    command: str
+    command: str = ""
+
+
+def answer_lines(answer: Answer) -> list[AnswerLine]:
+    """What the rate is and can be, which line loses how much, and what to run."""
+    command = shown_command(answer.command) if answer.command else ""
+    return [AnswerLine(label, text, command if text == answer.todo else "") for label, text in answer.lines]
 
 
 def tiles(report: Report) -> list[HeadlineTile]:
-    """Hit rates and times to the first token."""
+    """Hit rates that differ, and times to the first token."""
     totals = report.totals
-    gap = totals.reachable_hit_rate - totals.hit_rate
-    more = f"{100 * gap:.1f} points more than now" if gap > 0 else "no more than now"
+    rate = percent(totals.hit_rate)
     found = [
-        HeadlineTile(
-            "Hit rate",
-            percent(totals.hit_rate),
-            f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}",
-            True,
-        ),
-        HeadlineTile(
-            "Reachable", percent(totals.reachable_hit_rate), f"with an unlimited cache and these prompts: {more}"
-        ),
+        HeadlineTile("Hit rate", rate, f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}", True)
     ]
+    gap = totals.reachable_hit_rate - totals.hit_rate
+    if percent(totals.reachable_hit_rate) != rate:
+        text = f"with an unlimited cache and these prompts: {100 * gap:.1f} points more"
+        found.append(HeadlineTile("Reachable", percent(totals.reachable_hit_rate), text))
     proven = [finding for finding in report.findings if finding.rerun is not None]
     if proven and proven[0].rerun is not None:
         found.append(
@@ -53,9 +54,9 @@ def tiles(report: Report) -> list[HeadlineTile]:
                 "With fixes", percent(proven[0].rerun.total_after), "measured by running again with the fixes below"
             )
         )
-    found.append(
-        HeadlineTile("Per request", percent(totals.mean_request_hit_rate), "mean of the requests' own hit rates")
-    )
+    if percent(totals.mean_request_hit_rate) != rate:
+        text = "mean of the requests' own hit rates"
+        found.append(HeadlineTile("Per request", percent(totals.mean_request_hit_rate), text))
     for name, pair in (("measured here", report.ttft.measured), ("predicted", report.ttft.predicted)):
         if pair is not None and pair.on is not None:
             off = f"cache off: {duration(pair.off.p50)}" if pair.off is not None else "without the cache: not known"
@@ -86,21 +87,3 @@ def cautions(report: Report) -> Iterator[str]:
         yield f"{plural(totals.refused_requests, 'request')} refused and left out; the first: {totals.first_refusal}"
     if totals.skipped_lines:
         yield f"{plural(totals.skipped_lines, 'bad line')} skipped."
-
-
-def next_step(report: Report) -> NextStep | None:
-    """The edit that is proven to help most, else nothing."""
-    proven = [finding for finding in report.findings if finding.rerun is not None]
-    edit = next((finding for finding in proven if finding.in_source), None)
-    if edit is not None and report.editable:
-        words = ["kvtool", "optimize", report.workload, *allowing(finding.tier for finding in proven)]
-        return NextStep("See the edits that do it; --write writes them:", _command(words))
-    if edit is not None:
-        return NextStep(f"Edit {edit.path}:{edit.line}, then profile again.", "")
-    if proven:
-        return NextStep("Change what writes the line that the first finding names, then profile the new log.", "")
-    return None
-
-
-def _command(words: Sequence[str]) -> str:
-    return " ".join(quote(sanitize(word)) for word in words)

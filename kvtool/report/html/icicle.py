@@ -9,7 +9,6 @@ from markupsafe import Markup
 from kvtool.report.html.drawing import axis, drawing, label, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
-from kvtool.report.html.missing import not_recorded
 from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
 from kvtool.report.html.ticks import round_ticks
 from kvtool.results.report import Report
@@ -33,12 +32,12 @@ _LEAST_WIDE = 0.045
 """Part of the width that holds a number of two digits at 360 pixels."""
 
 
-def icicle_section(report: Report, prefix: str) -> Section:
-    """Tokens run from left to right as in a prompt; the more requests pass, the taller a piece is."""
+def icicle_section(report: Report, prefix: str) -> Section | None:
+    """Tokens run from left to right as in a prompt; the more requests pass, the taller a piece is. None where nothing is shared."""
     tree = report.views.prefix_tree if report.views is not None else None
     identity = f"{prefix}-tree"
-    if tree is None or not tree.nodes:
-        return Section(identity, _TITLE, missing=not_recorded(report, "the tree of prefixes"))
+    if tree is None or all(node.requests < 2 for node in tree.nodes):
+        return None
     nodes = tree.nodes[:_MOST_NODES]
     spans = layout(nodes, report.totals.requests)
     heaviest = sorted(range(len(nodes)), key=lambda place: (-nodes[place].tokens * nodes[place].requests, place))[
@@ -91,33 +90,68 @@ def _svg(
     identity: str, nodes: Sequence[TreeNode], spans: Sequence[tuple[float, float]], numbers: dict[int, int]
 ) -> Markup:
     longest = max((node.start + node.tokens for node in nodes), default=1) or 1
-    shapes: list[Markup] = [axis(_HEIGHT, [(at / longest, f"{at:,}") for at in round_ticks(longest, 4)])]
+    ticks = axis(_HEIGHT, [(at / longest, f"{at:,}") for at in round_ticks(longest, 4)])
+    shapes: list[Markup] = [element("g", ticks, class_="whole-tree")]
     for place, (node, (top, height)) in enumerate(zip(nodes, spans, strict=True)):
         x, width, y, tall = node.start / longest, node.tokens / longest, top * _HEIGHT, height * _HEIGHT
         class_, fill = _look(node)
         thin = " thin" if tall < _THIN else ""
-        tip = f"{plural(node.requests, 'request')}, {plural(node.tokens, 'token')} from {node.start:,}; {_where(node)}"
-        shapes.append(rectangle(x, y, width, tall, f"piece {class_}{thin}", tip=tip, fill=fill))
+        parts = [rectangle(x, y, width, tall, f"piece {class_}{thin}", tip=_tip(node), fill=fill)]
         if place in numbers and tall >= _LEAST_TALL and width >= _LEAST_WIDE:
-            shapes += _texts(numbers[place], node, x, y + min(tall / 2 + 4, 20), width)
+            parts += _texts(numbers[place], node, x, y + min(tall / 2 + 4, 20), width)
+        shapes.append(_piece(place, node, top, height, parts))
     first = nodes[min(numbers, key=numbers.__getitem__)]
     told = (
         f"{plural(len(nodes), 'run')} of tokens. The heaviest: {plural(first.tokens, 'token')} from position {first.start:,} "
         f"in {plural(first.requests, 'request')}, {_where(first)}. The table below has the heaviest by their numbers."
     )
-    return drawing(identity, "Prefix tree: who shares what", told, _HEIGHT + 20, shapes)
+    return drawing(identity, "Prefix tree: who shares what", told, _HEIGHT + 20, shapes, data_height=_HEIGHT)
+
+
+def _piece(place: int, node: TreeNode, top: float, tall: float, parts: Sequence[Markup]) -> Markup:
+    """What is drawn of a node, with the figures that the script draws it anew from."""
+    above = node.parent if node.parent is not None and node.parent < place else None
+    return element(
+        "g",
+        *parts,
+        class_="node",
+        data_parent=above,
+        data_start=node.start,
+        data_tokens=node.tokens,
+        data_top=f"{top:.6g}",
+        data_tall=f"{tall:.6g}",
+        data_label=_label(node),
+    )
+
+
+def _tip(node: TreeNode) -> str:
+    groups = f"; {', '.join(node.groups)}" if node.groups else ""
+    return f"{plural(node.requests, 'request')}, {plural(node.tokens, 'token')} from {node.start:,}; {_where(node)}{groups}"
+
+
+def _label(node: TreeNode) -> str:
+    return f"{_place(node) or node.part or 'place not known'} · {plural(node.requests, 'request')}"
 
 
 def _texts(number: int, node: TreeNode, x: float, y: float, width: float) -> list[Markup]:
     """The number on a plate and, where even narrow pages of the wide layout have room, what the piece is."""
     plate = 26 if number > 9 else 18
     shapes = [
-        element("rect", x=share(x), y=y - 13, width=plate, height=17, rx=3, class_="plate", transform="translate(4)"),
-        label(x, y, f"{number}", "strong", shift=8, anchor="start"),
+        element(
+            "rect",
+            x=share(x),
+            y=y - 13,
+            width=plate,
+            height=17,
+            rx=3,
+            class_="plate whole-tree",
+            transform="translate(4)",
+        ),
+        label(x, y, f"{number}", "strong whole-tree", shift=8, anchor="start"),
     ]
-    text = f"{_place(node) or node.part or 'place not known'} · {plural(node.requests, 'request')}"
+    text = _label(node)
     if node.requests > 1 and len(node.groups) < 2 and _LETTER * len(text) + plate + 16 < width * _WIDE:
-        shapes.append(label(x, y, text, "wide", shift=plate + 10, anchor="start"))
+        shapes.append(label(x, y, text, "wide whole-tree", shift=plate + 10, anchor="start"))
     return shapes
 
 

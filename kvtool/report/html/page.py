@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass
+from hashlib import sha256
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from kvtool.report.answer import answer_of
+from kvtool.report.html.commands import missing_views
 from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
 from kvtool.report.html.gates import checks_of, checks_table, groups_section
-from kvtool.report.html.headline import HeadlineTile, NextStep, cautions, facts, next_step, tiles
+from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
 from kvtool.report.html.icicle import icicle_section
-from kvtool.report.html.markup import arrows, prose, shown
-from kvtool.report.html.page_parts import Drawing, Key, Section, StatusWord
+from kvtool.report.html.page_parts import Drawing, Key, Missing, Section, StatusWord
 from kvtool.report.html.reuse import capacity_section, distance_section
 from kvtool.report.html.rulers import rulers_section
 from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
+from kvtool.report.html.template_environment import template_environment
 from kvtool.report.html.timeline import timeline_section
 from kvtool.report.html.times import memory_section, ttft_section
 from kvtool.report.html.waterfall import token_strip, waterfall
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
-from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import Check, Outcome
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.runner_commands import blunt_xml
 
 _MOST_REPORTS = 50
+_POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
+"""Nothing is loaded or sent, and of styles and scripts only those run whose hashes stand here."""
 _OUTCOMES: dict[Outcome, StatusWord] = {
     "pass": StatusWord("PASS", "pass"),
     "warn": StatusWord("WARN", "warn"),
@@ -39,7 +44,7 @@ _OUTCOMES: dict[Outcome, StatusWord] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportPart:
-    """One profiled workload on the page: `before` the findings and `after` them."""
+    """One profiled workload on the page: `after` the findings stand charts, and `details` of the engine below these."""
 
     id: str
     title: str
@@ -49,32 +54,37 @@ class ReportPart:
     facts: list[str]
     notes: list[str]
     cautions: list[str]
+    answer: list[AnswerLine]
     tiles: list[HeadlineTile]
-    strip: Drawing
+    strip: Drawing | None
     strip_keys: list[Key]
-    next_step: NextStep | None
-    before: list[Section]
     findings: Cards
     after: list[Section]
+    missing: Missing | None
+    details: list[Section]
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
     """The whole page; what prompts say is in it only where `options.show_text` allows that and the result holds it."""
     parts = [
-        _part(report, result, f"w{number}", options.show_text)
-        for number, report in enumerate(result.reports[:_MOST_REPORTS], 1)
+        _part(report, result, f"w{number}", options) for number, report in enumerate(result.reports[:_MOST_REPORTS], 1)
     ]
     loose = loose_cards(result, options.show_text)
     entries = explained([*(part.findings for part in parts), loose])
+    checks = checks_table(_all_checks(result), several=len(result.reports) != 1)
+    environment = template_environment()
+    style, script = (environment.get_template(name).render() for name in ("style.css.jinja", "script.js.jinja"))
     return blunt_xml(
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
+        environment.get_template("page.html.jinja").render(
+            policy=_POLICY.format(script=_hash(script), style=_hash(style)),
+            style=Markup(style),  # noqa: S704 - files of ours, without anything of the result
+            script=Markup(script),  # noqa: S704 - the same
             title=_title(result),
             version=result.version,
             verdict=result.verdict,
             status=_OUTCOMES[result.verdict.outcome],
-            checks=checks_table(_all_checks(result), several=len(result.reports) != 1),
+            checks=checks,
+            judged=bool(checks or result.verdict.notices or len(result.reports) > 1),
             parts=parts,
             more_reports=max(len(result.reports) - _MOST_REPORTS, 0),
             loose=loose,
@@ -86,19 +96,9 @@ def write(result: CheckResult, options: WriteOptions) -> str:
     )
 
 
-def _environment() -> Environment:
-    """Whatever templates write goes through `shown`, then is escaped; only `Markup` is not."""
-    environment = Environment(
-        loader=PackageLoader("kvtool.report.html", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"plural": plural, "prose": prose, "arrows": arrows}
-    return environment
+def _hash(text: str) -> str:
+    """What a browser compares before it takes a style sheet or runs a script that stands in the page."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def _title(result: CheckResult) -> str:
@@ -112,9 +112,9 @@ def _all_checks(result: CheckResult) -> list[Check]:
     return list((found | {check.id: check for check in result.verdict.checks}).values())
 
 
-def _part(report: Report, result: CheckResult, prefix: str, show_text: ShowText) -> ReportPart:
+def _part(report: Report, result: CheckResult, prefix: str, options: WriteOptions) -> ReportPart:
     strip, keys = token_strip(report, prefix)
-    before = [
+    after = [
         waterfall(report, prefix),
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
@@ -122,11 +122,11 @@ def _part(report: Report, result: CheckResult, prefix: str, show_text: ShowText)
         capacity_section(report, prefix),
         distance_section(report, prefix),
         rulers_section(report, prefix),
-    ]
-    after = [
         causes_section(report, prefix),
         turns_section(report, prefix),
         sums_section(report, prefix),
+    ]
+    details = [
         ttft_section(report, prefix),
         memory_section(report, prefix),
         boundaries_section(report, prefix),
@@ -141,13 +141,14 @@ def _part(report: Report, result: CheckResult, prefix: str, show_text: ShowText)
         facts=facts(report),
         notes=list(report.notes),
         cautions=list(cautions(report)),
+        answer=answer_lines(answer_of(report, command=options.command)),
         tiles=tiles(report),
         strip=strip,
         strip_keys=keys,
-        next_step=next_step(report),
-        before=before,
-        findings=cards_of(report, result, prefix, show_text),
+        findings=cards_of(report, result, prefix, options.show_text),
         after=[section for section in after if section is not None],
+        missing=missing_views(report),
+        details=[section for section in details if section is not None],
     )
 
 

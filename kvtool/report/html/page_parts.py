@@ -24,6 +24,17 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A cell that shows `text` and is sorted by `value`."""
+
+    text: str
+    value: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rows of a table; the first cell of each says what the row is about. `more` rows are left out."""
 
@@ -33,6 +44,8 @@ class Table:
     more: int = 0
     folded: bool = False
     """Whether it is what a drawing shows, to be opened where it is wanted."""
+    sorts: str = ""
+    """What its rows are, in a plural word, where readers may sort and filter them; empty where they may not."""
     notes: tuple[str, ...] = ()
 
 

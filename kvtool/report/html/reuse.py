@@ -9,7 +9,6 @@ from markupsafe import Markup
 from kvtool.report.html.drawing import area, drawing, label, line, path, plot, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
-from kvtool.report.html.missing import not_recorded
 from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import Reuse, ReuseBin
@@ -22,12 +21,15 @@ _MOST_LABELS = 5
 _LEAST_SLOTS = 8
 
 
-def capacity_section(report: Report, prefix: str) -> Section:
-    """The hit rate of LRU lists of all sizes, with the size that is configured and the hit rate that was reached."""
+def capacity_section(report: Report, prefix: str) -> Section | None:
+    """The hit rate of LRU lists of all sizes, with the size that is configured and the hit rate that was reached.
+
+    None where the size does not matter.
+    """
     reuse = report.views.reuse if report.views is not None else None
     identity = f"{prefix}-capacity"
-    if reuse is None or not reuse.curve:
-        return Section(identity, _CURVE_TITLE, missing=not_recorded(report, "how often blocks are used again"))
+    if reuse is None or len({point.hit_rate for point in reuse.curve}) < 2:
+        return None
     return Section(
         identity,
         _CURVE_TITLE,
@@ -38,18 +40,16 @@ def capacity_section(report: Report, prefix: str) -> Section:
     )
 
 
-def distance_section(report: Report, prefix: str) -> Section:
-    """How many other blocks are used between two uses of one."""
+def distance_section(report: Report, prefix: str) -> Section | None:
+    """How many other blocks are used between two uses of one; None where it is always the same, or there are no two uses."""
     reuse = report.views.reuse if report.views is not None else None
     identity = f"{prefix}-distance"
-    if reuse is None:
-        return Section(identity, _BINS_TITLE, missing=not_recorded(report, "how often blocks are used again"))
+    if reuse is None or len(reuse.bins) < 2:
+        return None
     lead = (
         f"How many distinct other blocks are used between two uses of a block: {plural(reuse.uses, 'use')} again, "
         f"{plural(reuse.first_uses, 'first use')}."
     )
-    if not reuse.bins:
-        return Section(identity, _BINS_TITLE, (lead,), notes=("No block is used twice.",))
     capacity = capacity_of(report)
     keys = [Key(swatch(None, "bar"), "uses again that the cache holds" if capacity else "uses again")]
     if capacity and any(one.least >= capacity for one in reuse.bins):

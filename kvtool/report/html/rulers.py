@@ -6,7 +6,6 @@ from markupsafe import Markup
 
 from kvtool.report.html.drawing import axis, drawing, line, rectangle
 from kvtool.report.html.fates import fate_class, fate_fill, fate_name, legend
-from kvtool.report.html.missing import not_recorded
 from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
 from kvtool.report.html.ticks import round_step, round_ticks
 from kvtool.results.report import Report
@@ -20,14 +19,19 @@ _MOST_TICKS = 64
 _BAR = 22
 
 
-def rulers_section(report: Report, prefix: str) -> Section:
-    """All on one scale, so that their lengths can be compared."""
+def rulers_section(report: Report, prefix: str) -> Section | None:
+    """All on one scale, so that their lengths can be compared; one for those that are alike.
+
+    None where no prompt has two stretches, as there is nothing to see in a single bar.
+    """
     identity = f"{prefix}-worst"
-    if report.views is None:
-        return Section(identity, _TITLE, missing=not_recorded(report, "which prompts lost most"))
-    worst = report.views.worst[:_MOST_PROMPTS]
-    if not worst:
-        return Section(identity, _TITLE, notes=("No prompt lost anything.",))
+    alike: dict[object, list[WorstPrompt]] = {}
+    for prompt in report.views.worst if report.views is not None else ():
+        alike.setdefault((prompt.group, *((run.fate, run.path) for run in prompt.runs)), []).append(prompt)
+    shown = [prompts for prompts in alike.values() if len(prompts[0].runs) > 1][:_MOST_PROMPTS]
+    if not shown:
+        return None
+    worst = [prompts[0] for prompts in shown]
     block = max(report.kv_cache.block_size, 1)
     longest = max(max(prompt.prompt_tokens for prompt in worst), 1)
     fates = {run.fate: "" for prompt in worst for run in prompt.runs}
@@ -37,8 +41,8 @@ def rulers_section(report: Report, prefix: str) -> Section:
         _TITLE,
         (f"Each prompt from its first token to its last; a mark below stands for every {_blocks(step, block)}.",),
         [
-            _drawing(f"{identity}-{number}", prompt, longest, block, step, labels=number == len(worst) - 1)
-            for number, prompt in enumerate(worst)
+            _drawing(f"{identity}-{number}", prompts, longest, block, step, labels=number == len(shown) - 1)
+            for number, prompts in enumerate(shown)
         ],
         keys=legend(fates),
         tables=[_table(worst, block)],
@@ -49,7 +53,8 @@ def _blocks(step: int, block: int) -> str:
     return f"block of {plural(block, 'token')}" if step == 1 else f"{step} blocks of {plural(block, 'token')}"
 
 
-def _drawing(identity: str, prompt: WorstPrompt, longest: int, block: int, step: int, *, labels: bool) -> Drawing:
+def _drawing(identity: str, alike: list[WorstPrompt], longest: int, block: int, step: int, *, labels: bool) -> Drawing:
+    prompt = alike[0]
     shapes: list[Markup] = []
     for run in prompt.runs:
         tip = f"{fate_name(run.fate)}: tokens {run.start:,} to {run.stop:,}, {_where(run)}"
@@ -72,7 +77,11 @@ def _drawing(identity: str, prompt: WorstPrompt, longest: int, block: int, step:
         figures.append(prompt.group)
     if prompt.turn > 1:
         figures.append(f"turn {prompt.turn:,}")
-    svg = drawing(identity, f"Fates of the tokens of {prompt.id}", f"{told}.", _BAR + (30 if labels else 11), shapes)
+    if len(alike) > 1:
+        figures.append(f"{len(alike) - 1:,} more like it")
+    svg = drawing(
+        identity, f"What became of the tokens of {prompt.id}", f"{told}.", _BAR + (30 if labels else 11), shapes
+    )
     return Drawing(svg, prompt.id, tuple(figures))
 
 
@@ -102,7 +111,7 @@ def _table(worst: list[WorstPrompt], block: int) -> Table:
         TableColumn("To token", "number"),
         TableColumn("Tokens", "number"),
         TableColumn("First block", "number"),
-        TableColumn("Fate"),
+        TableColumn("What became of it"),
         TableColumn("Begins in", "code"),
     )
     return Table("Stretches of the worst prompts", columns, rows, more=max(len(cells) - _MOST_ROWS, 0), folded=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kvtool.report.html.drawing import drawing, line, rectangle
 from kvtool.report.html.fates import fate_name
-from kvtool.report.html.missing import profile_command
-from kvtool.report.html.page_parts import Drawing, Missing, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
 from kvtool.report.html.waterfall import fate_shares
 from kvtool.results.report import Boundary, Cause, Report, SumRow
 from kvtool.text.terminal.numbers import percent, plural
@@ -110,14 +109,11 @@ def turns_section(report: Report, prefix: str) -> Section | None:
     )
 
 
-def boundaries_section(report: Report, prefix: str) -> Section:
-    """What blocks of other sizes would hit with an unlimited cache."""
+def boundaries_section(report: Report, prefix: str) -> Section | None:
+    """What blocks of other sizes would hit with an unlimited cache; None where that is not known or always the same."""
     identity, title = f"{prefix}-boundaries", "Hits by block size"
-    if not report.boundaries:
-        missing = Missing(
-            "Nothing is known about other block sizes. A profile of prompts with text tells:", profile_command(report)
-        )
-        return Section(identity, title, missing=missing)
+    if all(len({one.hit_tokens for one in each.sizes}) < 2 and each.edit is None for each in report.boundaries):
+        return None
     shown = report.boundaries[:_MOST_GROUPS]
     sizes = list(dict.fromkeys(one.block_size for boundary in shown for one in boundary.sizes))
     rows = [_boundary(boundary, sizes) for boundary in shown]
@@ -134,7 +130,7 @@ def boundaries_section(report: Report, prefix: str) -> Section:
         [
             _left_over(f"{identity}-{number}", boundary)
             for number, boundary in enumerate(shown[:6])
-            if boundary.block_size > 1
+            if len({one.tokens for one in boundary.left_over}) > 1
         ],
         layout="multiples",
         tables=[

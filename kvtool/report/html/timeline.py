@@ -5,31 +5,37 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from kvtool.report.html.drawing import area, drawing, label, line, path, plot
-from kvtool.report.html.missing import not_recorded
 from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import TimeBin, Timeline
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import percent, plural
 
 _MOST_GROUPS = 12
 _MOST_ROWS = 240
 _ALL_HEIGHT = 150.0
 _GROUP_HEIGHT = 70.0
+_LEAST_SEEN = 0.02
 _TITLE = "Hit rate over time"
 
 
-def timeline_section(report: Report, prefix: str) -> Section:
-    """All requests, then each group, in the order in which requests were settled."""
+def timeline_section(report: Report, prefix: str) -> Section | None:
+    """All requests, then each group, in the order in which requests were settled; None where no hit rate ever moves."""
     identity = f"{prefix}-time"
     lines = [] if report.views is None else [one for one in report.views.timelines if any(_counts(one))]
-    if not lines:
-        return Section(identity, _TITLE, missing=not_recorded(report, "how the hit rate went in the course of the run"))
     lines.sort(key=lambda one: one.group is not None)
     if len(lines) == 2 and lines[0].group is None:
         del lines[1]  # the only group is all there is
+    moving = [one for one in lines if _moves(one)]
+    if not moving:
+        return None
     axis = _Axis(lines)
-    drawings = [_drawing(f"{identity}-{number}", one, axis) for number, one in enumerate(lines[: _MOST_GROUPS + 1])]
-    more = len(lines) - len(drawings)
+    drawings = [_drawing(f"{identity}-{number}", one, axis) for number, one in enumerate(moving[: _MOST_GROUPS + 1])]
+    more, still = len(moving) - len(drawings), len(lines) - len(moving)
+    notes = []
+    if more:
+        notes.append(f"{more:,} more groups are not drawn.")
+    if still:
+        notes.append(f"Not drawn, as it hardly moves: that of {plural(still, 'group')}.")
     return Section(
         identity,
         _TITLE,
@@ -39,8 +45,14 @@ def timeline_section(report: Report, prefix: str) -> Section:
         drawings,
         layout="multiples",
         tables=[_table(lines)],
-        notes=(f"{more:,} more groups are not drawn.",) if more > 0 else (),
+        notes=tuple(notes),
     )
+
+
+def _moves(timeline: Timeline) -> bool:
+    """Whether there is anything to see."""
+    rates = [_rate(one) for one in timeline.bins if one.prompt_tokens]
+    return max(rates) - min(rates) >= _LEAST_SEEN
 
 
 def _counts(timeline: Timeline) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvtool.report.html.missing import profile_command
+from kvtool.report.html.commands import profile_command
 from kvtool.report.html.page_parts import Missing, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.run_times import Decode, Logits, Measured, Quantiles
@@ -87,28 +87,31 @@ def _predicted_for(report: Report) -> str:
 def memory_section(report: Report, prefix: str) -> Section:
     """What the KV cache held, and what decode steps read of it."""
     cache, totals = report.kv_cache, report.totals
+    happened = (("Evictions", totals.evictions), ("Preemptions", totals.preemptions))
     rows: list[tuple[object, ...]] = [
         ("Block", plural(cache.block_size, "token"), size(cache.bytes_per_block)),
         ("Filled", plural(cache.filled_blocks, "block"), size(cache.filled_blocks * cache.bytes_per_block)),
         ("Peak in use", plural(cache.peak_used_blocks, "block"), size(cache.peak_used_blocks * cache.bytes_per_block)),
         ("Reused, not computed again", plural(totals.hit_tokens, "token"), size(cache.reused_bytes)),
-        ("Evictions", f"{totals.evictions:,}", ""),
-        ("Preemptions", f"{totals.preemptions:,}", ""),
+        *((name, f"{count:,}", "") for name, count in happened if count),
     ]
     columns = (TableColumn("What"), TableColumn("Count", "number"), TableColumn("Memory", "number"))
     tables = [Table("KV cache", columns, rows)]
     decode_notes: list[str] = []
-    if report.decode is not None:
+    if report.decode is not None and _gains(report.decode):
         tables.append(_decode_table(report.decode))
         decode_notes = [_batch(report.decode), _chosen(report.decode)]
-    else:
-        decode_notes = ["No requests decode together here, so there is no decode step to tell of."]
     return Section(
         f"{prefix}-memory",
         "Decode and KV memory",
         tables=tables,
         notes=(*decode_notes, *_dtype_notes(report), *_audit_notes(report.ttft.measured)),
     )
+
+
+def _gains(decode: Decode) -> bool:
+    """Whether reading a shared prefix once makes a difference, be it a tenth."""
+    return f"{decode.flat_bytes_per_step / max(decode.prefix_aware_bytes_per_step, 1):.1f}" != "1.0"
 
 
 def _decode_table(decode: Decode) -> Table:

@@ -22,34 +22,40 @@ _DECIDED_BY = {
 _OF_TOKENS = {"blocked", "displaced"}
 
 
-def waterfall(report: Report, prefix: str) -> Section:
-    """Losses stand in the order of their size; with the hits they add up to all tokens and to exactly 100.0 %."""
-    parts = fate_shares(report.fates)
+def waterfall(report: Report, prefix: str) -> Section | None:
+    """Losses stand in the order of their size; with the hits they add up to all tokens and to exactly 100.0 %.
+
+    None where all tokens went one way, which the bar above it shows.
+    """
+    parts = [(fate, count, text) for fate, count, text in fate_shares(report.fates) if count or fate == "hit"]
+    if sum(count > 0 for _, count, _ in parts) < 2:
+        return None
     total = sum(count for _, count, _ in parts)
     lead = [f"All {plural(total, 'prompt token')}, what each cause takes away, and what is left: the hits."]
     if report.absent_fates:
         lead.append(_untold(set(report.absent_fates)))
-    figure = Drawing(_svg(f"{prefix}-waterfall", total, parts)) if total else None
     return Section(
         f"{prefix}-tokens",
         "Where prompt tokens went",
         tuple(lead),
-        [figure] if figure else [],
+        [Drawing(_svg(f"{prefix}-waterfall", total, parts))],
         tables=[_table(total, parts)],
     )
 
 
-def token_strip(report: Report, prefix: str) -> tuple[Drawing, list[Key]]:
-    """All tokens as one bar, and what is in it."""
+def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]:
+    """All tokens as one bar, and what is in it; nothing where there are none."""
     parts = [(fate, count, text) for fate, count, text in fate_shares(report.fates) if count]
     total = sum(count for _, count, _ in parts)
+    if not total:
+        return None, []
     shapes, before = [], 0
     for fate, count, text in parts:
         tip = f"{fate_name(fate)}: {text}"
         shapes.append(rectangle(before / total, 1, count / total, 26, fate_class(fate), tip=tip, fill=fate_fill(fate)))
         before += count
     told = "; ".join(f"{fate_name(fate)} {text}" for fate, _, text in parts)
-    svg = drawing(f"{prefix}-strip", "Fates of all prompt tokens", told or "No tokens", 28, shapes)
+    svg = drawing(f"{prefix}-strip", "Where all prompt tokens went", told, 28, shapes)
     return Drawing(svg), legend({fate: text for fate, _, text in parts})
 
 
@@ -99,14 +105,14 @@ def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
     rows: list[tuple[object, ...]] = [
         (fate_name(fate), f"{count:,}", text, fate_meaning(fate)) for fate, count, text in parts
     ]
-    rows.append(("sum", f"{total:,}", "100.0%" if total else "0.0%", ""))
+    rows.append(("sum", f"{total:,}", "100.0%", ""))
     columns = (
-        TableColumn("Fate"),
+        TableColumn("What became of them"),
         TableColumn("Tokens", "number"),
         TableColumn("Share", "number"),
         TableColumn("What it means", "prose"),
     )
-    return Table("Prompt tokens by fate", columns, rows, folded=True)
+    return Table("Prompt tokens", columns, rows, folded=True)
 
 
 def _untold(absent: set[str]) -> str:

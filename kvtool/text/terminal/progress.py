@@ -22,7 +22,7 @@ _REDRAW = 0.1
 _SETTLED = 1.0
 """Seconds of steady work from which on its rate tells something."""
 _FORESEEN = 0.05
-_LONG = 5.0
+_LONG = 3.0
 """A stage tells the time left when that part of it is done, or after so many seconds of steady work."""
 _BAR = 20
 _ROUNDING = 1e-6
@@ -49,6 +49,7 @@ class Progress:
         self._share: Share | None = None
         self._until: float | None = None
         self._first: tuple[float, int] | None = None
+        self._found: Callable[[], str] | None = None
 
     def __enter__(self) -> Progress:
         return self
@@ -71,11 +72,15 @@ class Progress:
     def stage(self, name: str, total: int | None = None, share: Share | None = None) -> None:
         """Begin to count another thing: `total` of them; where that is not known, `share` may tell how much is done."""
         self._stage, self._done, self._total, self._share = name, 0, total, share
-        self._until = self._first = None
+        self._until = self._first = self._found = None
 
     def ends_by(self, moment: float) -> None:
         """The stage ends at that moment of the monotonic clock, if it has not ended before."""
         self._until = moment
+
+    def tells(self, found: Callable[[], str]) -> None:
+        """What this stage has found so far is told with what is done; asked for when that is shown."""
+        self._found = found
 
     def advance(self, count: int = 1) -> None:
         """So many more are done; 0 shows a stage that has begun."""
@@ -106,7 +111,7 @@ class Progress:
         self._write(_CLEAR + line)
 
     def _told(self, now: float) -> list[str]:
-        """What is done, how fast it goes, and how long the stage will take: what is known of it.
+        """What is done, how fast it goes, how long the stage will take and what it has found: what is known of it.
 
         The first one is not timed: what has to be loaded is loaded for it.
         """
@@ -120,6 +125,8 @@ class Progress:
             left = self._seconds_left(now, taken, done)
             if left is not None:
                 parts.append(f"{clock_time(left)} left")
+        if self._found is not None and self._done:
+            parts.append(sanitize(self._found()))
         return parts
 
     def _seconds_left(self, now: float, taken: float, done: int) -> float | None:

@@ -74,7 +74,7 @@ class Tokenizer:
         token_starts.pop()
         ids = _joined([np.array(prefix, np.int32), *arrays, np.array(suffix, np.int32)])
         if isinstance(text, Traced):
-            return Prompt(ids, text, starts, token_starts, self._offsets)
+            return Prompt(ids, text, starts, token_starts, self.offsets)
         return Prompt(ids)
 
     def encode_ids(self, text: str) -> Ids:
@@ -132,7 +132,7 @@ class Tokenizer:
     def _encode_batch(self, batch: list[str]) -> list[Ids]:
         return self._backend.encode([piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch])
 
-    def _offsets(self, piece: str) -> list[tuple[int, int]]:
+    def offsets(self, piece: str) -> list[tuple[int, int]]:
         """The characters of each token of a piece; the pieces that were asked for last are remembered."""
         memo = self._offset_memo
         found = memo.pop(piece, None)

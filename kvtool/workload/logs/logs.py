@@ -44,6 +44,15 @@ class LogOptions:
     format: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LogProgress:
+    """How far a pass over logs has come: the share of their bytes, bad records left out, and the formats found in each file."""
+
+    share: float | None
+    skipped: int
+    formats: dict[str, str]
+
+
 class LogSource:
     """The requests of log files, in the order of the files and of their records; can be read again and again.
 
@@ -69,11 +78,14 @@ class LogSource:
         """Bytes of the files that this pass is done with."""
         self.skipped = 0
         self.formats: dict[str, str] = {}
+        self._followed: LogProgress | None = None
+        """Of the process that reads the log in this one's place."""
 
     def conversations(self) -> Iterator[Conversation]:
         """One conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at all."""
         self.skipped = self._read_before = 0
         self.formats = {}
+        self._followed = None
         if self._epoch is None and len(self._paths) > 1:
             self._epoch = min(
                 (time for time in map(self._first_arrival, self._paths) if time is not None), default=None
@@ -109,12 +121,30 @@ class LogSource:
 
     def share_read(self) -> float | None:
         """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
-        try:
-            total = sum(Path(self._spooled.get(path, path)).stat().st_size for path in self._paths)
-        except (OSError, ValueError):  # what is piped in has not been read yet
+        if self._followed is not None:
+            return self._followed.share
+        total = self.bytes_to_read()
+        if total is None:
             return None
         taken = self._read_before + (bytes_taken(self._reader) if self._reader is not None else 0)
         return min(taken / total, 1.0) if total else None
+
+    def bytes_to_read(self) -> int | None:
+        """Of its files on the disk; None where that cannot be told: what is piped in has not been read yet."""
+        try:
+            found = [Path(self._spooled.get(path, path)).stat() for path in self._paths]
+        except (OSError, ValueError):
+            return None
+        return sum(each.st_size for each in found) if all(stat.S_ISREG(each.st_mode) for each in found) else None
+
+    def progress(self) -> LogProgress:
+        """How far this pass has come."""
+        return LogProgress(self.share_read(), self.skipped, dict(self.formats))
+
+    def follow(self, progress: LogProgress) -> None:
+        """Tell of a pass that another process makes over the same logs as of this one's own."""
+        self._followed = progress
+        self.skipped, self.formats = progress.skipped, progress.formats
 
     def _turns(self) -> Iterator[Turns | KvtoolError]:
         """The turns of each record of each file; the error of each one that is skipped."""
@@ -211,6 +241,10 @@ class Growing:
     def __init__(self, turns: Iterator[Turn]) -> None:
         self._turns = turns
         self._history: list[Message] = []
+
+    def rest(self) -> list[Turn]:
+        """The turns that have not been asked for, each with what its user says."""
+        return list(self._turns)
 
     def next_turn(self, previous: Output | None) -> Turn | None:
         """The next turn, after `previous` has been added as the answer to the last one."""
