@@ -14,6 +14,7 @@ from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.slots import Slot, nth_line, places_in_log
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.message import Message, role_of
+from kvtool.text.rearranged import rearranged
 from kvtool.text.traced import Traced, concat, line_around
 from kvtool.workload.turn import Turn
 
@@ -33,6 +34,7 @@ _MOST_PREFIXES = 8
 _MOST_TEXTS = 256
 _MOST_SECTIONS = 16
 _MOST_PLACES = 200
+Range = tuple[int, int]
 _OPENING = re.compile(r"<([\w.-]{1,40})(?: [^<>\n]{0,200})?>")
 
 
@@ -118,10 +120,12 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     with everything: nothing changes its role.
     """
     if turn.text is not None:
-        body, tail = _without_line_ends(turn.text)
-        rest, moved = _take(body, targets, "")
-        text = concat([_with_lines(rest, moved, tail), tail]) if moved else turn.text
-        return turn if _same(turn.text, text, targets) else replace(turn, text=text)
+        end = _body_end(turn.text)
+        kept, last_lines = _parted(turn.text, targets, "", end)
+        if not last_lines:
+            return turn
+        text = _with_its_lines_last(turn.text, kept, last_lines, end)
+        return turn if _same(turn.text, text, targets) else turn.with_text(text)
     messages = [dict(message) for message in turn.messages or ()]
     last = next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1] if messages else {})
     lines: list[Traced] = []
@@ -192,18 +196,16 @@ def _append_text(message: Message, text: str) -> None:
 def _take_line_ends(message: Message) -> Traced:
     """Take the line ends at the end of a message: they stay its end, whatever is put before them."""
     text = _last_text(message)
-    if text is None:
+    if text is None or (end := _body_end(text)) == len(text):
         return Traced("")
-    body, tail = _without_line_ends(text)
-    if tail:
-        _set_last_text(message, body)
-    return tail
+    traced = text if isinstance(text, Traced) else Traced(text)
+    _set_last_text(message, traced[:end])
+    return traced[end:]
 
 
-def _without_line_ends(text: str) -> tuple[Traced, Traced]:
-    traced = Traced(text)
-    end = len(str.__str__(traced).rstrip("\r\n"))
-    return traced[:end], traced[end:]
+def _body_end(text: str) -> int:
+    """Where the line ends at the end of a text begin."""
+    return len(str.__str__(text).rstrip("\r\n"))
 
 
 def _last_text(message: Message) -> str | None:
@@ -235,21 +237,45 @@ def _with_lines(text: str, lines: list[Traced], tail: str) -> Traced:
 
 def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[Traced]]:
     """The text without what the targets name, and that."""
-    traced = Traced(text)
-    units: list[tuple[int, int]] = []
+    traced = text if isinstance(text, Traced) else Traced(text)
+    kept, moved = _parted(traced, targets, role)
+    return (rearranged(traced, kept) if moved else traced), [traced[low:high] for low, high in moved]
+
+
+def _parted(
+    text: str, targets: Sequence[MoveTarget], role: str, end: int | None = None
+) -> tuple[list[Range], list[Range]]:
+    """What stays of a text up to `end` (None: all of it), and what the targets name, without its line ends."""
+    traced = text if isinstance(text, Traced) else Traced(text)
+    units: list[Range] = []
     for start, stop in sorted(place for target in targets for place in _units(traced, target, role)):
         if units and start < units[-1][1]:
             units[-1] = units[-1][0], max(stop, units[-1][1])
         else:
             units.append((start, stop))
-    kept: list[str] = []
-    moved: list[Traced] = []
+    kept: list[Range] = []
+    moved: list[Range] = []
     at = 0
-    for low, high in units:
-        kept.append(traced[at:low])
-        moved.append(traced[low:high].strip("\r\n"))
+    end = len(traced) if end is None else end
+    plain = str.__str__(traced) if units else ""
+    for low, high in ((low, min(high, end)) for low, high in units if low < end):
+        kept.append((at, low))
+        unit = plain[low:high]
+        first = low + len(unit) - len(unit.lstrip("\r\n"))
+        moved.append((first, max(first, low + len(unit.rstrip("\r\n")))))
         at = high
-    return concat([*kept, traced[at:]]), moved
+    return [*kept, (at, end)], moved
+
+
+def _with_its_lines_last(text: Traced, kept: list[Range], moved: list[Range], end: int) -> Traced:
+    """`_with_lines` of ranges of one text, whose last line ends begin at `end`."""
+    last = next((stop for start, stop in reversed(kept) if start < stop), 0)
+    parts: list[Range | str] = list(kept)
+    if last and not str.endswith(text, "\n", 0, last):
+        parts.append("\r\n" if str.startswith(text, "\r\n", end) else "\n")
+    for number, lines in enumerate(moved):
+        parts += ["\n", lines] if number else [lines]
+    return rearranged(text, [*parts, (end, len(text))])
 
 
 def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[tuple[int, int]]:
