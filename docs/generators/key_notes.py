@@ -162,6 +162,7 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "check": Note('{max_drop = "1%"}'),
         "lint": Note('{ignore = ["KV204"]}'),
         "requests": Note("200", "all"),
+        "group_by": Note('"service"', "found out", more="See [groups](inputs.md#groups)."),
         "seed": Note("0", "the workload's"),
     },
     "WorkloadGate": {

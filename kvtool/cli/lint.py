@@ -45,7 +45,6 @@ class LintCommand(Command):
     )
     selecting: Selecting
     walking: Walking
-    verbose: Annotated[bool, Option("Name the files of folders that cannot be read as text.", short="-v")] = False
     fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
     diff: Annotated[bool, Option("Print what --fix would do; exit 1 where that is something.")] = False
@@ -150,7 +149,7 @@ class LintCommand(Command):
             found |= dict.fromkeys(project.paths)
             alone.update(project.paths)
             problems += project.problems
-            if self.verbose:
+            if self.reading.verbose:
                 from kvtool.text.terminal.console import sanitize
 
                 for name, reason in project.left_out:

@@ -48,6 +48,12 @@ class RunOptions:
         engine = file.engine_without(said_options(self))
         return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
 
+    @property
+    def group_by(self) -> str | None:
+        """What divides logs into groups, where anybody says it."""
+        file = self.fallback_file
+        return self.reading.group_by or (None if file is None else file.config.group_by)
+
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""
         check_values(self)

@@ -345,6 +345,7 @@ BAD = {
     "KVTOOL_PROVIDER": "nobody",
     "KVTOOL_DEVICE": "abacus",
     "KVTOOL_SEED": "-1",
+    "KVTOOL_GROUP_BY": "[",
 }
 
 
