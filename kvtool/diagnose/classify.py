@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.detectors import DETECTORS
+from kvtool.diagnose.detectors import DETECTORS, YEAR
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 __all__ = ["DETECTORS", "OTHER", "DifferenceKind", "classify", "classify_in", "value_span"]
@@ -21,6 +22,27 @@ _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
 _WITHIN_WORDS = [not re.search(r" |\\s", pattern.pattern) for _, pattern in DETECTORS]
 """Of each detector, whether it neither takes nor looks at white space: what it finds in a line, it finds in a word of it."""
+_LETTERS = re.compile("[a-z]*[ \t]?")
+"""Words in which no detector that stays within words finds anything."""
+_NEEDED = {"header": "[:=]", "amount": r"\d", "country": "[A-Z]", "path": r"[\\/]"}
+"""By the key of detectors that do take white space, what all that they find has: most lines need not be searched by most."""
+
+
+def _needs() -> list[re.Pattern[str] | None]:
+    """What a line must have for each detector to find anything in it; None where nothing is known."""
+    found: list[re.Pattern[str] | None] = []
+    for within, (kind, pattern) in zip(_WITHIN_WORDS, DETECTORS, strict=True):
+        needed = None if within else YEAR if YEAR in pattern.pattern else _NEEDED.get(kind.key)
+        if needed is None and kind.code == TIME.code and kind.key != "weekday":
+            needed = r"\d"
+        found.append(None if needed is None else re.compile(needed))
+    return found
+
+
+_IN_ORDER = [
+    (number, kind, pattern, within, needed)
+    for number, ((kind, pattern), within, needed) in enumerate(zip(DETECTORS, _WITHIN_WORDS, _needs(), strict=True))
+]
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
@@ -63,16 +85,24 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
     """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
     word = _word_around(window, left, right)
-    for number, (kind, pattern) in enumerate(DETECTORS):
-        if not _WITHIN_WORDS[number]:
-            found = _found(number, window)
+    if word is not None and _LETTERS.fullmatch(window, *word):
+        word = None
+    has: dict[re.Pattern[str], bool] = {}
+    for number, kind, pattern, within, needed in _IN_ORDER:
+        if needed is not None:
+            if needed not in has:
+                has[needed] = needed.search(window) is not None
+            if not has[needed]:
+                continue
+        if not within:
+            for low, high in _found(number, window):
+                if low <= left and right <= high:
+                    return kind, low, high
         elif word is not None:
-            found = [value_span(match) for match in pattern.finditer(window, *word)]
-        else:
-            continue
-        for low, high in found:
-            if low <= left and right <= high:
-                return kind, low, high
+            for match in pattern.finditer(window, *word):
+                low, high = value_span(match)
+                if low <= left and right <= high:
+                    return kind, low, high
     return None
 
 

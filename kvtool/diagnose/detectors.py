@@ -20,7 +20,9 @@ from kvtool.diagnose.difference_kind import DifferenceKind
 
 # Parts of patterns. `_B`, `_E`: not inside a longer word or number.
 _B, _E = r"(?<![\w])", r"(?![\w])"
-_YEAR, _MONTH, _DAY = r"(?:19|20)\d\d", r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
+YEAR = r"(?:19|20)\d\d"
+"""A pattern with it finds nothing without it."""
+_YEAR, _MONTH, _DAY = YEAR, r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
 _MM, _DD, _HH = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])", r"(?:[01]\d|2[0-4])"
 _FRACTION, _OFFSET = r"(?:[.,]\d{1,9})?", r"(?:Z|[+-]\d\d(?::?\d\d)?)?"
 _CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d{1,9})?)?"

@@ -22,6 +22,7 @@ from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.history import history_start
+from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.layout import Layout
@@ -41,7 +42,7 @@ _MOST_DECODED = 4096
 _LABEL = 48
 _LABEL_ENDS = (":", "=", ">", " is", " as")
 _QUOTES = " \t\"'`([{"
-_STRUCTURAL = frozenset(
+STRUCTURAL = frozenset(
     (
         TOOLS_REORDERED,
         TOOLS_CHANGED,
@@ -53,6 +54,7 @@ _STRUCTURAL = frozenset(
         HISTORY_EDITED,
     )
 )
+"""Kinds of change that are told instead of a value."""
 _ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, EXAMPLES_REORDERED)
 _LEAST_MOVED = 16
 _MOST_MOVED = 32
@@ -154,7 +156,10 @@ class Namer:
 
     @cached_property
     def _changes(self) -> list[Change]:
-        return compare_turns(self._donor.turn, self._turn) if self._donor is not None else []
+        """How the prompt's request and the donor's differ; nothing where that is in values alone."""
+        if self._donor is None or differ_in_values(self._donor.turn, self._turn):
+            return []
+        return compare_turns(self._donor.turn, self._turn)
 
     @cached_property
     def _in_session(self) -> bool:
@@ -218,7 +223,7 @@ class Namer:
         if not self._changes:
             return None
         change = self._covering(own, theirs)
-        if change is None or not (change.cosmetic or change.kind in _STRUCTURAL):
+        if change is None or not (change.cosmetic or change.kind in STRUCTURAL):
             return None
         if change.kind.code in _IN_SESSIONS and not self._in_session:
             return None
@@ -314,9 +319,10 @@ class Namer:
 
     def _values(self, own: PromptSide, theirs: PromptSide | None) -> list[Named]:
         """The values that differ between two stretches of text: of each variable, or else the one that the detectors find."""
-        found = list(self._variables(own, theirs))
-        if found:
-            return found
+        if self._sources.has_variables or (self._is_donors(theirs) and self._donor_sources.has_variables):
+            found = list(self._variables(own, theirs))
+            if found:
+                return found
         return [self._literal(own, theirs)]
 
     def _variables(self, own: PromptSide, theirs: PromptSide | None) -> Iterator[Named]:

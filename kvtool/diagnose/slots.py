@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from kvtool.diagnose.classify import DETECTORS, classify, value_span
@@ -119,7 +120,7 @@ def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
     before the value name it, and no detector, its whole line is meant, up to 4,096 characters.
     """
     plain = str.__str__(text)
-    patterns = [pattern for kind, pattern in DETECTORS if kind.key == slot.kind]
+    patterns = _patterns_of(slot.kind)
     at = 0
     for length, origin, offset in text.marks:
         start, at = at, at + length
@@ -135,6 +136,12 @@ def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
             if found is not None:
                 yield found
                 return
+
+
+@lru_cache(maxsize=64)
+def _patterns_of(key: str) -> list[re.Pattern[str]]:
+    """The detectors of a kind."""
+    return [pattern for kind, pattern in DETECTORS if kind.key == key]
 
 
 def _value_on(

@@ -47,6 +47,7 @@ class Sources:
         self._text = text
         self._marks = marks_of(text)
         self._starts = list(accumulate((mark.length for mark in self._marks), initial=0))
+        self.has_variables = any(mark.origin is not None and mark.origin.variable is not None for mark in self._marks)
 
     def origin(self, char: int) -> tuple[Origin | None, int]:
         """The origin of a character, or of the last one, and the offset in the origin's text; None for what is no source text."""

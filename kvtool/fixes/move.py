@@ -14,6 +14,7 @@ from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.slots import Slot, nth_line, places_in_log
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.message import Message, role_of
+from kvtool.text.rearranged import rearranged
 from kvtool.text.traced import Traced, concat, line_around
 from kvtool.workload.turn import Turn
 
@@ -33,6 +34,7 @@ _MOST_PREFIXES = 8
 _MOST_TEXTS = 256
 _MOST_SECTIONS = 16
 _MOST_PLACES = 200
+Range = tuple[int, int]
 _OPENING = re.compile(r"<([\w.-]{1,40})(?: [^<>\n]{0,200})?>")
 
 
@@ -118,9 +120,11 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     with everything: nothing changes its role.
     """
     if turn.text is not None:
-        rest, moved = _take(turn.text, targets, "")
-        text = _with_lines(rest, moved) if moved else turn.text
-        return turn if _same(turn.text, text, targets) else replace(turn, text=text)
+        kept, last = _parted(turn.text, targets, "")
+        if not last:
+            return turn
+        text = _with_its_lines_last(turn.text, kept, last)
+        return turn if _same(turn.text, text, targets) else turn.with_text(text)
     messages = [dict(message) for message in turn.messages or ()]
     lines: list[Traced] = []
     for message in messages:
@@ -188,21 +192,42 @@ def _with_lines(text: str, lines: list[Traced]) -> Traced:
 
 def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[Traced]]:
     """The text without what the targets name, and that."""
-    traced = Traced(text)
-    units: list[tuple[int, int]] = []
+    traced = text if isinstance(text, Traced) else Traced(text)
+    kept, moved = _parted(traced, targets, role)
+    return (rearranged(traced, kept) if moved else traced), [traced[low:high] for low, high in moved]
+
+
+def _parted(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[list[Range], list[Range]]:
+    """What stays of a text, and what the targets name, without its line ends."""
+    traced = text if isinstance(text, Traced) else Traced(text)
+    units: list[Range] = []
     for start, stop in sorted(place for target in targets for place in _units(traced, target, role)):
         if units and start < units[-1][1]:
             units[-1] = units[-1][0], max(stop, units[-1][1])
         else:
             units.append((start, stop))
-    kept: list[str] = []
-    moved: list[Traced] = []
+    kept: list[Range] = []
+    moved: list[Range] = []
     at = 0
+    plain = str.__str__(traced) if units else ""
     for low, high in units:
-        kept.append(traced[at:low])
-        moved.append(traced[low:high].strip("\r\n"))
+        kept.append((at, low))
+        unit = plain[low:high]
+        first = low + len(unit) - len(unit.lstrip("\r\n"))
+        moved.append((first, max(first, low + len(unit.rstrip("\r\n")))))
         at = high
-    return concat([*kept, traced[at:]]), moved
+    return [*kept, (at, len(traced))], moved
+
+
+def _with_its_lines_last(text: Traced, kept: list[Range], moved: list[Range]) -> Traced:
+    """`_with_lines` of ranges of one text."""
+    last = next((stop for start, stop in reversed(kept) if start < stop), 0)
+    parts: list[Range | str] = list(kept)
+    if last and not str.endswith(text, "\n", 0, last):
+        parts.append("\n")
+    for number, lines in enumerate(moved):
+        parts += ["\n", lines] if number else [lines]
+    return rearranged(text, parts)
 
 
 def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[tuple[int, int]]:

@@ -39,6 +39,7 @@ from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
@@ -84,6 +85,11 @@ class PassResult:
             together.extend(times)
         return together
 
+    def forget_requests(self) -> None:
+        """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
+        self.ledger.forget_requests()
+        self.ttft, self.ttft_off, self.rows, self.hits = {}, array("d"), [], {}
+
     def add_ttft(self, group: str, seconds: float) -> None:
         """What a request would wait, or did wait on the virtual clock."""
         self.ttft.setdefault(group, array("d")).append(seconds)
@@ -109,7 +115,8 @@ class Pass:
         one_in: Mapping[str, int] | None = None,
         views: ViewBook | None = None,
         only_hits: bool = False,
-        keep: KeptTrace | None = None,
+        only_causes: bool = False,
+        keep: KeptTrace | KeptTexts | None = None,
         jobs: int | None = 1,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
@@ -118,8 +125,8 @@ class Pass:
         decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
         `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
-        of requests that run together need: no token has a fate. `keep` takes the requests of a trace for later passes.
-        `jobs` processes may work on it, None: as many as pay.
+        of requests that run together need: no token has a fate. With `only_causes` causes are looked for beside that, and no more.
+        `keep` takes the requests for later passes. `jobs` processes may work on it, None: as many as pay.
         """
         self.jobs = jobs
         self.keep = keep
@@ -132,6 +139,7 @@ class Pass:
         self.unlimited_hits = unlimited_hits
         self.keep_hits = keep_hits
         self.only_hits = only_hits
+        self.only_causes = only_causes
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
         self._looks = Looks(one_in or {})
@@ -143,6 +151,7 @@ class Pass:
             find_gaps=explain,
             by=by,
             watcher=views,
+            fates=not only_causes,
         )
         boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
@@ -181,7 +190,7 @@ class Pass:
                 self.result.ledger.drop(entry)
         self._drain()
         result = self.result
-        if not self.only_hits:
+        if not (self.only_hits or self.only_causes):
             result.ledger.close()
         for group, weight in self._looks.weights():
             result.causes.scale(group, weight)
@@ -313,7 +322,7 @@ class Pass:
         """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
         count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
         self._settle(job, cached)
-        if self.only_hits:
+        if self.only_hits or self.only_causes:
             return
         off = self._prefill.seconds(count, 0)
         hit = min(cached, count - 1)
@@ -356,6 +365,11 @@ class Pass:
         if self.keep_hits:
             self.result.hits.setdefault(key, []).append(hit)
         if self.only_hits:
+            self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
+            self.progress.advance(1)
+            return
+        if self.only_causes:
+            del self._entries[id(job)]
             self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
             self.progress.advance(1)
             return

@@ -48,6 +48,7 @@ from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
+from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
@@ -116,6 +117,8 @@ class Profiler:
         self.count_skipped = count_skipped
         self._kept: tuple[KeptTrace, TraceNumbers] | None = None
         """The trace as the reported pass took it, for those that try something else."""
+        self._kept_texts: KeptTexts | None = None
+        """The same of a log of texts."""
         self.interrupted: str | None = None
         """How far the last run had come where it was interrupted."""
         self._requests: int | None = None
@@ -137,13 +140,18 @@ class Profiler:
         """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows."""
         self._begin(stage)
         source: Source = self.source
-        renderer, numbers, keep = self.renderer, None, None
+        renderer, numbers = self.renderer, None
+        keep: KeptTrace | KeptTexts | None = None
         if plan.traced and events is None:
             numbers = TraceNumbers()
             if fixes and self._kept is not None:
                 source, numbers = self._kept
             elif reported and self._may_try:
                 keep = KeptTrace()
+        elif fixes and self._kept_texts is not None:
+            source = self._kept_texts
+        elif reported and self.wanted.advice and isinstance(source, LogSource):
+            keep = KeptTexts()
         for fix in fixes:
             plan = plan if fix.plan is None else fix.plan(plan)
             source = source if fix.source is None else fix.source(source)
@@ -164,13 +172,16 @@ class Profiler:
             one_in=one_in,
             views=self._view_book(plan) if reported else None,
             only_hits=not (explain or reported),
+            only_causes=explain and bool(fixes) and not reported,
             keep=keep,
             jobs=self.jobs,
         )
         result = accountant.run(source)
         if not result.partial:
             self._requests = self.progress.done
-            if keep is not None and keep.complete and numbers is not None:
+            if isinstance(keep, KeptTexts):
+                self._kept_texts = keep if keep.complete else None
+            elif keep is not None and keep.complete and numbers is not None:
                 self._kept = keep, numbers
         return result
 
@@ -324,8 +335,10 @@ class Profiler:
         return Advisor(result, again, proposed, tiers=tiers, capacity=capacity).advise()
 
     def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> PassResult:
-        """One pass with fixes; `one_in` has causes looked for in a part of large groups."""
-        return self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=one_in)
+        """One pass with fixes, its totals and causes; `one_in` has causes looked for in a part of large groups."""
+        result = self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=one_in)
+        result.forget_requests()
+        return result
 
     def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""

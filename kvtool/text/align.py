@@ -21,6 +21,8 @@ LineEnds = Collection[int] | npt.NDArray[np.bool_]
 
 _MAX_CELLS = 1 << 26
 """Bound on the product of two lengths: one bit each, so 8 MB and some 10 ms for a longest common subsequence."""
+_SHORT = 1024
+"""Tokens of stretches that are looked through for a common row before they are aligned."""
 _MAX_TOKEN_CELLS = 1 << 24
 """The same where the items are tokens; longer stretches are cut into chunks first."""
 
@@ -48,9 +50,11 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
     if prefix < stop_a and prefix < stop_b:
         middle_a, middle_b = a[prefix:stop_a], b[prefix:stop_b]
         pairs = (
-            _tokens(middle_a, middle_b)
+            _tokens(middle_a, middle_b, min_run)
             if newline is None
-            else _pieces(middle_a, middle_b, line_cuts(middle_a, newline), line_cuts(middle_b, newline), chunked=True)
+            else _pieces(
+                middle_a, middle_b, line_cuts(middle_a, newline), line_cuts(middle_b, newline), min_run, chunked=True
+            )
         )
         blocks += [EqualRun(prefix + i, prefix + j, n) for i, j, n in pairs]
     blocks.append(EqualRun(stop_a, stop_b, suffix))
@@ -60,6 +64,8 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
 def common_prefix(a: Ids, b: Ids) -> int:
     """How many leading items are equal."""
     n = min(len(a), len(b))
+    if not n or a[0] != b[0]:
+        return 0
     at, step = 0, 256
     while at < n:  # in growing strides: sequences that differ early cost little
         differs = a[at : min(at + step, n)] != b[at : min(at + step, n)]
@@ -87,29 +93,38 @@ def _joined(blocks: list[EqualRun]) -> Iterator[EqualRun]:
 
 
 def _pieces(
-    a: Ids, b: Ids, cuts_a: npt.NDArray[np.intp], cuts_b: npt.NDArray[np.intp], *, chunked: bool
+    a: Ids, b: Ids, cuts_a: npt.NDArray[np.intp], cuts_b: npt.NDArray[np.intp], min_run: int, *, chunked: bool
 ) -> list[EqualRun]:
-    """Equal runs by whole pieces (lines or chunks), and by tokens in between."""
+    """Equal runs by whole pieces (lines or chunks), and those of `min_run` tokens or more in between."""
     names: dict[bytes, int] = {}
-    keys_a, keys_b = _keys(a, cuts_a, names), _keys(b, cuts_b, names)
+    bounds_a, bounds_b = cuts_a.tolist(), cuts_b.tolist()
+    keys_a, keys_b = _keys(a, bounds_a, names), _keys(b, bounds_b, names)
     runs: list[EqualRun] = []
     at_a = at_b = 0
     for i, j, n in [*_sequence(keys_a, keys_b), EqualRun(len(keys_a), len(keys_b), 0)]:
-        start_a, start_b = int(cuts_a[i]), int(cuts_b[j])
-        runs += _between(a, b, at_a, start_a, at_b, start_b, chunked=chunked)
-        at_a, at_b = int(cuts_a[i + n]), int(cuts_b[j + n])
+        start_a, start_b = bounds_a[i], bounds_b[j]
+        runs += _between(a, b, at_a, start_a, at_b, start_b, min_run, chunked=chunked)
+        at_a, at_b = bounds_a[i + n], bounds_b[j + n]
         runs.append(EqualRun(start_a, start_b, at_a - start_a))
     return runs
 
 
-def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: int, *, chunked: bool) -> list[EqualRun]:
-    """Equal runs of two stretches, after their common ends are cut off."""
+def _between(
+    a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: int, min_run: int, *, chunked: bool
+) -> list[EqualRun]:
+    """The common ends of two stretches, and the equal runs of `min_run` tokens or more between these.
+
+    What is between them neither begins nor ends alike, so no run there goes on in one of the ends.
+    """
     if start_a == stop_a or start_b == stop_b:
         return []
     left_a, left_b = a[start_a:stop_a], b[start_b:stop_b]
     prefix = common_prefix(left_a, left_b)
     suffix = common_prefix(left_a[prefix:][::-1], left_b[prefix:][::-1])
-    inner = _tokens(left_a[prefix : len(left_a) - suffix], left_b[prefix : len(left_b) - suffix], chunked=chunked)
+    inner: list[EqualRun] = []
+    middle_a, middle_b = left_a[prefix : len(left_a) - suffix], left_b[prefix : len(left_b) - suffix]
+    if _may_share(middle_a, middle_b, min_run):
+        inner = _tokens(middle_a, middle_b, min_run, chunked=chunked)
     return [
         EqualRun(start_a, start_b, prefix),
         *(EqualRun(start_a + prefix + i, start_b + prefix + j, n) for i, j, n in inner),
@@ -117,10 +132,22 @@ def _between(a: Ids, b: Ids, start_a: int, stop_a: int, start_b: int, stop_b: in
     ]
 
 
+def _may_share(a: Ids, b: Ids, run: int) -> bool:
+    """Whether `run` tokens in a row may stand in both; told of short stretches only, by what any such row has half of."""
+    if min(len(a), len(b)) < run:
+        return False
+    half = (run + 1) // 2
+    if half == 1 or max(len(a), len(b)) > _SHORT or a.dtype != b.dtype:
+        return True
+    mine, theirs, size = a.tobytes(), b.tobytes(), half * a.itemsize
+    return any(mine[at : at + size] in theirs for at in range(0, len(mine) - size + 1, size))
+
+
 def line_cuts(ids: Ids, newline: LineEnds) -> npt.NDArray[np.intp]:
     """Where lines begin and end: `[0, …, len(ids)]`."""
     if isinstance(newline, np.ndarray):
-        ends = newline[np.minimum(ids, len(newline) - 1)] & (ids < len(newline))
+        ends = newline.take(ids, mode="clip")
+        ends &= ids < len(newline)
     else:
         ends = np.isin(ids, np.fromiter(newline, dtype=np.int32, count=len(newline)))
     return _bounds(ends)
@@ -128,26 +155,30 @@ def line_cuts(ids: Ids, newline: LineEnds) -> npt.NDArray[np.intp]:
 
 def _bounds(ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
     """Cuts after every item that ends a piece."""
-    cuts = np.flatnonzero(ends) + 1
-    inner = cuts[:-1] if len(cuts) and cuts[-1] == len(ends) else cuts
-    return np.concatenate(([0], inner, [len(ends)]))
+    (at,) = ends.nonzero()
+    if len(at) and at[-1] == len(ends) - 1:
+        at = at[:-1]
+    cuts = np.empty(len(at) + 2, np.intp)
+    cuts[0], cuts[-1] = 0, len(ends)
+    np.add(at, 1, out=cuts[1:-1])
+    return cuts
 
 
-def _keys(ids: Ids, cuts: npt.NDArray[np.intp], names: dict[bytes, int]) -> list[int]:
+def _keys(ids: Ids, bounds: list[int], names: dict[bytes, int]) -> list[int]:
     """A small number for each line; equal lines have equal numbers."""
-    data = np.ascontiguousarray(ids).tobytes()
-    size = ids.itemsize
-    bounds = (cuts * size).tolist()
-    return [names.setdefault(data[start:stop], len(names)) for start, stop in pairwise(bounds)]
+    data, size = ids.tobytes(), ids.itemsize
+    return [
+        names.setdefault(data[start:stop], len(names)) for start, stop in pairwise([bound * size for bound in bounds])
+    ]
 
 
-def _tokens(a: Ids, b: Ids, *, chunked: bool = True) -> list[EqualRun]:
+def _tokens(a: Ids, b: Ids, min_run: int, *, chunked: bool = True) -> list[EqualRun]:
     """Equal runs by tokens; by chunks first where there are too many tokens for a subsequence."""
     if not len(a) or not len(b):
         return []
     if len(a) * len(b) <= _MAX_TOKEN_CELLS:
         return _sequence(a.tolist(), b.tolist())
-    return _pieces(a, b, chunk_cuts(a), chunk_cuts(b), chunked=False) if chunked else []
+    return _pieces(a, b, chunk_cuts(a), chunk_cuts(b), min_run, chunked=False) if chunked else []
 
 
 def chunk_cuts(ids: Ids) -> npt.NDArray[np.intp]:

@@ -36,6 +36,11 @@ class _TooDeepError(Exception):
     """Brackets nested deeper than any data that people write."""
 
 
+def may_hold_json(text: str) -> bool:
+    """Whether `json_in` may find anything in a text, or in a part of it."""
+    return ("{" in text or "[" in text) and _START.search(text) is not None
+
+
 def json_in(text: str) -> Iterator[JsonAt]:
     """The outermost JSON objects and arrays in a text; what looks like one but is not is passed over, in linear time."""
     plain = str.__str__(text)

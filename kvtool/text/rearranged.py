@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.text.traced import Mark, Traced, concat
+from kvtool.text.traced import Mark, Traced, marks_of
 
 
-def rearranged(text: str, ranges: Sequence[tuple[int, int]]) -> Traced:
-    """The concatenation of these ranges of a text."""
+def rearranged(text: str, parts: Sequence[tuple[int, int] | str]) -> Traced:
+    """The concatenation of these ranges of a text and, between them, of text from elsewhere."""
     traced = text if isinstance(text, Traced) else Traced(text)
-    order = sorted(range(len(ranges)), key=lambda index: ranges[index])
+    plain = str.__str__(traced)
+    ranges = [part for part in parts if not isinstance(part, str)]
+    marks: dict[tuple[int, int], list[Mark]] = {}
     cursor = Cursor(traced)
-    pieces: list[str] = [""] * len(ranges)
-    for index in order:
-        pieces[index] = cursor.cut(*ranges[index])
-    return concat(pieces)
+    for start, stop in sorted(ranges):
+        marks[start, stop] = cursor.marks(start, stop)
+    pieces: list[str] = []
+    found: list[Mark] = []
+    for part in parts:
+        if isinstance(part, str):
+            pieces.append(part)
+            found += marks_of(part)
+        else:
+            pieces.append(plain[part[0] : part[1]])
+            found += marks[part]
+    return Traced("".join(pieces), found)
 
 
 class Cursor:
@@ -27,6 +37,11 @@ class Cursor:
         self._before = 0
 
     def cut(self, start: int, stop: int) -> Traced:
+        """The text of a range."""
+        return Traced(str.__getitem__(self._text, slice(start, stop)), self.marks(start, stop))
+
+    def marks(self, start: int, stop: int) -> list[Mark]:
+        """The marks of a range."""
         marks = self._text.marks
         while self._mark < len(marks) and self._before + marks[self._mark].length <= start:
             self._before += marks[self._mark].length
@@ -40,4 +55,4 @@ class Cursor:
                 found.append(Mark(right - left, origin, offset + left))
             at += length
             index += 1
-        return Traced(str.__getitem__(self._text, slice(start, stop)), found)
+        return found

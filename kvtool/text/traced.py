@@ -8,7 +8,6 @@ can be led back to a line of a file, a message or a template variable.
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, SupportsIndex
@@ -250,5 +249,5 @@ def concat(pieces: Iterable[object]) -> Traced:
 def line_around(text: str, index: int) -> tuple[int, int]:
     """Start and end (after its newline) of the line of `text` that holds character `index`."""
     start = text.rfind("\n", 0, index) + 1
-    end = re.compile("\n|$").search(text, index)
-    return start, end.end() if end else len(text)
+    end = text.find("\n", index) + 1
+    return start, end or len(text)

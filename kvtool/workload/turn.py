@@ -66,6 +66,28 @@ class Turn:
     extra: dict[str, Any] = field(default_factory=dict)
     """`chat_template_kwargs` of the record, passed on to the chat template."""
 
+    def with_text(self, text: Traced) -> Turn:
+        """The same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
+        return Turn(
+            self.group,
+            self.messages,
+            self.tools,
+            text,
+            self.token_ids,
+            self.hashed,
+            self.output_text,
+            self.output_ids,
+            self.output_tokens,
+            self.session,
+            self.index,
+            self.salt,
+            self.arrival,
+            self.id,
+            self.written,
+            self.name,
+            self.extra,
+        )
+
     @property
     def place(self) -> Place | None:
         """Where the request is written."""

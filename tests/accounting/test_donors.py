@@ -14,7 +14,7 @@ from kvtool.accounting.ledger import donors as module
 from kvtool.accounting.ledger.alignment import MIN_RUN, RUNGS, DonorAlignment, Gap, Rung, Seen, attribute
 from kvtool.accounting.ledger.donors import MOST_SLOTS, DonorContent, Donors
 from kvtool.accounting.ledger.gaps import MOST_GAPS, find_gaps
-from kvtool.accounting.ledger.lines import LineTable, split_lines
+from kvtool.accounting.ledger.lines import split_lines
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.prefix_tree import Ids
 from kvtool.text.tokens.prompt import Prompt
@@ -274,27 +274,6 @@ def test_long_lines_are_cut_by_their_content(newline: np.ndarray | None) -> None
     same = set(before.names.tolist()) & set(after.names.tolist())
     assert len(same) >= len(before.names) - 2
     assert len(before.names) > 10
-
-
-@given(st.lists(st.tuples(st.sets(st.integers(1, 400), max_size=80), st.integers(0, 3), st.booleans()), max_size=12))
-def test_the_table_of_lines_is_a_dictionary(steps: list[tuple[set[int], int, bool]]) -> None:
-    table = LineTable()
-    marks: dict[int, int] = {}
-    for numbers, bit, adds in steps:
-        # Names that want the same few places: their lower bits agree.
-        names = np.array([number << 40 | 1 for number in sorted(numbers)], np.uint64)
-        if adds:
-            table.mark(names, 1 << bit)
-        else:
-            known = np.array([name for name in names.tolist() if name in marks], np.uint64)
-            table.unmark(known, 1 << bit)
-        for name in names.tolist():
-            if adds:
-                marks[name] = marks.get(name, 0) | 1 << bit
-            elif name in marks:
-                marks[name] &= ~(1 << bit)
-    everything = np.array([number << 40 | 1 for number in range(1, 402)], np.uint64)
-    assert table.marks(everything).tolist() == [marks.get(name, 0) for name in everything.tolist()]
 
 
 ranges = st.lists(st.integers(0, 40), max_size=12, unique=True).map(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.diagnose import classify as module
 from kvtool.diagnose.classify import DETECTORS, classify, classify_in
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.cosmetic import cosmetic, normalized
@@ -253,3 +255,51 @@ def test_cosmetic_differences_are_named_by_the_mildest_cause(a, b, keys):
     assert [one.kind.key for one in needed] == keys
     assert not needed or normalized(a, needed) == normalized(b, needed)
     assert {one.kind.code for one in needed} <= {"KV121"}
+
+
+PIECES = [
+    "commit deadbee",
+    "at 12:30 pm",
+    "2026-01-05 08:00",
+    "5 January 2026",
+    "Mon, 05 Jan 2026 08:00:00 GMT",
+    "x-request-id: abcd-1",
+    "United States",
+    "traceparent=00-a",
+    "C:\\Users\\me x",
+    "$ 12.50",
+    "12 EUR",
+    "USD",
+    "Jan 5",
+    "May 2026",
+    "on Monday",
+    "hello",
+    "v1.2",
+    "step3",
+    "/usr/lib/x",
+    "٣:٣٠",
+    "de_DE",
+]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=5), st.integers(0, 60), st.integers(0, 6))
+def test_a_detector_that_is_passed_over_would_find_nothing(pieces: list[str], start: int, length: int) -> None:
+    line = " ".join(pieces)
+    start = min(start, len(line))
+    stop = min(start + length, len(line))
+    found = classify_in(line, start, stop)
+    everything = [
+        (*each[:3], within, None) for each, within in zip(module._IN_ORDER, module._WITHIN_WORDS, strict=True)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_IN_ORDER", everything)
+        patch.setattr(module, "_LETTERS", re.compile("(?!)"))
+        patch.setattr(module, "_detected", module._detected.__wrapped__)
+        assert classify_in(line, start, stop) == found
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyz", max_size=50))
+def test_no_detector_of_words_finds_anything_in_letters_alone(word: str) -> None:
+    for (kind, pattern), within in zip(DETECTORS, module._WITHIN_WORDS, strict=True):
+        assert not within or not pattern.search(word), kind

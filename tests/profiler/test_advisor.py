@@ -125,6 +125,17 @@ def test_two_fixes_of_which_neither_wins_alone_are_kept_together() -> None:
     assert (second.before, second.after, second.alone) == (0.1, 0.9, 0.1)
 
 
+def test_the_same_fixes_run_once_with_causes() -> None:
+    """What is kept in the end was run on the way there: its run is the proof."""
+    world = World(lambda _, keys: 0.9 if "a" in keys else 0.1)
+    world.cause("first", 60_000, "a")
+    world.cause("second", 50_000, "b")
+    advice = world.advise()
+    assert kept(advice) == ["a"]
+    assert advice.proof is not None
+    assert world.runs.count(frozenset("a")) == 1
+
+
 def test_a_fix_that_the_others_do_not_need_is_dropped() -> None:
     world = World(lambda _, keys: 0.9 if "b" in keys else 0.2 if "a" in keys else 0.1)
     world.cause("first", 60_000, "a")

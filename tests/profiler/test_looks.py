@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.looks import MOST_LOOKED_AT, Looks, one_in
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.traced import Traced
 from kvtool.workload.jobs import JobMaker
+from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
+from kvtool.workload.turn import RequestName, Turn
 
 SHARED = "These lines are the same in every request of the log, and so they would hit.\n" * 2
 
@@ -71,3 +75,66 @@ def test_a_part_tells_what_the_whole_loses(byte_renderer: Renderer, tmp_path: Pa
     (totals,) = part.ledger.totals()
     assert Counter(totals.fates).total() == totals.prompt_tokens
     assert same.blocked == pytest.approx(2 * totals.fates["blocked"], rel=0.01)
+
+
+def test_a_run_for_causes_alone_finds_the_same(byte_renderer: Renderer, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"prompt": f"Request {number * 7919 % 10_007:05}.\n{SHARED}Now: {number}"} for number in range(64)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
+    plan = Plan(EngineConfig(block_size=16), latency)
+    source = LogSource([str(path)], LogOptions())
+    keep = KeptTexts()
+    whole = Pass(plan, JobMaker(byte_renderer, seed=0), progress=Progress(None), keep=keep).run(source)
+    assert keep.complete
+    part = Pass(plan, JobMaker(byte_renderer, seed=0), progress=Progress(None), only_causes=True).run(keep)
+    for name in ("requests", "prompt_tokens", "hit_tokens", "hit_rate"):
+        assert [getattr(group, name) for group in part.ledger.totals()] == [
+            getattr(group, name) for group in whole.ledger.totals()
+        ]
+    (cause,), (same,) = whole.causes.of_group("log"), part.causes.of_group("log")
+    assert (same.slot, same.seen, same.blocked, same.share) == (cause.slot, cause.seen, cause.blocked, cause.share)
+    part.forget_requests()
+    assert sum(group.requests for group in part.ledger.totals()) == 64
+
+
+def test_only_requests_of_one_text_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = Turn("g", text=Traced("a text"))
+    for other in (
+        Turn("g", messages=[{"role": "user", "content": "b"}]),
+        Turn("g", text=Traced("b"), session="s"),
+        Turn("g", text=Traced("b"), index=1),
+        Turn("g", text=Traced("b"), output_text="c"),
+    ):
+        keep = KeptTexts()
+        keep.add(text)
+        assert keep.complete
+        assert [each.next_turn(None) for each in keep.conversations()] == [text]
+        keep.add(other)
+        keep.add(text)
+        assert not keep.complete
+        assert not list(keep.conversations())
+    monkeypatch.setattr("kvtool.workload.kept_texts.MOST_BYTES", 2_500)
+    keep = KeptTexts()
+    for _ in range(2):
+        keep.add(text)
+        assert keep.complete
+    keep.add(text)
+    assert not keep.complete
+
+
+def test_a_request_with_another_text_is_the_same_beside_that() -> None:
+    turn = Turn(
+        "g",
+        text=Traced("a"),
+        session="s",
+        index=2,
+        salt="t",
+        arrival=1.5,
+        id="i",
+        written=("f", 1, 2),
+        name=RequestName("f", 1),
+        extra={"a": 1},
+    )
+    assert turn.with_text(Traced("b")) == replace(turn, text=Traced("b"))
+    assert len(fields(Turn)) == 17

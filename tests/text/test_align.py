@@ -107,3 +107,12 @@ def test_wide_ids_and_ids_beyond_the_mask():
     b = np.array([2**40, 2**40 + 2, 7, 8, 9, 10], dtype=np.int64)
     assert align(a, b, newline=MASK) == [EqualRun(0, 0, 1), EqualRun(2, 2, 4)]
     assert align(a, a[:0]) == []
+
+
+@given(small, small, st.sampled_from([None, MASK]), st.integers(1, 9))
+@settings(deadline=None)
+def test_what_is_not_looked_through_has_no_run(a, b, newline, min_run):
+    quick = align(ids(a), ids(b), newline=newline, min_run=min_run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_may_share", lambda *_: True)
+        assert align(ids(a), ids(b), newline=newline, min_run=min_run) == quick

@@ -5,18 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.text import shared_runs as module
 from kvtool.text.shared_runs import may_share_run
 
 tokens = st.lists(st.integers(0, 2), max_size=40)
 
 
 @pytest.mark.parametrize("length", [1, 4, 8])
-@given(tokens, tokens)
-def test_a_run_in_common_is_seen_and_no_other(length: int, a: list[int], b: list[int]) -> None:
+@given(tokens, tokens, st.sampled_from([0, 256]))
+def test_a_run_in_common_is_seen_and_no_other(length: int, a: list[int], b: list[int], few: int) -> None:
     def runs(ids: list[int]) -> set[tuple[int, ...]]:
         return {tuple(ids[at : at + length]) for at in range(len(ids) - length + 1)}
 
-    found = may_share_run(np.array(a, np.int32), np.array(b, np.int32), length)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", few)  # short ones are looked at run by run, long ones by hashes
+        found = may_share_run(np.array(a, np.int32), np.array(b, np.int32), length)
     assert found == (not runs(a).isdisjoint(runs(b)))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, Seen
-from kvtool.accounting.ledger.lines import LineTable, Names, split_lines
 from kvtool.accounting.prefix_tree import Ids
+from kvtool.text.align import chunk_cuts
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
@@ -31,35 +32,40 @@ _Place = tuple[str, str, str | int | None]
 """Group, and `last`, `session` with its name, or `slot` with its number."""
 
 
-@dataclass(frozen=True, slots=True)
 class DonorContent:
     """What stands in a request, in whatever order: its chunks (cut by content), each once, with the tokens of all its places."""
 
-    names: Names
-    tokens: npt.NDArray[np.int64]
+    __slots__ = ("chunks", "length")
+
+    def __init__(self, chunks: dict[int, int], length: int) -> None:
+        """`chunks` has a hash of what each says, with its tokens; `length` is the sum of these."""
+        self.chunks = chunks
+        self.length = length
 
     @classmethod
     def of(cls, ids: Ids) -> DonorContent:
         """That of a token sequence."""
-        chunks = split_lines(ids, None)
-        return cls._summed(chunks.names, chunks.stops - chunks.starts)
-
-    @classmethod
-    def _summed(cls, names: Names, tokens: npt.NDArray[np.int64]) -> DonorContent:
-        names, where = np.unique(names, return_inverse=True)
-        return cls(names, np.bincount(where, tokens, len(names)).astype(np.int64))
+        if not len(ids):
+            return cls({}, 0)
+        data, size = ids.tobytes(), ids.itemsize
+        cuts = chunk_cuts(ids).tolist()
+        chunks: dict[int, int] = {}
+        for start, stop in pairwise(cuts):
+            name = hash(data[start * size : stop * size])
+            chunks[name] = chunks.get(name, 0) + stop - start
+        return cls(chunks, len(ids))
 
     def joined(self, other: DonorContent) -> DonorContent:
         """That of two sequences together."""
-        return self._summed(np.concatenate([self.names, other.names]), np.concatenate([self.tokens, other.tokens]))
+        chunks = dict(self.chunks)
+        for name, tokens in other.chunks.items():
+            chunks[name] = chunks.get(name, 0) + tokens
+        return DonorContent(chunks, self.length + other.length)
 
     def shared(self, other: DonorContent) -> int:
         """Tokens in chunks that both have."""
-        if not len(self.names):
-            return 0
-        at = np.minimum(np.searchsorted(self.names, other.names), len(self.names) - 1)
-        both = self.names[at] == other.names
-        return int(np.minimum(self.tokens[at[both]], other.tokens[both]).sum())
+        mine, theirs = self.chunks, other.chunks
+        return sum([min(mine[name], theirs[name]) for name in mine.keys() & theirs.keys()])
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +85,7 @@ class _Kept:
 
 
 class _Slots:
-    """The examples of a group; bit i of a chunk's marks says that example i has it."""
+    """The examples of a group, and the chunks that any of them has."""
 
     def __init__(self) -> None:
         self.kept: list[_Kept | None] = [None] * MOST_SLOTS
@@ -88,7 +94,8 @@ class _Slots:
             MOST_SLOTS, -1.0
         )  # tokens that a later request may lack to take the place; -1 where free
         self._sizes = np.zeros(MOST_SLOTS, np.int64)
-        self._table = LineTable()
+        self._marks: dict[int, int] = {}
+        """By chunk; bit i says that example i has it."""
         self._asked: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
         """What was asked for last, and the answer, while that is true."""
 
@@ -99,10 +106,17 @@ class _Slots:
         return self._asked[1]
 
     def _shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
-        marks = self._table.marks(content.names)
-        bits = np.unpackbits(marks.astype("<u8").view(np.uint8).reshape(-1, MOST_SLOTS // 8), axis=1, bitorder="little")
+        known, together = self._marks, dict[int, int]()
+        for name, tokens in content.chunks.items():  # most chunks that any example has, the same ones have
+            marks = known.get(name)
+            if marks is not None:
+                together[marks] = together.get(marks, 0) + tokens
+        if not together:
+            return np.zeros(MOST_SLOTS, np.int64)
+        rows = np.array(list(together), "<u8").view(np.uint8).reshape(-1, MOST_SLOTS // 8)
+        bits = np.unpackbits(rows, axis=1, bitorder="little")
         # Whole numbers below 2^53 are exact in float64, whose product is many times faster than that of integers.
-        return (content.tokens.astype(np.float64) @ bits.astype(np.float64)).astype(np.int64)
+        return (np.array(list(together.values()), np.float64) @ bits).astype(np.int64)
 
     def nearest(self, turn: Turn, content: DonorContent) -> _Kept | None:
         """The example with the most in common; of equals one of the same session, then the latest."""
@@ -123,7 +137,9 @@ class _Slots:
         size = len(kept.seen.ids)
         self.kept[index], self._used[index], self._sizes[index] = kept, now, size
         self._lacking[index] = max(_MISSING * size, min(_SPOILT, size / 2))
-        self._table.mark(kept.content.names, 1 << index)
+        marks, bit = self._marks, 1 << index
+        for name in kept.content.chunks:
+            marks[name] = marks.get(name, 0) | bit
         self._asked = None
 
     def touch(self, kept: _Kept, now: int) -> int | None:
@@ -137,7 +153,13 @@ class _Slots:
         """Empty a slot that is not free."""
         kept = self.kept[index]
         assert kept is not None
-        self._table.unmark(kept.content.names, 1 << index)
+        marks, bit = self._marks, 1 << index
+        for name in kept.content.chunks:
+            left = marks[name] & ~bit
+            if left:
+                marks[name] = left
+            else:
+                del marks[name]
         self._asked = None
         self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
 
@@ -146,6 +168,11 @@ class _Slots:
         for index, kept in enumerate(self.kept):
             assert (kept is None) == (self._used[index] < 0) == (self._lacking[index] < 0)
             assert self._sizes[index] == (0 if kept is None else len(kept.seen.ids))
+        marks: dict[int, int] = {}
+        for index, kept in enumerate(self.kept):
+            for name in () if kept is None else kept.content.chunks:
+                marks[name] = marks.get(name, 0) | 1 << index
+        assert self._marks == marks
 
 
 class Donors:
@@ -177,7 +204,7 @@ class Donors:
         if not ranked:
             return None
         shared, _, _, best = max(ranked, key=lambda item: item[:3])
-        if shared < MIN_RUN and int(content.tokens.sum()) > _SHORT:
+        if shared < MIN_RUN and content.length > _SHORT:
             return None
         index = slots.touch(best, self._order)
         if index is not None:

@@ -45,8 +45,8 @@ class LedgerEntry:
     turn: Turn
     prompt: Prompt | None
     alignment: DonorAlignment | None
-    attributed: list[Attributed]
-    """What the gaps block; all of it as `blocked` until somebody explains the gaps."""
+    attributed: list[Attributed] | None
+    """What the gaps block; None until somebody explains them: then all of it is `blocked`."""
     repeated: list[tuple[int, int]]
     """Ranges of lines behind `known` that stand somewhere in an earlier prompt."""
     traced: bool = False
@@ -67,10 +67,13 @@ class Ledger:
         caching: bool = True,
         whole_prompt_may_hit: bool = False,
         find_gaps: bool = True,
+        fates: bool = True,
         by: By | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
+
+        Without `fates` requests are submitted to be compared, and then counted: none is settled.
 
         `whole_prompt_may_hit` is the rule of trace studies: no token of a prompt has to be computed. `by` asks for `sums`.
         `watcher` is told what is entered.
@@ -80,6 +83,7 @@ class Ledger:
         self.caching = caching
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self.find_gaps = find_gaps
+        self._has_fates = fates
         self.watcher = watcher
         self.groups: dict[str, GroupTotals] = {}
         self._store = TokenStore()
@@ -159,10 +163,9 @@ class Ledger:
             own = min(_grow(tenant, ids, sequence) * unit, count)
         rungs = self._rungs(count, own, known, unit)
         totals.shared(known)
-        entry = LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, [], repeated)
-        if alignment is not None:
-            self.explain(entry, _all_blocked(alignment))
-        return entry
+        return LedgerEntry(
+            owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, None, repeated
+        )
 
     def _submit_traced(
         self, turn: Turn, totals: GroupTotals, owner: int, ids: Ids, unit: int, count: int, chain: Chain | None
@@ -178,7 +181,7 @@ class Ledger:
         known, own = min(chain.known * unit, count), min(chain.own * unit, count)
         rungs = self._rungs(count, own, known, unit)
         totals.shared(known)
-        return LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, None, None, [], [], True)
+        return LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, None, None, None, [], True)
 
     def _watch_traced(self, watcher: Watcher, turn: Turn, owner: int, ids: Ids, unit: int, count: int) -> None:
         """Grow the tree that a watcher wants."""
@@ -192,7 +195,7 @@ class Ledger:
 
     def explain(self, entry: LedgerEntry, rungs: tuple[Rung, ...]) -> None:
         """Say which rung each gap of the entry's alignment stands on; it must not be settled yet."""
-        if entry.alignment is not None:
+        if entry.alignment is not None and self._has_fates:
             entry.attributed = attribute(entry.alignment, rungs)
 
     def _rungs(self, count: int, own: int, known: int, unit: int) -> list[tuple[str, int]]:
@@ -213,22 +216,28 @@ class Ledger:
     ) -> tuple[DonorAlignment | None, list[tuple[int, int]]]:
         """A prompt's alignment, and which of its lines were seen anywhere; then it is kept for those that come."""
         newline = self.newline() if prompt.text is not None and self.newline is not None else None
-        lines, output = split_lines(prompt.ids, newline), sequence[len(prompt) :]
-        content = DonorContent.of(prompt.ids)
-        alignment, repeated = None, list[tuple[int, int]]()
+        output, content = sequence[len(prompt) :], DonorContent.of(prompt.ids)
+        alignment = None
         if len(prompt) - match.length >= MIN_RUN:
             donor = self._donors.find(turn, content)
             alignment = self._align(tree, match, prompt.ids, donor, newline)
-        new, seen = self._enter_lines(lines, match.length)
-        if len(prompt) - match.length >= MIN_RUN:
-            starts, stops = np.maximum(lines.starts[new][seen], match.length), lines.stops[new][seen]
-            repeated = list(zip(starts.tolist(), stops.tolist(), strict=True))
-        if len(output):
-            self._enter_lines(split_lines(output, newline), 0)
+        repeated = self._repeated(prompt.ids, match.length, output, newline) if self._has_fates else []
         self._donors.add(
             Seen(turn, prompt, sequence), content.joined(DonorContent.of(output)) if len(output) else content
         )
         return alignment, repeated
+
+    def _repeated(self, ids: Ids, known: int, output: Ids, newline: LineEnds | None) -> list[tuple[int, int]]:
+        """What of the lines of a prompt behind its known tokens was seen anywhere; then all lines were, the answer's too."""
+        lines = split_lines(ids, newline)
+        new, seen = self._enter_lines(lines, known)
+        repeated = list[tuple[int, int]]()
+        if len(ids) - known >= MIN_RUN and seen.any():
+            starts, stops = np.maximum(lines.starts[new][seen], known), lines.stops[new][seen]
+            repeated = list(zip(starts.tolist(), stops.tolist(), strict=True))
+        if len(output):
+            self._enter_lines(split_lines(output, newline), 0)
+        return repeated
 
     @staticmethod
     def _align(
@@ -361,6 +370,13 @@ class Ledger:
             if self.watcher is not None:
                 self.watcher.closed(owner, booked)
 
+    def forget_requests(self) -> None:
+        """Keep the totals alone; nothing can be submitted any more, and there are no trees and no examples."""
+        self._store, self._trees, self._tenants = TokenStore(), {}, None
+        self._traces, self._numbers = {}, {}
+        self._owner_group, self._owner_tokens, self._left = [], array("q"), array("q")
+        self._taken, self._donors, self._lines = Ranges(), Donors(), LineSet()
+
     def fates(self) -> dict[str, int]:
         """Tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
         sums: Counter[str] = Counter()
@@ -403,9 +419,14 @@ class Ledger:
 
 def _behind(entry: LedgerEntry) -> list[Booked]:
     """What was not known of a prompt but stood elsewhere: behind gaps, or in lines that were seen."""
+    attributed = entry.attributed
+    if attributed is None:
+        attributed = [] if entry.alignment is None else attribute(entry.alignment, _all_blocked(entry.alignment))
+    if not entry.repeated:
+        return [Booked(found.start, found.stop, found.rung) for found in attributed]
     explained = Ranges()
-    explained.put(0, ((found.start, found.stop) for found in entry.attributed))
-    booked = [Booked(found.start, found.stop, found.rung) for found in entry.attributed]
+    explained.put(0, ((found.start, found.stop) for found in attributed))
+    booked = [Booked(found.start, found.stop, found.rung) for found in attributed]
     for left, right in entry.repeated:
         booked += [Booked(start, stop, "displaced") for start, stop in explained.outside(0, left, right)]
     return sorted(booked)

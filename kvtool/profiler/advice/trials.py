@@ -29,16 +29,24 @@ class Trials:
 
     def __init__(self, result: PassResult, again: Again) -> None:
         self._again = again
+        self._explained: list[tuple[list[Fix], PassResult]] = []
+        """The runs with causes: what is kept in the end was often run before, on the way there."""
         self._rates: dict[tuple[str, frozenset[str]], float] = {}
         self._first = {group.name: (group.hit_rate, lost_tokens(group)) for group in result.ledger.totals()}
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
     def run(self, chains: Mapping[str, Chain], *, explain: bool = False) -> PassResult:
-        """Run with a chain for each group; groups that are not named run as they are."""
-        result = self._again([fix for chain in chains.values() for fix in steady_first(chain)], explain)
+        """Run with a chain for each group, once if with causes; groups that are not named run as they are."""
+        fixes = [fix for chain in chains.values() for fix in steady_first(chain)]
+        known = next((result for before, result in self._explained if _are_same(before, fixes)), None)
+        if known is not None:
+            return known
+        result = self._again(fixes, explain)
         if result.partial:
             raise TrialInterruptedError
         self._note(chains, result)
+        if explain:
+            self._explained.append((fixes, result))
         return result
 
     def rate(self, group: str, chain: Chain) -> float | None:
@@ -73,6 +81,11 @@ def total_rate(result: PassResult) -> float:
 def computed(result: PassResult) -> int:
     """Prompt tokens of all groups that did not hit."""
     return lost_tokens(TokenTotals.of(result.ledger.totals()))
+
+
+def _are_same(some: Sequence[Fix], others: Sequence[Fix]) -> bool:
+    """Whether they are the very same fixes, in the same order."""
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
 
 
 def _key(chain: Chain) -> frozenset[str]:

@@ -33,8 +33,11 @@ class Backend(Protocol):
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """The ids `[n]` of each text, without prefix and suffix; added tokens that are written in a text count as such."""
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """First character and end of each token of a text; tokens that share a character have it all."""
+    def spans(self, text: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+        """First character and end of each token of a text; tokens that share a character have it all.
+
+        `ids` are those that `encode` gave for the text, where they are known.
+        """
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids >= 0: added tokens as they are written, broken bytes as U+FFFD, unknown ids left out."""
@@ -78,8 +81,9 @@ class LibraryBackend:
                 "the tokenizer has token ids of 2^31 and more", hint="another one: -t ./tokenizer.json"
             ) from error
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Characters of each token."""
+    def spans(self, text: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+        """Characters of each token; the library tells them only where it encodes."""
+        del ids
         return [(start, stop) for start, stop in self.library.encode(text, add_special_tokens=False).offsets]
 
     def decode(self, ids: Sequence[int]) -> str:

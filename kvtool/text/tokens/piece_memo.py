@@ -46,6 +46,14 @@ class PieceMemo:
             self._kept, self._kept_characters = {}, 0
         return found
 
+    def find(self, piece: str) -> Ids | None:
+        """The ids of a piece that is remembered; None where it is not."""
+        for memo in (self._kept, self._young, self._old):
+            ids = memo.get(piece)
+            if ids is not None:
+                return ids
+        return None
+
     def _learn(self, pieces: dict[str, None]) -> dict[str, Ids]:
         """The ids of pieces that are not kept; those that came before are, from now on."""
         here: dict[str, Ids] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from kvtool.text.tokens.backend import LibraryBackend
 from kvtool.text.tokens.byte_level import bytes_of, written
@@ -48,18 +49,18 @@ class RankedBackend:
         known = dict(zip(others, self._library.encode(others), strict=True))
         return [known[text] if text in known else np.array(self._ids(text), np.int32) for text in texts]
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
+    def spans(self, text: str, ids: Ids | None = None) -> list[tuple[int, int]]:
         """Characters of each token, from the bytes that the tokens have."""
         if not self._is_alike(text):
             return self._library.spans(text)
-        names, tokens = self._names, self._tokens
-        lengths = [len(names[token].encode()) if token in names else len(tokens[token]) for token in self._ids(text)]
-        ends = np.cumsum(lengths, dtype=np.int64)
-        starts = ends - np.array(lengths, np.int64)
-        if not text.isascii():
-            bytes_ = np.frombuffer(text.encode(), np.uint8)
-            characters = np.cumsum((bytes_ & 0xC0) != 0x80) - 1  # of each byte
-            starts, ends = characters[starts], characters[ends - 1] + 1
+        lengths = self._lengths[self._ids(text) if ids is None else ids]
+        bounds = list(accumulate(lengths.tolist(), initial=0))
+        if text.isascii():
+            return list(pairwise(bounds))
+        bytes_ = np.frombuffer(text.encode(), np.uint8)
+        characters = np.cumsum((bytes_ & 0xC0) != 0x80) - 1  # of each byte
+        ends = np.array(bounds[1:], np.int64)
+        starts, ends = characters[bounds[:-1]], characters[ends - 1] + 1
         return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -88,6 +89,16 @@ class RankedBackend:
     @cached_property
     def _tokens(self) -> dict[int, bytes]:
         return self._vocabulary.tokens()
+
+    @cached_property
+    def _lengths(self) -> npt.NDArray[np.int32]:
+        """The bytes of each token."""
+        lengths = np.zeros(self.vocab_size, np.int32)
+        tokens = self._tokens
+        lengths[list(tokens)] = list(map(len, tokens.values()))
+        for token, text in self._names.items():
+            lengths[token] = len(text.encode())
+        return lengths
 
     @cached_property
     def _library(self) -> LibraryBackend:

@@ -137,7 +137,8 @@ class Tokenizer:
         memo = self._offset_memo
         found = memo.pop(piece, None)
         if found is None:
-            found = self._backend.spans(_SURROGATE.sub("\ufffd", piece))
+            plain = piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece)
+            found = self._backend.spans(plain, self._memo.find(piece))
             self._offset_characters += len(piece)
             while memo and (self._offset_characters > _OFFSET_CHARACTERS or len(memo) >= _OFFSET_PIECES):
                 oldest = next(iter(memo))

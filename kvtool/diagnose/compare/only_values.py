@@ -1,0 +1,111 @@
+"""Whether two requests surely differ in nothing but values: told from a few lines, in a fraction of a whole comparison's time.
+
+Most requests of an application are like the one before them but for a time or an id, and for the question at their end. That
+`compare_turns` has no change of structure to tell of them follows from little:
+
+    lines that both have           `start` of the first difference, and the line before it
+    one line, another in each      a value, by its form or as a single word
+    lines that both have           long enough to count
+    lines that are their own       the end, which may be anything
+
+The two lines in the middle may be missing. Where a line of one part stood in another part, too, the alignment might pair it, so
+then (and wherever anything else is not plain) nothing is said here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kvtool.diagnose.classify import classify_in
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.compare.history import NEVER, history_start
+from kvtool.diagnose.compare.units import common_prefix, common_suffix
+from kvtool.text.json_text import may_hold_json
+from kvtool.workload.turn import Turn
+
+_MOST_LINES = 4_096
+"""Lines of a text, up to which they are aligned without being cut into chunks first."""
+_PROBE = 24
+"""Characters behind the first difference that are looked for further on: where they are found, the front may have been cut."""
+_END = 64
+"""Characters of the earlier text's end that are looked for in the later one, where it has twice as many."""
+_LONG = 64
+"""Characters of shared lines behind a difference from which on they count, whatever follows them."""
+_LINE = 256
+"""Characters of a line, all of which is looked at around any part of it."""
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_PARTED = re.compile(r"[,;|\n]|[.!?]\s")
+
+
+def differ_in_values(before: Turn, after: Turn) -> bool:
+    """Whether `compare_turns` surely finds neither a change of structure nor a cosmetic one; False where that is not plain."""
+    if before.tools or after.tools or before.messages is not None or after.messages is not None:
+        return False
+    if before.text is None or after.text is None:
+        return False
+    a, b = str.__str__(before.text), str.__str__(after.text)
+    return a.startswith(b) or b.startswith(a) or _is_plain(a, b)
+
+
+def _is_plain(a: str, b: str) -> bool:
+    """The same of two texts neither of which begins with the other."""
+    if not (a.isascii() and b.isascii()) or may_hold_json(a) or may_hold_json(b):
+        return False
+    shared = common_prefix(a, b)
+    if a.find(b[shared : shared + _PROBE], shared + 1) >= 0 or (len(a) >= 2 * _END and a[-_END:] in b):
+        return False
+    first = a.rfind("\n", 0, shared) + 1
+    start = a.rfind("\n", 0, len(a[:first].rstrip())) + 1  # of the line before, as the whole comparison has it
+    if max(a.count("\n", start), b.count("\n", start)) >= _MOST_LINES or history_start(a) < NEVER:
+        return False
+    return _differ_in_one_line(a[start:].split("\n"), b[start:].split("\n"), a.count("\n", start, first))
+
+
+def _differ_in_one_line(a: list[str], b: list[str], at: int) -> bool:
+    """Lines `at` are the first that differ."""
+    most, stop = min(len(a), len(b)), at + 1
+    while stop < most and a[stop] == b[stop]:
+        stop += 1
+    if stop == most:
+        return False
+    between = a[at + 1 : stop]
+    if not between:
+        stop = at
+    end_a, end_b = a[stop:], b[stop:]
+    if not all(map(str.strip, (a[at], b[at], end_a[0], end_b[0]))):
+        return False  # a blank line belongs to the one before it
+    keys = _keys(between)
+    common = {*_keys(a[:at]), *keys}
+    mine, theirs = {*_keys(end_a), *_keys(a[at : at + 1])}, {*_keys(end_b), *_keys(b[at : at + 1])}
+    if not (mine.isdisjoint(theirs) and mine.isdisjoint(common) and theirs.isdisjoint(common)):
+        return False
+    one, other = "\n".join(end_a), "\n".join(end_b)
+    behind = common_suffix(one, other, min(len(one), len(other)))
+    if behind >= _LONG or 4 * behind >= max(len(one), len(other)):
+        return False
+    return not between or (sum(map(len, keys)) >= _LONG and _is_value(a[at] + "\n", b[at] + "\n"))
+
+
+def _keys(lines: list[str]) -> list[str]:
+    """What the lines say, blank ones left out."""
+    return [key for line in lines if (key := " ".join(line.split()))]
+
+
+def _is_value(a: str, b: str) -> bool:
+    """Whether two lines (with their line ends) differ in something that one detector finds whole, or in words none of which
+    both have.
+    """
+    if max(len(a), len(b)) > _LINE:
+        return False
+    begin = common_prefix(a, b)
+    end = common_suffix(a, b, min(len(a), len(b)) - begin)
+    begin = max(a.rfind(" ", 0, begin), a.rfind("\t", 0, begin)) + 1
+    tail = a[len(a) - end :]
+    end -= next((at for at, sign in enumerate(tail) if sign.isspace()), end)
+    stop_a, stop_b = len(a) - end, len(b) - end
+    one, other = a[begin:stop_a], b[begin:stop_b]
+    if not one.strip() or not other.strip() or _PARTED.search(one):
+        return False
+    if set(_WORD.findall(one)).isdisjoint(_WORD.findall(other)):
+        return True
+    return all(classify_in(line[:-1], begin, stop)[0] is not OTHER for line, stop in ((a, stop_a), (b, stop_b)))
