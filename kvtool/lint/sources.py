@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -79,13 +79,6 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
     if together:
         result.runs.append([path for path in dict.fromkeys(paths) if path in together])
     return result
-
-
-def without_wrong(paths: Sequence[str], errors: Iterable[KvtoolError]) -> list[str]:
-    """The inputs of a run without those that mistakes are about; none where that is not to be told, or all are left."""
-    wrong = {one.place.path for one in errors if one.place is not None}
-    left = [path for path in paths if path not in wrong]
-    return left if len(left) < len(paths) else []
 
 
 def without_documents(paths: Sequence[str]) -> list[str]:
