@@ -51,6 +51,7 @@ def profile(
     provider: str | None = None,
     rules: Rules = Tracing.rules,
     requests: int | None = None,
+    group_by: str | None = None,
     groups: Sequence[str] = (),
     seed: int | None = None,
     on_bad_line: Literal["error", "skip"] = Reading.on_bad_line,
@@ -98,6 +99,8 @@ def profile(
         provider: Cache rules of a provider: `"openai"`, `"anthropic"`, …
         rules: `"vllm"`, or `"block-lru"`, the accounting of trace studies.
         requests: Only the first so many.
+        group_by: What divides logs and prompts into groups: fields of their records (`"service"`, `"metadata.route,model"`),
+            `"file"` or `"system"`; found out by default.
         groups: Only these groups of a workload file.
         seed: Of everything random; 0 by default.
         on_bad_line: `"skip"` counts records that cannot be read, and goes on.
@@ -153,6 +156,7 @@ def check(
     require_baseline: bool | None = None,
     update_baseline: bool = False,
     requests: int | None = None,
+    group_by: str | None = None,
     seed: int | None = None,
     advice: bool | None = None,
     allow_outside: bool = False,
@@ -174,6 +178,7 @@ def check(
         require_baseline: Whether a missing or incomparable baseline is an error.
         update_baseline: Write the baseline instead of comparing with it. The only thing that this function ever writes.
         requests: Only the first so many of each workload.
+        group_by: As for `profile`.
         seed: Of everything random.
         advice: Try fixes by running again.
         allow_outside: Whether workloads and the configuration may name files outside of their git repository (without one: their
@@ -200,6 +205,7 @@ def check(
             inputs=paths,
             tokenizer=optional_path(tokenizer),
             requests=requests,
+            group_by=group_by,
             seed=seed,
             allow_outside=allow_outside,
             jobs=1,

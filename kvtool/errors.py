@@ -65,3 +65,8 @@ class ProblemsError(KvtoolError):
     def __init__(self, errors: list[KvtoolError]) -> None:
         super().__init__(f"{len(errors)} problems", exit_code=errors[0].exit_code if errors else EXIT_USAGE)
         self.errors = errors
+
+
+def all_in_one(errors: list[KvtoolError]) -> KvtoolError:
+    """Mistakes as one error: the only one itself, or all of them."""
+    return errors[0] if len(errors) == 1 else ProblemsError(errors)

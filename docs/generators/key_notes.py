@@ -162,6 +162,7 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "check": Note('{max_drop = "1%"}'),
         "lint": Note('{ignore = ["KV204"]}'),
         "requests": Note("200", "all"),
+        "group_by": Note('"service"', "found out", more="See [groups](inputs.md#groups)."),
         "seed": Note("0", "the workload's"),
     },
     "WorkloadGate": {
@@ -184,6 +185,8 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "select": Note('["KV1"]', "all"),
         "ignore": Note('["KV204"]', "none"),
         "error_on": Note('"warning"'),
+        "include": Note('["agents/*.md"]', "none"),
+        "exclude": Note('["legacy/"]', "none"),
     },
 }
 

@@ -16,6 +16,7 @@ from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
     from kvtool.gate.check_plan import CheckPlan
+    from kvtool.gate.checking import UnfinishedCheckError
     from kvtool.report.outputs import OutputFile
     from kvtool.results.check import CheckResult
 
@@ -50,7 +51,7 @@ class CheckCommand(Command):
         check_piped("check", self.inputs)
         from kvtool.config.asked_run import RunOptions
         from kvtool.gate.check_plan import check_plan
-        from kvtool.gate.checking import run_check
+        from kvtool.gate.checking import UnfinishedCheckError, run_check
         from kvtool.report.outputs import check_outputs, need_views
         from kvtool.text.terminal.streams import printing
 
@@ -76,11 +77,25 @@ class CheckCommand(Command):
         )
         views = self.showing.json or need_views(outputs)
         plan = replace(plan, views=views, show_text=self.writing.in_terminal)
-        with self.showing.progress() as progress:
-            result = run_check(plan, progress)
+        try:
+            with self.showing.progress() as progress:
+                result = run_check(plan, progress)
+        except UnfinishedCheckError as error:
+            if not self.showing.json and not any(output.to_stdout for output in outputs):
+                with printing():
+                    self._show_findings(error, plan)
+            raise
         with printing():
             self._show(result, outputs, plan)
         return result.verdict.exit_code
+
+    def _show_findings(self, error: UnfinishedCheckError, plan: CheckPlan) -> None:
+        """The findings of the inputs that could be read; without them all there is no verdict."""
+        from kvtool.report.terminal.findings import print_findings
+        from kvtool.text.terminal.console import ascii_only
+
+        console = self.showing.console()
+        print_findings(console, error.findings, plain=ascii_only(console), show_text=plan.show_text)
 
     def _show(self, result: CheckResult, outputs: Sequence[OutputFile], plan: CheckPlan) -> None:
         """The files, and the report on the terminal unless something else goes to standard output."""

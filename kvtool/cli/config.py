@@ -28,7 +28,7 @@ class ConfigCommand(Command):
     rendering: Rendering
     serving: Serving
     caching: Annotated[Caching, only("concurrency", "replicas", "routing", "ttl", "provider")]
-    reading: Annotated[Reading, only("requests", "seed")]
+    reading: Annotated[Reading, only("requests", "group_by", "seed")]
     writing: Annotated[Writing, only("show_text")]
     configured: Configured
     showing: Annotated[Showing, only("json", "offline", "color", "plain", "width")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +36,7 @@ class DiffCommand(Command):
 
     prompts: Annotated[
         tuple[str, ...],
-        Argument("Prompt files, chat bodies (.json), records (log.jsonl:12), or - for stdin (once).", "PROMPT"),
+        Argument("Prompt files, chat bodies (.json), records (log.jsonl:12), folders, or - for stdin.", "PROMPT"),
     ]
     rendering: Rendering
     reading: Annotated[Reading, only("log_format", "allow_outside")]
@@ -69,12 +69,14 @@ class DiffCommand(Command):
             raise KvtoolError(
                 f"block size {block_size} is not positive", hint=f"vLLM's default is {EngineConfig.block_size}"
             )
-        if len(self.prompts) < 2:
-            raise KvtoolError("it takes two prompts to compare", hint=_second(self.prompts))
-        from kvtool.diff.side_inputs import read_sides
+        from kvtool.diff.side_inputs import expanded, read_sides
+
+        prompts = expanded(self.prompts, log_format=self.reading.log_format)
+        if len(prompts) < 2:
+            raise KvtoolError("it takes two prompts to compare", hint=_second(prompts))
         from kvtool.text.templates.chat import ChatTemplate
 
-        sides = read_sides(self.prompts, log_format=self.reading.log_format)
+        sides = read_sides(prompts, log_format=self.reading.log_format)
 
         from kvtool.diff.sides import Rendered
         from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -154,7 +156,7 @@ def _same(a: Rendered, b: Rendered) -> bool:
     return a.prompt.text == b.prompt.text
 
 
-def _second(names: tuple[str, ...]) -> str:
+def _second(names: Sequence[str]) -> str:
     log = names[0] if names else "log.jsonl"
     return f"of a log, {log}:1 {log}:2 are the first two records; kvtool diff-prompts --help"
 

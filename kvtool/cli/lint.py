@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.cli.optimize import parse_tiers
-from kvtool.config.lint_options import Probing, Selecting
+from kvtool.config.lint_options import Probing, Selecting, Walking
 from kvtool.config.option import Argument, Option, only
 from kvtool.config.run_options import Reading, Rendering, Serving
 from kvtool.config.shown_options import Configured, Showing, Writing
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, all_in_one
 from kvtool.text.terminal.streams import STDIN, check_piped
 
 if TYPE_CHECKING:
@@ -32,16 +33,18 @@ class LintCommand(Command):
     traffic tells what varies, it reports what a name or a call says: nothing in it is executed or imported.
 
     Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
-    user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted.
+    user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted, else the working
+    folder. Of a folder it reads workloads, templates, Python, and texts that are named as prompts, without what git ignores.
     """
 
     inputs: Annotated[
-        tuple[str, ...], Argument("workload.yaml, logs, .txt/.md/.j2 templates, .py files, or -.", "INPUT")
+        tuple[str, ...], Argument("workload.yaml, logs, .txt/.md/.j2 templates, .py files, folders, or -.", "INPUT")
     ] = ()
     templates: Annotated[bool, Option("Of text files, read those that are Jinja templates, and pass over others.")] = (
         False
     )
     selecting: Selecting
+    walking: Walking
     fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
     diff: Annotated[bool, Option("Print what --fix would do; exit 1 where that is something.")] = False
@@ -58,7 +61,7 @@ class LintCommand(Command):
         """Print the findings, with `fix` those that are left.
 
         0, or 1 where a finding is as severe as `error_on` (with `diff`: where anything would change), or 130 where it was
-        interrupted.
+        interrupted. KvtoolError, or ProblemsError, once the findings are printed, where an input could not be read or run.
         """
         from kvtool.config.loading import read_config, selected
 
@@ -70,7 +73,8 @@ class LintCommand(Command):
         from kvtool.text.terminal.streams import printing
 
         file = read_config(self.configured, allow_outside=self.reading.allow_outside)
-        options, selecting = self._options(file), selected(self.selecting, file)
+        selecting = selected(self.selecting, file)
+        options, problems = self._options(file)
         self._check_flags(options.inputs)
         outputs = check_outputs(
             self.writing.outputs,
@@ -80,6 +84,12 @@ class LintCommand(Command):
             allow_outside=self.reading.allow_outside,
         )
         result = lint(options, selecting, self.showing, self.probing)
+        result.problems[:0] = problems
+        if result.problems and not result.inputs:
+            raise all_in_one(result.problems)
+        if result.problems and (self.fix or self.diff):
+            self._print(result)
+            raise all_in_one(result.problems)  # what is edited is decided by all of the inputs
         if (self.fix or self.diff) and not result.partial:
             try:
                 fixes = self._fixes(options, selecting)
@@ -96,23 +106,59 @@ class LintCommand(Command):
                 self._print(result)
         if result.partial:
             return 130
+        if result.problems:
+            raise all_in_one(result.problems)
         return int(any(as_severe(finding.severity, selecting.least) for finding in result.findings))
 
-    def _options(self, file: ConfigFile | None) -> RunOptions:
-        """What decides the runs; without any input or probe, the inputs are the workloads of the configuration."""
+    def _options(self, file: ConfigFile | None) -> tuple[RunOptions, list[KvtoolError]]:
+        """What decides the runs, and what is wrong in folders that were walked.
+
+        Without any input or probe, the inputs are the workloads of the configuration, else what the working folder holds.
+        """
         from kvtool.config.asked_run import RunOptions
 
         inputs: Sequence[str] = self.inputs
         if not inputs and self.probing.probe is None:
-            inputs = file.workloads if file is not None else []
-            if not inputs:
-                raise KvtoolError("missing argument 'INPUT...'", hint="kvtool lint --help")
+            inputs = (file.workloads if file is not None else []) or ["."]
+        inputs, alone, problems = self._walked(inputs, file)
         if self.templates:
             from kvtool.lint.sources import without_documents
 
             inputs = without_documents(inputs)
-        options = RunOptions(inputs=inputs, rendering=self.rendering, serving=self.serving, reading=self.reading)
-        return options.over(file)
+        options = RunOptions(
+            inputs=inputs,
+            rendering=self.rendering,
+            serving=self.serving,
+            reading=self.reading,
+            alone=frozenset(alone),
+        )
+        return options.over(file), problems
+
+    def _walked(self, inputs: Sequence[str], file: ConfigFile | None) -> tuple[list[str], set[str], list[KvtoolError]]:
+        """The inputs with the files of folders in their place, which of them a folder brought, and what is wrong with folders."""
+        from kvtool.lint.project import project_files, walk_rules
+
+        found: dict[str, None] = {}
+        alone: set[str] = set()
+        problems: list[KvtoolError] = []
+        for path in inputs:
+            if not _is_folder(path):
+                found[path] = None
+                continue
+            project = project_files(path, walk_rules(self.walking, file))
+            found |= dict.fromkeys(project.paths)
+            alone.update(project.paths)
+            problems += project.problems
+            if self.reading.verbose:
+                from kvtool.text.terminal.console import sanitize
+
+                for name, reason in project.left_out:
+                    print(f"left out: {sanitize(name)} ({reason})", file=sys.stderr)
+            if not project.paths and not project.problems:
+                where = "the working folder" if path == "." else f"`{path}`"
+                hint = "it reads workloads, templates, Python and texts named prompt; logs are named one by one"
+                problems.append(KvtoolError(f"there is nothing in {where} that kvtool lint reads", hint=hint))
+        return list(found), alone - set(self.inputs), problems
 
     def _check_flags(self, inputs: Sequence[str]) -> None:
         """What goes together on the command line."""
@@ -238,3 +284,10 @@ class LintCommand(Command):
             print_probe(console, result.probe, show_text=self.writing.show_text != "none")
             put(console)
         print_lint(console, result, show_text=self.writing.in_terminal, quiet=self.showing.quiet)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False

@@ -33,7 +33,9 @@ class OptimizeCommand(Command):
     changes it. P0 and P1 are tried by default; the others need consent.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("workload.yaml; or logs, which are told of, not edited.", "INPUT")]
+    inputs: Annotated[
+        tuple[str, ...], Argument("workload.yaml; or logs, or folders of them, which are told of, not edited.", "INPUT")
+    ]
     allow: Annotated[str | None, Option("Also P2 (text moved) and P3 (text changed), such as P2,P3.", "TIERS")] = None
     unsafe_fixes: Annotated[bool, Option("The same as --allow P2,P3.")] = False
     write: Annotated[bool, Option("Write the edited files, and a patch that undoes it.")] = False
@@ -74,7 +76,7 @@ class OptimizeCommand(Command):
         options.check()
         tiers = parse_tiers(self.allow, unsafe=self.unsafe_fixes)
         self._check_outputs()
-        opened = open_workload(options, Tokenizers(offline=self.showing.offline))
+        opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         if not isinstance(opened.source, YamlSource) and self.write:
             raise KvtoolError(
                 "--write edits a workload file and its prompts; logs are records of what was sent",
@@ -102,6 +104,7 @@ class OptimizeCommand(Command):
             print(f"kvtool: {why}; {self.output} was not written", file=sys.stderr)
         with printing():
             self._print(outcome.written(undo=undo, output=output))
+        opened.check_read()
         return 0
 
     def _check_outputs(self) -> None:

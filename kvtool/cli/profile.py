@@ -30,7 +30,9 @@ class ProfileCommand(Command):
     The cache is unlimited and requests run one at a time unless the workload or a flag says otherwise.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("workload.yaml, .jsonl logs, traces, .txt prompts, or -.", "INPUT")]
+    inputs: Annotated[
+        tuple[str, ...], Argument("workload.yaml; logs, traces, prompts, folders or patterns of them; or -.", "INPUT")
+    ]
     predicting: Predicting
     rendering: Rendering
     serving: Serving
@@ -71,7 +73,7 @@ class ProfileCommand(Command):
         options.check()
         outputs = self._outputs()
         baseline = asked_baseline(self.limits)
-        opened = open_workload(options, Tokenizers(offline=self.showing.offline))
+        opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         wanted = ReportOptions(
             advice=self.advice, per_request=self.per_request, by=self.by, views=self.showing.json or need_views(outputs)
         )
@@ -106,6 +108,8 @@ class ProfileCommand(Command):
                 sys.stdout.write(saved.to_json())
             elif printed:
                 self._print_ending(report)
+        if not report.partial:
+            opened.check_read()
         return verdict_on(report).exit_code
 
     def options(self) -> RunOptions:
@@ -209,6 +213,7 @@ class ProfileCommand(Command):
             "--concurrency": self.caching.concurrency,
             "--on-bad-line": "skip" if reading.on_bad_line == "skip" else None,
             "--requests": reading.requests,
+            "--group-by": reading.group_by,
             "--seed": reading.seed,
             "--config": self.configured.config,
         }

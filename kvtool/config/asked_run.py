@@ -29,6 +29,8 @@ class RunOptions:
     tracing: Tracing = field(default_factory=Tracing)
     reading: Reading = field(default_factory=Reading)
     measuring: Measuring = NOTHING_MEASURED
+    alone: frozenset[str] = frozenset()
+    """Inputs of lint that are templates by themselves, whatever others there are: what a folder brought."""
     fallback: EngineOptions | None = None
     """What the configuration file says of the engine; a workload file goes before it."""
     fallback_seed: int | None = None
@@ -45,6 +47,12 @@ class RunOptions:
             reading = replace(reading, requests=file.config.requests)
         engine = file.engine_without(said_options(self))
         return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
+
+    @property
+    def group_by(self) -> str | None:
+        """What divides logs into groups, where anybody says it."""
+        file = self.fallback_file
+        return self.reading.group_by or (None if file is None else file.config.group_by)
 
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""

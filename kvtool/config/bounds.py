@@ -48,3 +48,9 @@ def model_dtype(flag: str, value: str) -> None:
 def device(flag: str, value: str) -> None:
     if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", value):
         raise KvtoolError(f"unknown device `{value}`", hint=f"{flag} is one of auto, cpu, cuda, cuda:N")
+
+
+def fields(flag: str, value: str) -> None:
+    from kvtool.workload.logs.field_paths import parse_fields
+
+    parse_fields(value, flag)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kvtool.config.judged_options import Judging
-from kvtool.config.lint_options import Selecting
+from kvtool.config.lint_options import Selecting, Walking
 from kvtool.config.option import Option, OptionField, Table, Value, keyed
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
 from kvtool.config.shown_options import Showing, Writing
 
 T = TypeVar("T")
-_CONCERNS = (Predicting, Rendering, Serving, Caching, Reading, Judging, Selecting, Writing, Showing)
+_CONCERNS = (Predicting, Rendering, Serving, Caching, Reading, Judging, Selecting, Walking, Writing, Showing)
 
 
 def in_table(table: Table) -> dict[str, tuple[Value, str]]:

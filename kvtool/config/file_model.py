@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from kvtool.config.bounds import fields
 from kvtool.config.declared import default_of
 from kvtool.config.lint_options import ERROR_ON
+from kvtool.errors import KvtoolError
 from kvtool.results import choices
-from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str
+from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str, fail
 from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
 
 __all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions", "LintOptions", "WorkloadGate"]
 
 Severity = Annotated[choices.Severity, BeforeValidator(as_str)]
+
+
+_KEY = "group_by"
+
+
+def _as_fields(value: object) -> str:
+    """Paths to fields, as the flag takes them."""
+    text = as_str(value)
+    try:
+        fields(_KEY, text)
+    except KvtoolError as error:
+        raise fail(error.message.removeprefix(f"{_KEY}: "), error.hint) from None
+    return text
+
+
+FieldNames = Annotated[str, BeforeValidator(_as_fields), WithJsonSchema({"type": "string", "minLength": 1})]
 
 
 class WorkloadGate(GateOptions):
@@ -46,6 +64,10 @@ class LintOptions(SpecModel):
     """Not these codes."""
     error_on: Severity = ERROR_ON
     """The severity from which on `kvtool lint` exits with 1."""
+    include: list[Str] = Field(default_factory=list)
+    """Texts of a folder that are prompts, whatever they are called: patterns as in .gitignore, from the folder of this file."""
+    exclude: list[Str] = Field(default_factory=list)
+    """What of a folder is not read: patterns as in .gitignore, from the folder of this file."""
 
 
 class Config(SpecModel):
@@ -63,5 +85,7 @@ class Config(SpecModel):
     """What `kvtool lint` reports."""
     requests: Count | None = None
     """Only the first so many requests of each workload."""
+    group_by: FieldNames | None = None
+    """What divides logs into groups: fields of their records, `file` or `system`."""
     seed: Natural | None = None
     """Seed of everything random."""

@@ -29,6 +29,38 @@ class Selecting:
         return self.error_on or ERROR_ON
 
 
+DEFAULT_EXCLUDES = (
+    *(".git", ".hg", ".svn", ".bzr", ".venv", "venv", "env", ".env", ".tox", ".nox", ".eggs", "*.egg-info", ".direnv"),
+    *("__pycache__", "__pypackages__", "site-packages", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"),
+    *(
+        ".ipynb_checkpoints",
+        ".idea",
+        ".vscode",
+        "node_modules",
+        "bower_components",
+        "build",
+        "_build",
+        "dist",
+        "target",
+    ),
+    *("vendor", "htmlcov", ".kvtool"),
+)
+"""What is never read of a folder, as patterns of `.gitignore`: version control, installed packages, what tools make."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walking:
+    """Which files of a folder are read."""
+
+    include: Annotated[
+        tuple[str, ...],
+        Option("Of folders: texts that are prompts; repeatable.", "PATTERN", table="lint", words="named prompt"),
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...], Option("Of folders: not these; repeatable.", "PATTERN", table="lint", words="what git ignores")
+    ] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Probing:
     """A prompt builder that is run."""

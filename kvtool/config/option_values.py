@@ -21,7 +21,7 @@ Kind = Literal["flag", "variable", "workload", "config", "default"]
 Given = Mapping[str, tuple[object, str]]
 """What flags and variables say: an option's name, its value, and the flag or variable that says it."""
 
-_TOP = ("seed", "requests", "offline", "show_text", "color", "width")
+_TOP = ("seed", "requests", "group_by", "offline", "show_text", "color", "width")
 """The options at the top, in the order in which they are shown."""
 
 

@@ -235,6 +235,17 @@ class Reading:
         int | None,
         Option("Only the first N requests.", "N", short="-n", table="", words="all", check=bounds.at_least_one),
     ] = None
+    group_by: Annotated[
+        str | None,
+        Option(
+            "Groups of logs, by fields: service,metadata.route; or file, system. [default: {default}]",
+            "FIELD",
+            table="",
+            words="found out",
+            check=bounds.fields,
+        ),
+    ] = None
+    verbose: Annotated[bool, Option("Name each file below folders that is passed over.", short="-v")] = False
     groups: Annotated[
         tuple[str, ...], Option("Only this group of the workload; repeatable.", "NAME", flag="--group", short="-g")
     ] = ()

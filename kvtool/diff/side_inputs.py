@@ -13,11 +13,14 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.compressed import open_bytes, refuse_binary
+from kvtool.text.files.file_patterns import is_pattern
 from kvtool.text.files.json_stream import RawRecord, parse, read_records
 from kvtool.text.files.text_files import check_file, decode, read_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.logs.logs import default_group, read_raw
+from kvtool.workload.logs.input_files import find_inputs, is_folder
+from kvtool.workload.logs.log_file import read_raw
+from kvtool.workload.logs.logs import default_group
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.logs.record import Dialogue, Turns, Where
 from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named
@@ -25,6 +28,8 @@ from kvtool.workload.turn import Turn
 
 RECORD_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj")
 _NUMBERED = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?", re.DOTALL)
+_MOST_FOUND = 200
+"""Prompts that folders and patterns may stand for: each is compared with each."""
 _SKIP_HINT = "--on-bad-line skip"
 
 
@@ -47,6 +52,18 @@ class _Wanted:
     path: str
     record: int | None = None
     request: int | None = None
+
+
+def expanded(names: Sequence[str], *, log_format: str | None = None) -> list[str]:
+    """The names with folders and patterns replaced by the prompts that they stand for; KvtoolError for those that hold none, or too
+    many."""
+    found: list[str] = []
+    for name in names:
+        searched = name != STDIN and not _exists(name) and is_pattern(name) and _NUMBERED.fullmatch(name) is None
+        found += find_inputs([name], log_format=log_format).paths if searched or is_folder(name) else [name]
+    if len(found) > len(names) and len(found) > _MOST_FOUND:
+        raise KvtoolError(f"these are {len(found):,} prompts; at most {_MOST_FOUND} are compared", hint="name fewer")
+    return found
 
 
 def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[InputSide]:

@@ -14,9 +14,10 @@ from kvtool.config.loading import ConfigFile
 from kvtool.errors import KvtoolError, Place
 from kvtool.gate.demand import Locate
 from kvtool.gate.flag_values import parsed_flag
-from kvtool.gate.opened import in_order
+from kvtool.gate.opened import ALONE, in_order
 from kvtool.results.show_text import ShowText
 from kvtool.text.quantities import parse_limit, parse_threshold
+from kvtool.workload.logs.input_files import matched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
     """What stands on the command line over what the configuration file says; KvtoolError where there is nothing to check."""
     run = run.over(file)
     options = CheckOptions() if file is None else file.config.check
-    inputs = run.inputs or ([] if file is None else file.workloads)
+    inputs = matched(run.inputs, ALONE) or ([] if file is None else file.workloads)
     if not inputs:
         missing = "no INPUT was given, and there is no configuration file that names `workloads`"
         if file is not None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from kvtool.config.lint_options import Selecting
 from kvtool.config.shown_options import Showing
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_plan import CheckPlan
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
@@ -16,11 +16,11 @@ from kvtool.gate.comparing import BaselineComparison, compare, required_check
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import Facts, Scope, SeenFinding, facts_of
-from kvtool.gate.opened import CheckedWorkload, Problems, open_all
+from kvtool.gate.opened import CheckedWorkload, Problems, open_all, opened_without_wrong
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
 from kvtool.lint.linting import lint
-from kvtool.lint.sources import TextInput
+from kvtool.lint.sources import TextInput, without_wrong
 from kvtool.lint.traffic import not_ignored
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.patches import patches_of
@@ -55,38 +55,52 @@ class _Texts:
     ignored: int = 0
 
 
-def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
-    """Run everything and judge it. KvtoolError, or ProblemsError for all that is wrong with the inputs, and nothing is judged then.
+class UnfinishedCheckError(ProblemsError):
+    """Inputs that could not be read or run, so that there is no verdict; `findings` are those of the others, to be shown first."""
 
-    Raises KeyboardInterrupt where it was interrupted before there was anything to show; later, the result is partial.
+    def __init__(self, errors: list[KvtoolError], findings: Sequence[Finding]) -> None:
+        super().__init__(errors)
+        self.findings = sorted(findings, key=_by_cost)
+
+
+def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
+    """Run everything and judge it. Nothing is judged where an input is wrong: UnfinishedCheckError, once all others were run.
+
+    KvtoolError, or ProblemsError, for all that is wrong with what is demanded, and nothing is run then. Raises KeyboardInterrupt
+    where it was interrupted before there was anything to show; later, the result is partial.
     """
     plan.run.check()
     load = Tokenizers(offline=plan.offline)
-    problems = Problems()
-    workloads, inputs = open_all(plan.inputs, plan.run, load, problems)
+    problems, unreadable = Problems(), Problems()
+    workloads, inputs = open_all(plan.inputs, plan.run, load, unreadable)
     known = {name for one in workloads for name in one.groups or ()}
-    if plan.names_all and all(one.groups is not None for one in workloads) and not problems.errors:
+    if plan.names_all and all(one.groups is not None for one in workloads) and not unreadable.errors:
         problems.attempt(lambda: check_groups(plan.gate, plan.locate, sorted(known)))
     before = problems.attempt(lambda: _baseline(plan))
     problems.attempt(lambda: flag_demands("", min_hit_rate=None, fail_on=plan.fail_on))
     problems.attempt(lambda: config_demands(plan.gate, plan.locate, plan.gate.groups))
-    texts = problems.attempt(lambda: _texts(inputs.texts, plan)) or _Texts()
+    texts = unreadable.attempt(lambda: _texts(inputs.texts, plan, unreadable)) or _Texts()
+    if problems.errors or not (workloads or texts.paths):
+        problems.errors += unreadable.errors
     problems.tell()
 
-    done, interrupted = _run_all(workloads, plan, progress, problems)
-    problems.tell()
+    done, interrupted = _run_all(workloads, plan, progress, unreadable, load)
+    if unreadable.errors:
+        found = [finding for one in done for finding in one.report.findings]
+        raise UnfinishedCheckError(unreadable.told, [*found, *texts.findings])
     if plan.names_all and not interrupted:
         known |= {name for one in done for name in one.facts.groups}
         check_groups(plan.gate, plan.locate, sorted(known))
     return _judged(done, plan, before, texts, interrupted=interrupted)
 
 
-def _texts(texts: Sequence[TextInput], plan: CheckPlan) -> _Texts:
-    """What can be seen in templates and Python files, as `kvtool lint` tells it."""
+def _texts(texts: Sequence[TextInput], plan: CheckPlan, unreadable: Problems) -> _Texts:
+    """What can be seen in templates and Python files, as `kvtool lint` tells it, and what is wrong with them."""
     if not texts:
         return _Texts()
     paths = [one.path for one in texts]
     found = lint(replace(plan.run, inputs=paths), Selecting(), Showing(offline=plan.offline, quiet=True))
+    unreadable.errors += found.problems
     return _Texts(paths, [quoted(one, plan.show_text) for one in found.findings], found.ignored)
 
 
@@ -105,13 +119,13 @@ def _baseline(plan: CheckPlan) -> Baseline | None:
 
 
 def _run_all(
-    workloads: Sequence[CheckedWorkload], plan: CheckPlan, progress: Progress, problems: Problems
+    workloads: Sequence[CheckedWorkload], plan: CheckPlan, progress: Progress, problems: Problems, load: Tokenizers
 ) -> tuple[list[_Done], bool]:
     """All workloads, up to the one that was interrupted; what turns out to be wrong with one while it runs is collected."""
     done: list[_Done] = []
     try:
         for workload in workloads:
-            one = problems.attempt(partial(_run, workload, plan, progress))
+            one = _run_without_wrong(workload, plan, progress, problems, load)
             if one is None:
                 continue
             done.append(one)
@@ -124,11 +138,29 @@ def _run_all(
     return done, False
 
 
+def _run_without_wrong(
+    workload: CheckedWorkload, plan: CheckPlan, progress: Progress, problems: Problems, load: Tokenizers
+) -> _Done | None:
+    """The run of a workload without those of its inputs in which something is wrong; None where none is left."""
+    while True:
+        before = len(problems.errors)
+        done = problems.attempt(partial(_run, workload, plan, progress))
+        left = without_wrong(workload.paths, problems.errors[before:])
+        if done is not None or not left:
+            return done
+        opened = opened_without_wrong(replace(workload.opened.options, inputs=left), load, problems)
+        if opened is None:
+            return None
+        workload = CheckedWorkload(opened.options.inputs, opened)
+
+
 def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress) -> _Done:
     opened = workload.opened
     profiler = opened.profiler(ReportOptions(advice=plan.advice, views=plan.views), progress)
     report = opened.run(profiler)
-    kept = not_ignored(report.findings, list(workload.paths), allow_outside=plan.run.reading.allow_outside)
+    if not report.partial:
+        opened.check_read()  # what was not read to its end is not judged
+    kept = not_ignored(report.findings, list(opened.paths), allow_outside=plan.run.reading.allow_outside)
     ignored = len(report.findings) - len(kept)
     patches = patches_of(profiler, kept) if plan.show_text == "full" and not report.partial else {}
     report = report.model_copy(update={"findings": kept})

@@ -11,8 +11,8 @@ from typing import TypeVar
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
-from kvtool.errors import KvtoolError, ProblemsError, as_error
-from kvtool.lint.sources import JINJA_SUFFIXES, Inputs, sort_inputs
+from kvtool.errors import KvtoolError, ProblemsError, all_in_one, as_error
+from kvtool.lint.sources import JINJA_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs, without_wrong
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -21,6 +21,8 @@ from kvtool.workload.yaml.validate import did_you_mean
 
 T = TypeVar("T")
 _TEXTS = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py")
+ALONE = (*_TEXTS, *WORKLOAD_SUFFIXES)
+"""Ends of names of files that are no logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,17 @@ class Problems:
         return None
 
     def tell(self) -> None:
-        """Raise what was collected, each mistake once."""
-        told: dict[tuple[str, str], KvtoolError] = {}
+        """Raise what was collected."""
+        if self.errors:
+            raise all_in_one(self.told)
+
+    @property
+    def told(self) -> list[KvtoolError]:
+        """What was collected, each mistake once."""
+        found: dict[tuple[str, str], KvtoolError] = {}
         for error in self.errors:
-            told.setdefault((str(error.place or ""), error.message), error)
-        if len(told) == 1:
-            raise next(iter(told.values()))
-        if told:
-            raise ProblemsError(list(told.values()))
+            found.setdefault((str(error.place or ""), error.message), error)
+        return list(found.values())
 
 
 def in_order(paths: Iterable[str]) -> list[str]:
@@ -79,19 +84,19 @@ def open_all(
     paths: Sequence[str], options: RunOptions, load: Tokenizers, problems: Problems
 ) -> tuple[list[CheckedWorkload], Inputs]:
     """The workloads, and what is only read; what is wrong with one of them is collected. `options` are those of each run."""
-    inputs = problems.attempt(lambda: sort_inputs(paths))
-    if inputs is None:
-        inputs = sort_inputs([path for path in paths if not path.lower().endswith(_TEXTS)])
+    inputs = sort_inputs(paths)
+    problems.errors += inputs.problems
     wanted = options.reading.groups
     missing = set(wanted)
     known: list[str] = []
     workloads: list[CheckedWorkload] = []
     for run in inputs.runs:
         of_run = _of_groups(replace(options, inputs=run), ())
-        opened = problems.attempt(partial(open_workload, of_run, load))
+        opened = opened_without_wrong(of_run, load, problems)
         if opened is None:
             missing.clear()  # perhaps it has them
             continue
+        run = list(opened.options.inputs)
         workload = CheckedWorkload(run, opened)
         if wanted:
             known += workload.groups or ()
@@ -106,6 +111,17 @@ def open_all(
         for name in sorted(missing)
     ]
     return workloads, inputs
+
+
+def opened_without_wrong(options: RunOptions, load: Tokenizers, problems: Problems) -> Opened | None:
+    """A workload without those of its inputs that cannot be read, which are problems; None where none is left."""
+    while options.inputs:
+        before = len(problems.errors)
+        opened = problems.attempt(partial(open_workload, options, load, keep_going=True))
+        if opened is not None:
+            return opened
+        options = replace(options, inputs=without_wrong(options.inputs, problems.errors[before:]))
+    return None
 
 
 def _of_groups(options: RunOptions, groups: Sequence[str]) -> RunOptions:

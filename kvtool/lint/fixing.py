@@ -48,7 +48,7 @@ def fix_workloads(
     `wanted` says it of a code. Raises TrialInterruptedError where Ctrl-C came in between.
     """
     fixes = Fixes()
-    for path in _workloads(sort_inputs(options.inputs)):
+    for path in _workloads(sort_inputs(options.inputs, options.alone)):
         opened = open_workload(replace(options, inputs=[path]), load)
         choose = _Choice(opened, wanted)
         optimized = optimize(opened, tiers, progress, choose=choose, given=fixes.files)
@@ -82,7 +82,7 @@ def fix_templates(
     """Move lines of templates, where the tiers allow it; what is done to the files of workloads is decided by running those."""
     if TIER not in tiers:
         return
-    inputs = sort_inputs(options.inputs)
+    inputs = sort_inputs(options.inputs, options.alone)
     texts = ((path, read_text(Path(path), shown=path)) for path in _workloads(inputs))
     outside = options.reading.allow_outside
     named = {realpath(file) for path, text in texts for file in named_files(path, text, allow_outside=outside)}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kvtool.errors import KvtoolError
 from kvtool.results.choices import Severity
-from kvtool.results.documents.lint import Counts, Fixed, LintDocument, LintFinding, LintInput
+from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
 from kvtool.results.finding import Finding
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class LintResult:
     findings: list[Finding] = field(default_factory=list)
     ignored: int = 0
     partial: bool = False
+    problems: list[KvtoolError] = field(default_factory=list)
+    """What is wrong with inputs that could not be read or run; the findings are those of the others."""
     fixable: frozenset[str] = frozenset()
     fixed: Fixed | None = None
     probe: ProbeResult | None = None
@@ -36,6 +39,7 @@ class LintResult:
         return LintDocument(
             schema="kvtool.lint/1",
             partial=self.partial,
+            problems=[_problem(error) for error in self.problems],
             inputs=self.inputs,
             findings=[self._told(finding) for finding in self.findings],
             counts=Counts(error=self.count("error"), warning=self.count("warning"), info=self.count("info")),
@@ -55,3 +59,14 @@ class LintResult:
             group=finding.group or None,
             fixable=self.can_fix(finding),
         )
+
+
+def _problem(error: KvtoolError) -> InputProblem:
+    place = error.place
+    return InputProblem(
+        path="" if place is None else place.path,
+        line=0 if place is None else place.line or 0,
+        column=0 if place is None else place.column or 0,
+        message=error.message,
+        hint=error.hint,
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from os.path import realpath
+from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
@@ -12,7 +15,8 @@ from kvtool.config.option import check_values
 from kvtool.config.shown_options import Showing
 from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.engine.config import EngineConfig
-from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.engine.engine_error import EngineError
+from kvtool.errors import EXIT_USAGE, KvtoolError, ProblemsError, as_error
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
 from kvtool.lint.line_moves import movable
@@ -20,15 +24,17 @@ from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.python_templates import python_prompts
 from kvtool.lint.skeleton import Node
-from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs, without_wrong
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
-from kvtool.lint.traffic import run_traffic, traffic_ignores
+from kvtool.lint.traffic import Traffic, run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
 from kvtool.results.documents.lint import LintInput
 from kvtool.results.finding import Finding
+from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
+from kvtool.workload.yaml.named_files import named_files
 from kvtool.workload.yaml.schema import EngineOptions
 
 _LEAST_BLOCKS = {"python": 4}
@@ -36,18 +42,18 @@ _LEAST_BLOCKS = {"python": 4}
 
 
 def lint(options: RunOptions, selecting: Selecting, showing: Showing, probing: Probing | None = None) -> LintResult:
-    """The findings of all inputs, by place; KvtoolError or ProblemsError for inputs that cannot be read.
+    """The findings of all inputs that can be read, by place; what is wrong with the others are problems of the result.
 
-    `showing` says whether progress is shown, and whether a tokenizer may be downloaded.
+    KvtoolError for options that cannot be used. `showing` says whether progress is shown and a tokenizer may be downloaded.
     """
     wanted = selection(selecting)
     check_values(options)
-    inputs = sort_inputs(options.inputs)
-    result = LintResult()
+    inputs = sort_inputs(options.inputs, options.alone)
+    result = LintResult(problems=list(inputs.problems))
     ignores: list[Ignore] = []
     static = {one.path for one in inputs.texts}
     load = Tokenizers(offline=showing.offline)
-    _read_texts(inputs, Finder(options, load), result, ignores)
+    _read_texts(inputs, options, Finder(options, load), result, ignores)
     if inputs.runs:
         with showing.progress() as progress:
             _run_traffic(inputs, options, progress, load, result, ignores)
@@ -101,31 +107,42 @@ def _codes(given: Iterable[str], flag: str) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _read_texts(inputs: Inputs, find: Finder, result: LintResult, ignores: list[Ignore]) -> None:
+def _read_texts(inputs: Inputs, options: RunOptions, find: Finder, result: LintResult, ignores: list[Ignore]) -> None:
     """Templates and Python files: what can be seen without traffic."""
     if not inputs.texts:
         return
-    problems: list[KvtoolError] = []
     fixable: set[str] = set()
+    run = _files_of(inputs, options) if options.alone else set()
     for one in inputs.texts:
+        if one.path in options.alone and realpath(one.path) in run:
+            continue  # the run of its workload tells more
         try:
             found = find(one)
             note = find.note
             ignores += read_ignores(one.path, one.text)
         except KvtoolError as error:
-            problems.append(error)
+            result.problems.append(error)
             continue
         if one.kind != "python":
             found = movable(one.text, found, jinja=one.style == "jinja")
             fixable.update(finding.fix_key for finding in found if finding.fix_key)
         result.findings += found
-        told = note if one.kind != "python" or len(inputs.texts) == 1 else ""  # most files of a program hold no prompt
+        # Most files of a program, and of a folder, hold nothing that varies.
+        told = note if len(inputs.texts) == 1 or (one.kind != "python" and one.path not in options.alone) else ""
         result.inputs.append(LintInput(path=one.path, kind=one.kind, note=told or None))
     result.fixable |= fixable
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        raise ProblemsError(problems)
+
+
+def _files_of(inputs: Inputs, options: RunOptions) -> set[str]:
+    """The real paths of the files that the workloads among the inputs name."""
+    found: set[str] = set()
+    for paths in inputs.runs:
+        if paths[0].lower().endswith(WORKLOAD_SUFFIXES):
+            with contextlib.suppress(KvtoolError):  # its run tells
+                text = read_text(Path(paths[0]), shown=paths[0])
+                named = named_files(paths[0], text, allow_outside=options.reading.allow_outside)
+                found.update(map(realpath, named))
+    return found
 
 
 class Finder:
@@ -181,8 +198,10 @@ def _run_traffic(
     ignores: list[Ignore],
 ) -> None:
     """Workloads, logs and prompts: what costs hits when they are run."""
-    for paths in inputs.runs:
-        traffic = run_traffic(replace(options, inputs=paths), progress, load=load)
+    for wanted in inputs.runs:
+        paths, traffic = _run_those_that_can(wanted, options, progress, load, result)
+        if traffic is None:
+            continue
         result.fixable |= traffic.fixable
         workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
         plain = [one.path for one in inputs.prompts]
@@ -194,6 +213,23 @@ def _run_traffic(
         if traffic.report.partial:
             result.partial = True
             return
+
+
+def _run_those_that_can(
+    paths: list[str], options: RunOptions, progress: Progress, load: Tokenizers, result: LintResult
+) -> tuple[list[str], Traffic | None]:
+    """The run of these inputs without those in which something is wrong, which become problems; None where none is left."""
+    while paths:
+        try:
+            return paths, run_traffic(replace(options, inputs=paths), progress, load=load)
+        except (KvtoolError, EngineError, OSError) as error:
+            mistake = as_error(error)
+            if mistake is None or mistake.exit_code != EXIT_USAGE:
+                raise
+            errors = mistake.errors if isinstance(mistake, ProblemsError) else [mistake]
+            result.problems += errors
+            paths = without_wrong(paths, errors)
+    return [], None
 
 
 def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, *, offline: bool) -> ProbeResult:

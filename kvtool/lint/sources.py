@@ -7,12 +7,12 @@ several, such files are prompts that were sent, as braces and dollars are common
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kvtool.errors import KvtoolError, Place, ProblemsError
+from kvtool.errors import KvtoolError, Place
 from kvtool.lint.skeleton import JINJA_MARK, style_of
 from kvtool.lint.templates import jinja_file
 from kvtool.text.files.text_files import read_text
@@ -22,8 +22,8 @@ InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
 
 WORKLOAD_SUFFIXES = (".yaml", ".yml")
 JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2")
-_PYTHON_BYTES = 4 * 1024 * 1024
-_TEMPLATE_BYTES = 16 * 1024 * 1024
+PYTHON_BYTES = 4 * 1024 * 1024
+TEMPLATE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,18 @@ class Inputs:
     texts: list[TextInput] = field(default_factory=list)
     prompts: list[TextInput] = field(default_factory=list)
     """Text files that are run as prompts: their comments count."""
+    problems: list[KvtoolError] = field(default_factory=list)
+    """What is wrong with files that could not be read."""
 
 
-def sort_inputs(paths: Sequence[str]) -> Inputs:
-    """What to do with each input; ProblemsError or KvtoolError for files that cannot be read as what they are."""
+def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
+    """What to do with each input; files that cannot be read as what they are become problems of the result.
+
+    `alone` are texts each of which is a template by itself, whatever others there are.
+    """
     result = Inputs()
     together: list[str] = []
     plain: list[TextInput] = []
-    problems: list[KvtoolError] = []
     for path in dict.fromkeys(paths):
         suffix = Path(path).suffix.lower()
         if suffix in WORKLOAD_SUFFIXES:
@@ -60,15 +64,11 @@ def sort_inputs(paths: Sequence[str]) -> Inputs:
             try:
                 one = _read(path, suffix)
             except KvtoolError as error:
-                problems.append(error)
+                result.problems.append(error)
                 continue
-            (plain if one.kind == "text" else result.texts).append(one)
+            (plain if one.kind == "text" and path not in alone else result.texts).append(one)
         else:
             together.append(path)
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        raise ProblemsError(problems)
     if len(plain) == 1 and not together:
         result.texts.append(plain[0])
     else:
@@ -77,6 +77,13 @@ def sort_inputs(paths: Sequence[str]) -> Inputs:
     if together:
         result.runs.append([path for path in dict.fromkeys(paths) if path in together])
     return result
+
+
+def without_wrong(paths: Sequence[str], errors: Iterable[KvtoolError]) -> list[str]:
+    """The inputs of a run without those that mistakes are about; none where that is not to be told, or all are left."""
+    wrong = {one.place.path for one in errors if one.place is not None}
+    left = [path for path in paths if path not in wrong]
+    return left if len(left) < len(paths) else []
 
 
 def without_documents(paths: Sequence[str]) -> list[str]:
@@ -99,7 +106,7 @@ def _is_jinja(path: str) -> bool:
 
 
 def _read(path: str, suffix: str) -> TextInput:
-    limit = _PYTHON_BYTES if suffix == ".py" else _TEMPLATE_BYTES
+    limit = PYTHON_BYTES if suffix == ".py" else TEMPLATE_BYTES
     if suffix == ".py" and Path(path).is_file() and not Path(path).stat().st_size:
         return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
     text = read_text(Path(path), shown=path, place=Place(path), limit=limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting.event_writer import EventWriter
@@ -10,7 +10,7 @@ from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
 from kvtool.diagnose import codes
 from kvtool.engine.config import EngineConfig
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.profiler import Profiler, ReportOptions
@@ -19,7 +19,7 @@ from kvtool.text.files.text_files import Overlay
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
-from kvtool.workload.inputs import open_inputs
+from kvtool.workload.inputs import divide, open_inputs
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 from kvtool.workload.yaml.schema import EngineOptions
@@ -45,6 +45,11 @@ class Opened:
     def group_names(self) -> list[str] | None:
         """Its groups; None where only the run shows them, as logs name their own."""
         return [group.name for group in self.source.groups] if isinstance(self.source, YamlSource) else None
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The files that its inputs stand for."""
+        return self.source.files.paths if isinstance(self.source, LogSource) else self.options.inputs
 
     def profiler(
         self,
@@ -99,8 +104,24 @@ class Opened:
     def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        notes = self.planned.notes() + ([profiler.interrupted] if profiler.interrupted is not None else [])
+        notes = [*self.planned.notes(), *self._read_notes()]
+        notes += [profiler.interrupted] if profiler.interrupted is not None else []
         return report.model_copy(update={"config": config, "notes": notes})
+
+    def _read_notes(self) -> list[str]:
+        """Which files were read, in which order, and how they were divided into groups."""
+        if not isinstance(self.source, LogSource):
+            asked = self.options.reading.group_by is not None
+            return ["--group-by is about logs: a workload file names its groups"] if asked else []
+        return [*self.source.files.notes(name_all=self.options.reading.verbose), *self.source.outcome.notes]
+
+    def check_read(self) -> None:
+        """After a run: KvtoolError, or ProblemsError for several, where a file could not be read to its end."""
+        errors = list(self.source.outcome.failed.values()) if isinstance(self.source, LogSource) else []
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise ProblemsError(errors)
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """The workload file read again, with the text of some files (by their real paths) replaced."""
@@ -123,11 +144,13 @@ def open_workload(
     *,
     overlay: Overlay | None = None,
     source: YamlSource | LogSource | None = None,
+    keep_going: bool = False,
 ) -> Opened:
     """Read the inputs and settle how they are run; KvtoolError for what cannot be.
 
     `load` gives the tokenizer of a name; several workloads can share one. `overlay` has texts to read in place of files of a
-    workload, `source` stands in for what the inputs name.
+    workload, `source` stands in for what the inputs name. `keep_going`: one of several logs that cannot be read does not hide the
+    others; who runs it asks `check_read` afterwards.
     """
     reading, rendering = options.reading, options.rendering
     log_options = LogOptions(
@@ -145,7 +168,11 @@ def open_workload(
             overlay=overlay,
             codes=codes,
             allow_outside=reading.allow_outside,
+            group_by=options.group_by,
+            keep_going=keep_going,
         )
+    elif reading.group_by is not None and isinstance(source, LogSource):
+        divide(source, reading.group_by)
     if isinstance(source, YamlSource) and reading.groups:
         source = source.select(reading.groups)
     elif reading.groups:

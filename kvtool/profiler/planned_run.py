@@ -317,6 +317,7 @@ class PlannedRun:
             "decode_attention": self.plan.decode_attention,
             "decode_batch": self.plan.decode_batch,
             "measure_budget": self.options.measuring.seconds,
+            **({} if self.options.group_by is None else {"group_by": self.options.group_by}),
         }
 
 

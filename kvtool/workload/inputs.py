@@ -1,4 +1,4 @@
-"""What stands on the command line as INPUT: one workload file, or any number of logs, traces and prompts."""
+"""What stands on the command line as INPUT: one workload file, or any number of logs, traces, prompts, folders and patterns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import Overlay
+from kvtool.workload.logs.found_grouping import GroupSample
+from kvtool.workload.logs.grouping import BY_FILE, ByFile
+from kvtool.workload.logs.input_files import find_inputs
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
 from kvtool.workload.yaml.fields import KnownCodes
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
@@ -24,11 +27,14 @@ def open_inputs(
     overlay: Overlay | None = None,
     codes: KnownCodes | None = None,
     allow_outside: bool = False,
+    group_by: str | None = None,
+    keep_going: bool = False,
 ) -> YamlSource | LogSource:
     """The source that the paths name; KvtoolError where they do not go together or cannot be read.
 
     `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files;
     `codes` are those that its gates may name (None: any of that shape); `allow_outside`: what it names may lie anywhere.
+    `group_by` says what divides the requests of logs into groups; `keep_going`: one that cannot be read does not hide the others.
     """
     workloads = [path for path in paths if path.lower().endswith(_YAML)]
     if workloads and len(paths) > 1:
@@ -45,12 +51,28 @@ def open_inputs(
             codes=codes,
             allow_outside=allow_outside,
         )
-    return LogSource(paths, options, group=_grouping(paths))
+    files = find_inputs(paths, log_format=options.format)
+    by_folder = len(files.paths) > _MOST_FILE_GROUPS
+    source = LogSource(files, options, _ByFolder() if by_folder else None, keep_going=keep_going)
+    what = "folder" if by_folder else "file"
+    divide(source, group_by, ByFile(what) if len(files.paths) > 1 else BY_FILE)
+    return source
 
 
-def _grouping(paths: Sequence[str]) -> _ByFolder | None:
-    """A group for each file while they are few, then one for each folder."""
-    return None if len(paths) <= _MOST_FILE_GROUPS else _ByFolder()
+def divide(source: LogSource, group_by: str | None, by_file: ByFile = BY_FILE) -> None:
+    """Group the requests of logs as was asked for or else as their first ones suggest; `by_file` is for those that nothing else
+    divides. KvtoolError for fields that are not there."""
+    sample = GroupSample(group_by)
+    limit = source.options.limit
+    try:
+        for found in source.entries():
+            if not isinstance(found, KvtoolError):
+                sample.add(found)
+            if sample.enough or (limit is not None and sample.records >= limit):
+                break
+    except KvtoolError:
+        pass  # for the run itself to tell
+    source.regrouped(sample.grouping(files=len(source.files.paths), by_file=by_file))
 
 
 class _ByFolder:

@@ -10,9 +10,11 @@ import orjson
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import is_message, parse
+from kvtool.workload.logs.log_file import LogEntry
+from kvtool.workload.logs.log_pass import PassState
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.logs.plain import PLAIN_GROUP
-from kvtool.workload.logs.record import RecordError, Turns, Where
+from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.records import read_record
 
 MEMORY = "<prompts>"
@@ -32,15 +34,18 @@ class MemorySource(LogSource):
         if not self._prompts:
             raise KvtoolError("there is no prompt to profile: the list is empty")
 
-    def _turns(self) -> Iterator[Turns | KvtoolError]:
+    def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+        del state
         self.formats[MEMORY] = "values"
         for number, data in enumerate(self._prompts, 1):
-            where = Where(MEMORY, number, 1, str(number), number, PLAIN_GROUP, self._options.trace_block_size)
+            where = Where(MEMORY, number, 1, str(number), number, PLAIN_GROUP, self.options.trace_block_size)
             try:
-                yield read_record(parse(data), where, self._format)[1]
+                value = parse(data)
+                turns = read_record(value, where, self._format)[1]
+                yield LogEntry(turns, turns[0], value if values else None, MEMORY, len(data))
             except RecordError as error:
                 problem = KvtoolError(error.message, hint=error.hint, place=Place(_shown(number - 1, error.pointer)))
-                if self._options.on_bad_line == "error":
+                if self.options.on_bad_line == "error":
                     raise problem from error
                 yield problem
 

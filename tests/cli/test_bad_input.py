@@ -98,7 +98,7 @@ def refused(arguments: list[str], code: int, capsys: Capture) -> str:
         ("goood.jsonl", "did you mean `good.jsonl`?"),
         ("ww.yaml", "did you mean `w.yaml`?"),
         ("nowhere/w.yaml", "there is no folder `nowhere`"),
-        ("folder", "error: folder: this is a directory"),
+        ("folder", "error: folder: there is no log and no prompt in it; it is empty"),
         ("folder.yaml", "error: `folder.yaml` is a directory"),
         ("empty.yaml", "error: `empty.yaml` is empty"),
         ("empty.jsonl", "error: empty.jsonl: there is no request in it"),
@@ -147,7 +147,7 @@ def test_all_mistakes_are_told_at_once(folder: Path, capsys: Capture) -> None:
     ("name", "said"),
     [
         ("goood.txt", "did you mean `good.txt`?"),
-        ("folder", "is a directory"),
+        ("folder", "there is no log and no prompt in it; it is empty"),
         ("empty.txt", "`empty.txt` is empty"),
         ("binary.txt", "`binary.txt` is a binary file"),
         ("utf16.txt", "`utf16.txt` is UTF-16"),

@@ -345,6 +345,7 @@ BAD = {
     "KVTOOL_PROVIDER": "nobody",
     "KVTOOL_DEVICE": "abacus",
     "KVTOOL_SEED": "-1",
+    "KVTOOL_GROUP_BY": "[",
 }
 
 
@@ -413,7 +414,8 @@ def test_lint_exits_as_the_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bytes_json: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write("t.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
+    rules = "Be short, be kind and be right. "
+    write("t.j2", rules * 300 + "Now: {{ now }}. " + rules * 4)
     assert run(["lint", "t.j2", "-t", bytes_json]) == 0  # a warning
     write("kvtool.toml", '[lint]\nerror_on = "warning"\n')
     assert run(["lint", "t.j2", "-t", bytes_json]) == 1
@@ -428,12 +430,16 @@ def test_lint_without_inputs_takes_the_workloads_of_the_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["lint"]) == 2
-    assert "missing argument 'INPUT...'" in capsys.readouterr().err
+    assert "there is nothing in the working folder that kvtool lint reads" in capsys.readouterr().err
+    write("other.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
     write("t.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
     write("kvtool.toml", 'workloads = ["t.j2"]\n')
     assert run(["lint", "-t", bytes_json, "--error-on", "warning"]) == 1
-    assert "t.j2:1:6: KV101" in capsys.readouterr().out
-    assert run(["lint", "--no-config"]) == 2
+    out = capsys.readouterr().out
+    assert "t.j2:1:6: KV101" in out
+    assert "other.j2" not in out
+    assert run(["lint", "--no-config"]) == 1
+    assert "other.j2:1:6: KV101" in capsys.readouterr().out, "without the file, the working folder is read"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

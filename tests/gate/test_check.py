@@ -199,8 +199,42 @@ def test_all_mistakes_at_once_and_nothing_half_judged(check: Command) -> None:
     for told in ("unknown key `reqests`", "`none.yaml`", "`none.md`", "base.json", "--fail-on: `KV9`"):
         assert told in err
     code, out, err = check("good.yaml", "log.jsonl", "--no-advice")  # this one shows only when it is read
-    assert (code, out) == (2, "")
+    assert code == 2
+    assert "KV204" in out, "what is found in the others is not hidden"
+    assert not {"PASS", "FAIL", "NO GATE"} & set(out.split()), "and nothing is judged"
     assert "log.jsonl:2" in err
+
+
+def test_one_bad_input_hides_no_finding_of_the_others(check: Command) -> None:
+    chats = [
+        {
+            "messages": [
+                {"role": "system", "content": f"Now: 10:{number:02d}\n{RULES}"},
+                {"role": "user", "content": "Hi"},
+            ]
+        }
+        for number in range(6)
+    ]
+    write("good.jsonl", "".join(json.dumps({"id": "same", **one}) + "\n" for one in chats))
+    write("again.jsonl", "".join(json.dumps({"id": "same", **one}) + "\n" for one in chats))
+    write("bad.jsonl", json.dumps(chats[0]) + "\n{nonsense\n")
+    write("p.j2", "Now: {{ now() }}\n" + RULES)
+    write("broken.j2", "{% if %}")
+    write("broken.py", "def (\n")
+    code, out, err = check(
+        *("bad.jsonl", "good.jsonl", "again.jsonl", "missing.jsonl", "p.j2", "broken.j2", "broken.py", "missing.md")
+    )
+    assert code == 2
+    assert "again.jsonl:2 · messages[0] (system), line 1: KV101 error" in out
+    assert "p.j2:1:6: KV101" in out
+    assert "PASS" not in out
+    assert "NO GATE" not in out
+    for told in ("bad.jsonl:2:2", "missing.jsonl", "broken.j2:1:1", "broken.py:1:5", "missing.md"):
+        assert err.count(told) >= 1, told
+    code, out, err = check("p.j2", "broken.py", "--json")
+    assert (code, out) == (2, ""), "a document without a verdict is none"
+    code, out, _ = check("good.jsonl", "again.jsonl", "p.j2")
+    assert (code, last_line(out)) == (0, "NO GATE: nothing was demanded")
 
 
 @pytest.mark.parametrize(
@@ -330,7 +364,7 @@ def test_templates_and_python_are_read_and_not_run(check: Command) -> None:
     code, out, _ = check("p.j2", "boom.py", "--fail-on", "info")
     assert code == 1
     assert "KV405 error: p.j2: 1 finding of info (KV101)" in out
-    assert "p.j2:1:6: KV101 info" in out
+    assert "p.j2:1:6: KV101 error" in out
     assert last_line(out) == "FAIL 1 gate (p.j2: 1 finding of info)"
     code, out, _ = check("boom.py", "--fail-on", "info")
     assert (code, last_line(out)) == (0, "PASS 1 gate")

@@ -167,7 +167,7 @@ def test_a_safe_fix_is_made_without_more_flags(lint: Lint, desk: str) -> None:
 def test_lines_of_a_template_are_moved(lint: Lint) -> None:
     write("t.j2", "# Desk\r\nNow: {{ now }}\r\n" + RULES * 8 + "Done")
     code, out, _ = lint("t.j2", "--fix")
-    assert (code, "0 fixed, 1 remaining" in out) == (0, True)
+    assert (code, "0 fixed, 1 remaining" in out) == (1, True)
     code, out, _ = lint("t.j2", "--fix", "--unsafe-fixes")
     assert code == 0
     assert "edited t.j2\n1 fixed, 0 remaining\n" in out
@@ -242,7 +242,6 @@ def test_what_the_command_line_may_not_say(lint: Lint, desk: str) -> None:
     refused(lint, "standard input cannot be edited", "-", "--fix")
     refused(lint, "--undo names the patch of what --fix writes", desk, "--undo", "u.patch")
     refused(lint, "--undo w.yaml is an input", desk, "--fix", "--undo", desk)
-    refused(lint, "missing argument 'INPUT...'")
     refused(lint, "--probe-timeout must be more than 0", "--probe", "true", "--probe-timeout", "0")
 
 

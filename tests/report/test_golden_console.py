@@ -44,10 +44,10 @@ def profiled_once() -> Iterator[None]:
     profiles: dict[str, tuple[Report, list[Timeline]]] = {}
     run_profiler = Profiler.run
 
-    def open_once(options: RunOptions, load: Tokenizers) -> Opened:
+    def open_once(options: RunOptions, load: Tokenizers, *, keep_going: bool) -> Opened:
         (path,) = options.inputs
         if path not in opened:
-            opened[path] = open_workload(options, load)
+            opened[path] = open_workload(options, load, keep_going=keep_going)
         return opened[path]
 
     def run_once(self: Profiler) -> Report:

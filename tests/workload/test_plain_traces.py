@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.logs import logs
+from kvtool.workload.logs import log_file
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.turn import Turn
 
@@ -49,7 +49,7 @@ def read(path: Path, *, plainly: bool, format_: str | None) -> tuple[list[Turn],
     """Turns, formats, and how many lines were skipped."""
     with pytest.MonkeyPatch.context() as patch:
         if not plainly:
-            patch.setattr(logs, "plain_mooncake", lambda *_: None)
+            patch.setattr(log_file, "plain_mooncake", lambda *_: None)
         source = LogSource([str(path)], LogOptions(on_bad_line="skip", format=format_))
         turns: list[Turn] = []
         for conversation in source.conversations():
@@ -73,14 +73,14 @@ def test_plain_lines_are_read_alike(
 
 def test_most_lines_are_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the first, which says what format the file is in."""
-    careful = logs.read_raw
+    careful = log_file.read_raw
     seen: list[int] = []
 
     def noted(raw: Any, *rest: Any) -> Any:
         seen.append(raw.line)
         return careful(raw, *rest)
 
-    monkeypatch.setattr(logs, "read_raw", noted)
+    monkeypatch.setattr(log_file, "read_raw", noted)
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(FIRST | {"timestamp": n}) + "\n" for n in range(5)))
     assert len(list(LogSource([str(path)], LogOptions()).conversations())) == 5

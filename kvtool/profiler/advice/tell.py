@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.findings import (
     WORTH_TELLING,
@@ -52,7 +52,10 @@ class Teller:
             assert advice.proof is not None
             found += self._of_steps(self._groups[name], steps, advice.proof)
         for stuck in advice.stuck:
-            cause, group = stuck.cause, self._groups[stuck.cause.group]
+            group = self._groups[stuck.cause.group]
+            cause = self._known(group).get(stuck.cause.slot)
+            if cause is None:
+                continue  # only what was tried brought it about
             block_size = self._plan.engine.block_size
             finding = no_gain_finding(
                 cause,
@@ -76,7 +79,7 @@ class Teller:
             group_predicted=None,
         )
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
-        known = {cause.slot: cause for cause in self._result.causes.of_group(group.name)}
+        known = self._known(group)
         found: list[Finding | None] = []
         for number, step in enumerate(steps):
             first = known.get(step.cause.slot)
@@ -119,6 +122,10 @@ class Teller:
             )
             if finding is not None:
                 yield self._priced(finding, cause, group).model_copy(update={"tier": steps[0].fix.tier})
+
+    def _known(self, group: GroupTotals) -> dict[Slot, SlotCause]:
+        """The causes of the run without any fix."""
+        return {cause.slot: cause for cause in self._result.causes.of_group(group.name)}
 
     def _behind(self, cause: SlotCause, group: GroupTotals) -> int:
         """The tokens that stand behind a cause; of one that only a fix brought to light, as the run with that fix saw it."""

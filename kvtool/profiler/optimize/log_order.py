@@ -20,6 +20,7 @@ from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
+from kvtool.workload.logs.input_files import find_inputs
 from kvtool.workload.logs.logs import LogSource, locate
 
 _BOM = b"\xef\xbb\xbf"
@@ -43,9 +44,10 @@ def request_order(opened: Opened, progress: Progress, result: PassResult) -> Log
     """
     plan, source = opened.planned.plan, opened.source
     names = [group.name for group in result.ledger.totals()]
-    if not isinstance(source, LogSource) or len(names) != 1 or plan.engine.num_blocks is None or plan.use_arrivals:
+    one_log = isinstance(source, LogSource) and len(source.files.paths) == 1
+    if not one_log or plan.engine.num_blocks is None or plan.use_arrivals:
         return None
-    fix = request_order_fix(result.samples.of_group(names[0]))
+    fix = request_order_fix([turn for name in names for turn in result.samples.of_group(name)])
     if fix is None or fix.source is None:
         return None
     other = fix.source(source)
@@ -63,6 +65,10 @@ def check_log(inputs: Sequence[str], output: str) -> None:
     if len(inputs) != 1:
         raise KvtoolError("-o writes one log in another order", hint="give one INPUT")
     path = inputs[0]
+    if len(found := find_inputs([path]).paths) != 1 or found[0] != path:
+        raise KvtoolError(
+            f"-o writes one log in another order, and {path} is not the name of one", hint="give one file"
+        )
     if path == STDIN:
         raise KvtoolError("-o needs a log that is a file, not standard input")
     if output == STDIN:

@@ -66,6 +66,16 @@ class LintInput(Model):
     note: str | None
 
 
+class InputProblem(Model):
+    """What is wrong with an input that could not be read or run. `path` is empty, and `line` 0, where it has no place."""
+
+    path: str
+    line: Count
+    column: Count
+    message: str
+    hint: str | None
+
+
 class Counts(Model):
     """Findings by severity."""
 
@@ -129,6 +139,8 @@ class LintDocument(Document):
     schema_: Literal["kvtool.lint/1"] = Field(alias="schema")
     partial: bool
     """Interrupted: there may be more."""
+    problems: list[InputProblem]
+    """Inputs that could not be read or run; the findings are those of the others."""
     inputs: list[LintInput]
     findings: list[LintFinding]
     counts: Counts

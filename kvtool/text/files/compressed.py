@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import IO
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.parked_file import ParkedFile
 
 HEAD = 1 << 16
 """Bytes that can be looked at before reading; also the size of one read."""
+PARKED_HEAD = 1 << 12
+"""The same of a file that is read beside many others."""
 
 _ZSTD_STEP = 1 << 10  # of compressed input at a time: at the format's highest ratio this gives 32 MiB
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -95,13 +98,14 @@ class _Zstd:
         return bytes(piece)
 
 
-def open_bytes(path: str, name: str | None = None) -> io.BufferedReader:
+def open_bytes(path: str, name: str | None = None, *, parked: bool = False) -> io.BufferedReader:
     """The bytes of a file, decompressed if it begins like a .gz or .zst, without a UTF-8 byte order mark.
 
-    `name` is what errors call it (a spooled stdin). Raises KvtoolError for what cannot be opened and for UTF-16.
+    `name` is what errors call it (a spooled stdin); `parked` keeps no descriptor between reads, and little in memory. Raises
+    KvtoolError for what cannot be opened and for UTF-16.
     """
     name = path if name is None else name
-    file = _open(path, name)
+    file = _open(path, name, parked=parked)
     try:
         start = file.peek(4)
         if start.startswith(_GZIP_MAGIC):
@@ -111,7 +115,7 @@ def open_bytes(path: str, name: str | None = None) -> io.BufferedReader:
             raw = _Checked(_Zstd(file, name).read, file, name)
         else:
             raw = _Checked(file.read, file, name)
-        reader: io.BufferedReader = io.BufferedReader(raw, HEAD)
+        reader: io.BufferedReader = io.BufferedReader(raw, PARKED_HEAD if parked else HEAD)
         _skip_mark(reader, name)
     except BaseException:
         file.close()
@@ -138,12 +142,12 @@ def refuse_binary(reader: io.BufferedReader, name: str, *, nul_ok: bool = False)
         )
 
 
-def _open(path: str, name: str) -> io.BufferedReader:
+def _open(path: str, name: str, *, parked: bool) -> io.BufferedReader:
     place = Place(name)
     try:
         if stat.S_ISDIR(Path(path).stat().st_mode):
             raise KvtoolError("this is a directory", hint=f"give its files: {path.rstrip('/')}/*", place=place)
-        return Path(path).open("rb")
+        return io.BufferedReader(ParkedFile(path), PARKED_HEAD) if parked else Path(path).open("rb")
     except FileNotFoundError as error:
         raise KvtoolError("no such file", hint=_similar(path), place=place) from error
     except PermissionError as error:

@@ -30,25 +30,35 @@ def literal_start(pattern: str) -> str:
     return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")
 
 
-def matching(pattern: str, folder: str | Path, root: RootFolder) -> list[str]:
+def matching(pattern: str, folder: str | Path, root: RootFolder, *, most: int | None = None) -> list[str]:
     """What is there under such a name, sorted, counted from `folder`: as `glob.glob` finds it, with `**` for any folders.
 
-    Folders that `root` does not hold are not entered. KvtoolError where there is too much to look at, ValueError for what is no
-    pattern of files.
+    Folders that `root` does not hold are not entered. KvtoolError where there are more than `most` files and folders to look at,
+    ValueError for what is no pattern of files.
     """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if pattern.endswith("/") or len(parts) > _MOST_PARTS or "\0" in pattern:
         raise ValueError(pattern)
-    return sorted(set(_Walk(pattern, str(folder), root).below("/" if pattern.startswith("/") else "", parts)))
+    walk = _Walk(pattern, str(folder), root, MOST_LOOKED_AT if most is None else most)
+    return sorted(set(walk.below("/" if pattern.startswith("/") else "", parts)))
+
+
+def is_folder_entry(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link to one; a link that leads nowhere, or to itself, is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 class _Walk:
     """One pattern's search; names count from its folder, those of folders end with a slash."""
 
-    def __init__(self, pattern: str, folder: str, root: RootFolder) -> None:
+    def __init__(self, pattern: str, folder: str, root: RootFolder, most: int) -> None:
         self._pattern = pattern
         self._folder = folder
         self._root = root
+        self._most = most
         self._seen = 0
 
     def below(self, name: str, parts: Sequence[str]) -> Iterator[str]:
@@ -81,7 +91,7 @@ class _Walk:
             folder, came_by = waiting.pop()
             yield folder
             for one in self._entries(folder):
-                if one.name[0] == "." or not one.is_dir():
+                if one.name[0] == "." or not is_folder_entry(one):
                     continue
                 way = came_by
                 if one.is_symlink():
@@ -100,9 +110,9 @@ class _Walk:
             with os.scandir(path) as entries:
                 for entry in entries:
                     self._seen += 1
-                    if self._seen > MOST_LOOKED_AT:
+                    if self._seen > self._most:
                         raise KvtoolError(
-                            f"`{self._pattern}` looks at more than {MOST_LOOKED_AT:,} files and folders",
+                            f"`{self._pattern}` looks at more than {self._most:,} files and folders",
                             hint="name more of the way: `prompts/**/*.md` instead of `**/*.md`",
                         )
                     found.append(entry)

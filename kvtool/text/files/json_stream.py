@@ -71,8 +71,11 @@ def parse(data: bytes) -> Any:
         raise NotJSONError(str(error).partition(";")[0], unreadable_at(text), text) from None
 
 
-def read_records(reader: io.BufferedReader) -> Iterator[RawRecord]:
-    """The records of a file, in order. A `problem` that leaves the end of a record unknown is the last one."""
+def read_records(reader: io.BufferedReader, *, step: int = _CHUNK) -> Iterator[RawRecord]:
+    """The records of a file, in order. A `problem` that leaves the end of a record unknown is the last one.
+
+    `step` bytes of lines are read at a time.
+    """
     head, line = b"", 1
     while chunk := reader.read(_HEAD):
         blank = _BLANK.match(chunk)
@@ -82,7 +85,7 @@ def read_records(reader: io.BufferedReader) -> Iterator[RawRecord]:
         if not head.isspace() and head:
             break
     if _is_lines(head):
-        return _lines(head, reader, line)
+        return _lines(head, reader, line, step)
     return _Scanner(head, reader, line).records()
 
 
@@ -119,7 +122,7 @@ def _is_lines(head: bytes) -> bool:
     return True
 
 
-def _lines(head: bytes, reader: io.BufferedReader, number: int) -> Iterator[RawRecord]:
+def _lines(head: bytes, reader: io.BufferedReader, number: int, step: int) -> Iterator[RawRecord]:
     parts: list[bytes] = []  # of the line that is being read
     size = 0
     chunk = head
@@ -139,7 +142,7 @@ def _lines(head: bytes, reader: io.BufferedReader, number: int) -> Iterator[RawR
         parts.append(ends[-1])
         if size > MAX_RECORD:
             parts = [b"".join(parts)[:_EXCERPT]]  # the rest of the line is only counted
-        chunk = reader.read(_CHUNK)
+        chunk = reader.read(step)
     line = b"".join(parts)
     if size > MAX_RECORD:
         yield _too_long(line, number)

@@ -156,12 +156,12 @@ class _Ahead:
                 else:
                     self._write_turns(conversation, stream, writer)
             stream.write(bytes((_DONE,)))
-            writer.value(self._source.progress())
+            writer.value(self._source.progress(at_end=True))
         except BrokenPipeError:
             raise
         except Exception as error:  # of whatever kind: the parent raises it
             stream.write(bytes((_FAILED,)))
-            writer.value(self._source.progress())
+            writer.value(self._source.progress(at_end=True))
             writer.value(_sendable(error))
 
     def _write_turns(self, conversation: Conversation, stream: BinaryIO, writer: TurnWriter) -> None:

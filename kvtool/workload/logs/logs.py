@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-import shutil
+import itertools
 import stat
-import sys
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
-from kvtool.text.files.compressed import bytes_taken, open_bytes, refuse_binary
-from kvtool.text.files.json_position import character_start, line_and_column, nearest_start, value_start
-from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse, read_records
+from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.json_position import character_start, line_and_column, value_start
+from kvtool.text.files.json_stream import read_records
 from kvtool.text.message import Message
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
+from kvtool.workload.logs.grouping import BY_FILE, Grouping
+from kvtool.workload.logs.input_files import InputFiles
+from kvtool.workload.logs.log_file import LogEntry, LogFile
+from kvtool.workload.logs.log_pass import LogOutcome, LogProgress, PassState
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
-from kvtool.workload.logs.record import Dialogue, RecordError, Turns, Where
-from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, read_record
+from kvtool.workload.logs.record import Dialogue, Turns
+from kvtool.workload.logs.records import TEXT_FORMAT, format_named
+from kvtool.workload.logs.spool import Spool
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
-from kvtool.workload.logs.trace_records import plain_mooncake
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
-_MAX_EXCERPT_COLUMN = 2000
-_EXCERPT_TAIL = 120
+_MOST_OPEN = 64
+"""Files that are kept open side by side; of more, each is opened when it is read from."""
+_UNREADABLE = float("-inf")
+"""For the first arrival of a file without a good record: what is wrong with it is told first."""
+_MOST_IDS = 1_000_000
+"""Ids of requests that are remembered to see whether another file has them, too."""
 
 
 @dataclass(frozen=True)
@@ -44,80 +50,107 @@ class LogOptions:
     format: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LogProgress:
-    """How far a pass over logs has come: the share of their bytes, bad records left out, and the formats found in each file."""
-
-    share: float | None
-    skipped: int
-    formats: dict[str, str]
-
-
 class LogSource:
-    """The requests of log files, in the order of the files and of their records; can be read again and again.
+    """The requests of log files; can be read again and again.
 
-    `skipped` (bad records left out) and `formats` (path to the names of the formats found in it) tell about the last pass.
-    `arrival` counts from the earliest first record of the files; it may be negative where a log is not in order.
+    Logs all of which have times are one stream in the order of arrival; others come one after another. The order within a file is
+    never changed. `skipped` (bad records left out) and `formats` (path to the names of the formats found in it) tell about the last
+    pass. `arrival` counts from the earliest first record of the files; it may be negative where a log is not in order.
     """
 
     def __init__(
-        self, paths: Sequence[str], options: LogOptions = LogOptions(), group: Callable[[str], str] | None = None
+        self,
+        files: Sequence[str] | InputFiles,
+        options: LogOptions = LogOptions(),
+        group: Callable[[str], str] | None = None,
+        *,
+        grouping: Grouping = BY_FILE,
+        keep_going: bool = False,
     ) -> None:
+        """`group` names the group of a file, which `grouping` divides further, or otherwise; `keep_going`: a file that cannot be
+        read does not hide the others."""
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
             raise KvtoolError(f"the number of requests must be at least 1, not {options.limit}")
         self._format = format_named(options.format) if options.format not in (None, TEXT_FORMAT) else None
-        self._paths = list(paths)
-        self._options = options
+        self.files = files if isinstance(files, InputFiles) else InputFiles(tuple(files))
+        self._paths = self.files.paths
+        self.options = options
         self._group = group
-        self._spooled: dict[str, str] = {}
+        self._grouping = grouping
+        self._keep_going = keep_going and len(self._paths) > 1
+        self._spool = Spool()
+        self._first: list[float | None] | None = None
+        """By file, when its first record arrived; None until somebody looked."""
         self._epoch: float | None = None
-        self._reader: io.BufferedReader | None = None
+        self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""
+        self._size: int | None = None
         self.skipped = 0
         self.formats: dict[str, str] = {}
+        self._new_formats: dict[str, str] = {}
+        self._now = PassState(self._grouping.begin())
+        self._outcome: LogOutcome | None = None
+        """Of the last pass that came to its end."""
         self._followed: LogProgress | None = None
         """Of the process that reads the log in this one's place."""
 
+    def regrouped(self, grouping: Grouping) -> None:
+        """Divide the requests in another way, from the next pass on."""
+        self._grouping, self._outcome = grouping, None
+
     def conversations(self) -> Iterator[Conversation]:
         """One conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at all."""
-        self.skipped = self._read_before = 0
-        self.formats = {}
-        self._followed = None
-        if self._epoch is None and len(self._paths) > 1:
-            self._epoch = min(
-                (time for time in map(self._first_arrival, self._paths) if time is not None), default=None
-            )
+        state = self._begin()
+        ids: dict[int, str] = {}
         sessions: dict[str, int] = {}  # how many turns each has had
         first_error: KvtoolError | None = None
         requests = 0
-        for found in self._turns():
+        for found in self._in_order(state, values=self._grouping.values):
             if isinstance(found, KvtoolError):
                 self.skipped += 1
                 first_error = first_error or found
                 continue
-            count = len(found)
-            if self._options.limit is not None:
-                count = min(count, self._options.limit - requests)
+            turns, first = found.turns, found.first
+            count = len(turns)
+            if self.options.limit is not None:
+                count = min(count, self.options.limit - requests)
             requests += count
-            first = found[0]
             if self._epoch is None:
                 self._epoch = first.arrival
             base = 0
             if first.session is not None:
                 base = sessions.get(first.session, 0)
                 sessions[first.session] = base + count
-            turns = _placed(found, count, base, self._epoch)
-            yield Growing(turns) if isinstance(found, Dialogue) else Recorded(turns)
-            if requests == self._options.limit:
-                return
+            group = state.division.group_of(found)
+            own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
+            placed = _placed(turns, count, base, self._epoch, group, own)
+            yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
+            if requests == self.options.limit:
+                break
+        self._outcome = state.outcome(self._order())
         if not requests:
+            first_error = first_error or next(iter(state.failed.values()), None)
             if first_error is not None:
                 raise first_error
             named = self._paths[0] if self._paths else "the list of files"
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
+
+    def entries(self) -> Iterator[LogEntry | KvtoolError]:
+        """The records in the order of the source, each with its place and its JSON value; the error of each one that is skipped."""
+        yield from self._in_order(self._begin(), values=True)
+
+    def _begin(self) -> PassState:
+        """Another pass."""
+        self.skipped = self._read_before = 0
+        self.formats = {}
+        self._new_formats = {}
+        self._followed = None
+        self._open = set()
+        self._now = PassState(self._grouping.begin())
+        return self._now
 
     def share_read(self) -> float | None:
         """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
@@ -126,113 +159,151 @@ class LogSource:
         total = self.bytes_to_read()
         if total is None:
             return None
-        taken = self._read_before + (bytes_taken(self._reader) if self._reader is not None else 0)
+        taken = self._read_before + sum(each.taken for each in self._open)
         return min(taken / total, 1.0) if total else None
 
     def bytes_to_read(self) -> int | None:
         """Of its files on the disk; None where that cannot be told: what is piped in has not been read yet."""
-        try:
-            found = [Path(self._spooled.get(path, path)).stat() for path in self._paths]
-        except (OSError, ValueError):
-            return None
-        return sum(each.st_size for each in found) if all(stat.S_ISREG(each.st_mode) for each in found) else None
+        if self._size is None:
+            try:
+                found = [Path(self._spool.read_from(path)).stat() for path in self._paths]
+            except (OSError, ValueError):
+                return None
+            if all(stat.S_ISREG(each.st_mode) for each in found):
+                self._size = sum(each.st_size for each in found)
+        return self._size
 
-    def progress(self) -> LogProgress:
-        """How far this pass has come."""
-        return LogProgress(self.share_read(), self.skipped, dict(self.formats))
+    def progress(self, *, at_end: bool = False) -> LogProgress:
+        """How far this pass has come; `at_end` with all that is to be told of it."""
+        formats, self._new_formats = self._new_formats, {}
+        return LogProgress(self.share_read(), self.skipped, formats, self.outcome if at_end else None)
 
     def follow(self, progress: LogProgress) -> None:
         """Tell of a pass that another process makes over the same logs as of this one's own."""
+        if self._followed is None:
+            self.formats = {}
         self._followed = progress
-        self.skipped, self.formats = progress.skipped, progress.formats
+        self.skipped = progress.skipped
+        self.formats |= progress.formats
+        if progress.outcome is not None:
+            self._outcome = progress.outcome
 
-    def _turns(self) -> Iterator[Turns | KvtoolError]:
-        """The turns of each record of each file; the error of each one that is skipped."""
-        ordinal = 0
+    @property
+    def merged(self) -> bool:
+        """Whether its files are one stream in the order of arrival."""
+        return len(self._paths) > 1 and None not in self._first_arrivals()
+
+    @property
+    def outcome(self) -> LogOutcome:
+        """What is to be told of the last pass that came to its end; where none did, of this one so far."""
+        return self._outcome or self._now.outcome(self._order())
+
+    def _order(self) -> str | None:
+        """How it goes through several files."""
+        if len(self._paths) < 2:
+            return None
+        files = plural(len(self._paths), "file")
+        untimed = [path for path, first in zip(self._paths, self._first_arrivals(), strict=True) if first is None]
+        if not untimed:
+            return f"{files}, one stream by arrival"
+        if len(untimed) == len(self._paths):
+            return f"{files} without arrival times, one after another"
+        return f"{files}, one after another: {untimed[0]} has no arrival times" + (
+            f", nor have {len(untimed) - 1:,} others" if len(untimed) > 1 else ""
+        )
+
+    def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+        if len(self._paths) < 2:
+            counter = itertools.count(1)
+            for path in self._paths:
+                yield from self._file_entries(path, counter, state, values=values)
+            return
+        if self._epoch is None:
+            self._epoch = min(
+                (time for time in self._first_arrivals() if time is not None and time != _UNREADABLE), default=None
+            )
+        counter = itertools.count(1)
+        if self.merged:
+            logs = [
+                TimedLog(first, partial(self._file_entries, path, counter, state, values=values))
+                for path, first in zip(self._paths, self._first_arrivals(), strict=True)
+                if first is not None
+            ]
+            yield from by_arrival(logs, state.arrivals)
+            return
         for path in self._paths:
-            if self._is_plain(path):
-                self.formats[path] = TEXT_FORMAT
-                yield [read_prompt(self._file(path), path, self._group(path) if self._group else PLAIN_GROUP)]
-                continue
-            for found in self._records(path, ordinal):
-                ordinal += 1
-                yield found
+            yield from self._file_entries(path, counter, state, values=values)
 
-    def _records(self, path: str, ordinal: int) -> Iterator[Turns | KvtoolError]:
-        group = self._group(path) if self._group else default_group(path)
-        names: dict[str, None] = {}
-        good = line = nth = number = 0
-        size = self._options.trace_block_size
-        with open_bytes(self._file(path), path) as reader:
-            self._reader = reader
-            refuse_binary(reader, path)
-            for raw in read_records(reader):
-                nth = nth + 1 if raw.line == line else 1
-                line = raw.line
-                ordinal += 1
-                number += 1
-                label = str(line) if nth == 1 else f"{line}.{nth}"
-                if "mooncake" in names and (plain := _plain_trace(raw, path, label, group, size)) is not None:
-                    good += 1
-                    yield plain
-                    continue
-                where = Where(path, line, raw.column, label, ordinal, group, size, number)
-                found = read_raw(raw, where, self._format, good)
-                if isinstance(found, KvtoolError):
-                    if self._options.on_bad_line == "error":
-                        raise found
-                    yield found
-                    continue
-                good += 1
-                name, turns = found
-                if name not in names:
-                    names[name] = None
-                    self.formats[path] = ", ".join(names)
-                yield turns
-            self._read_before += bytes_taken(reader)
-        self._reader = None
+    def _file_entries(
+        self, path: str, ordinals: Iterator[int], state: PassState, *, values: bool
+    ) -> Iterator[LogEntry | KvtoolError]:
+        """The records of a file; an error ends it, and is kept or raised."""
+        try:
+            if self._is_plain(path):
+                self._found(path, TEXT_FORMAT)
+                turn = read_prompt(self._spool.file(path), path, self._group(path) if self._group else PLAIN_GROUP)
+                yield LogEntry([turn], turn, None, path)
+                return
+            log = self._log(path, ordinals, values=values)
+            self._open.add(log)
+            try:
+                yield from log.entries(found=partial(self._found, path))
+            finally:
+                self._open.discard(log)
+                self._read_before += log.taken
+        except KvtoolError as error:
+            if not self._keep_going:
+                raise
+            state.failed[path] = error
+
+    def _found(self, path: str, formats: str) -> None:
+        self.formats[path] = self._new_formats[path] = formats
+
+    def _log(self, path: str, ordinals: Iterator[int], *, values: bool) -> LogFile:
+        return LogFile(
+            path,
+            self._spool.file(path),
+            self._group(path) if self._group else default_group(path),
+            self.options.trace_block_size,
+            self._format,
+            ordinals,
+            of_many=len(self._paths) > 1,
+            values=values,
+            parked=len(self._paths) > _MOST_OPEN,
+            skip=self.options.on_bad_line != "error",
+        )
+
+    def _first_arrivals(self) -> list[float | None]:
+        """By file, the time of its first good record; problems are for the pass itself to tell, and such files hold up nobody."""
+        if self._first is None:
+            self._first = [self._first_arrival(path) for path in self._paths]
+        return self._first
 
     def _first_arrival(self, path: str) -> float | None:
-        """The time of the first good record of a log; problems are for the pass itself to tell."""
         if self._is_plain(path):
             return None
         try:
-            for found in self._records(path, 0):
+            log = self._log(path, itertools.count(1), values=False)
+            for found in log.entries():
                 if not isinstance(found, KvtoolError):
-                    return found[0].arrival
+                    return found.arrival
         except KvtoolError:
             pass
-        return None
+        return _UNREADABLE
+
+    @staticmethod
+    def _is_double(entry: LogEntry, ids: dict[int, str], state: PassState) -> bool:
+        """Whether a record of another file had this id."""
+        key = int.from_bytes(blake2b(entry.first.id.encode(errors="replace"), digest_size=8).digest())
+        if len(ids) >= _MOST_IDS and key not in ids:
+            return False
+        double = ids.setdefault(key, entry.path) != entry.path
+        state.doubles += len(entry.turns) if double else 0
+        return double
 
     def _is_plain(self, path: str) -> bool:
         name = path.lower().removesuffix(".gz").removesuffix(".zst")
-        return self._options.format == TEXT_FORMAT or (self._options.format is None and name.endswith(PLAIN_SUFFIXES))
-
-    def _file(self, path: str) -> str:
-        """The path to read: for what can be read only once (stdin, a pipe), a temporary file with all of it."""
-        if path in self._spooled:
-            return self._spooled[path]
-        if path != STDIN:
-            try:
-                once = not (stat.S_ISREG(mode := Path(path).stat().st_mode) or stat.S_ISDIR(mode))
-            except (OSError, ValueError):
-                once = False  # opening it tells what is wrong
-            if not once:
-                return path
-        with tempfile.NamedTemporaryFile(prefix="kvtool-", delete=False) as copy:
-            weakref.finalize(self, _remove, copy.name)
-            try:
-                if path == STDIN:
-                    if sys.stdin is None or sys.stdin.closed:
-                        raise KvtoolError("standard input is closed", place=Place(path))
-                    shutil.copyfileobj(sys.stdin.buffer, copy)
-                else:
-                    with Path(path).open("rb") as pipe:
-                        shutil.copyfileobj(pipe, copy)
-            except OSError as error:
-                raise KvtoolError(f"cannot read: {error.strerror or error}", place=Place(path)) from error
-        self._spooled[path] = copy.name
-        return copy.name
+        return self.options.format == TEXT_FORMAT or (self.options.format is None and name.endswith(PLAIN_SUFFIXES))
 
 
 class Growing:
@@ -290,58 +361,15 @@ def locate(origin: Origin, offset: int) -> tuple[int, int]:
     return origin.line, origin.column
 
 
-def _placed(turns: Turns, count: int, base: int, epoch: float | None) -> Iterator[Turn]:
-    """The turns with their places in the session and their times from the start of the source."""
+def _placed(turns: Turns, count: int, base: int, epoch: float | None, group: str, own: str | None) -> Iterator[Turn]:
+    """The turns with their group, their places in the session and their times from the start of the source; `own` is the file of
+    those whose ids another file has, too."""
     for index in range(count):
         turn = turns[index]
+        turn.group = group
         turn.index = base + index
         if turn.arrival is not None:
             turn.arrival -= epoch or 0.0
+        if own is not None:
+            turn.id = f"{own}:{turn.id}"
         yield turn
-
-
-def _plain_trace(raw: RawRecord, path: str, label: str, group: str, block_size: int) -> list[Turn] | None:
-    """The turn of a line of a trace that is like most of them, read in a tenth of the time; None: read it with care."""
-    if raw.problem is not None:
-        return None
-    try:
-        turn = plain_mooncake(parse(raw.data), (path, raw.line, raw.column), label, group, block_size)
-    except NotJSONError:
-        return None
-    return None if turn is None else [turn]
-
-
-def read_raw(raw: RawRecord, where: Where, format_: RecordFormat | None, good: int) -> tuple[str, Turns] | KvtoolError:
-    """Format and turns of a record, or what is wrong with it, with its place in the file."""
-    # What is piped in has no name that says what it is, and a prompt is no log.
-    hint = "--format text, if it is a prompt" if where.path == STDIN and not good else None
-    so_far = f"{good} {'line' if raw.is_line else 'record'}{'' if good == 1 else 's'} ok"
-    text: str | None
-    if raw.problem is not None:
-        text = raw.data.decode(errors="replace")
-        return _error(f"not JSON ({raw.problem}); {so_far}", hint, where, text, 0)
-    try:
-        return read_record(parse(raw.data), where, format_)
-    except NotJSONError as error:
-        text, index = error.text, error.index
-        if text is None:
-            text, index = raw.data.decode(errors="replace"), len(raw.data[: error.index].decode())
-        return _error(f"not JSON ({error.reason}); {so_far}", hint, where, text, index)
-    except RecordError as error:
-        text = raw.data.decode(errors="replace")
-        return _error(error.message, error.hint, where, text, nearest_start(text, error.pointer))
-
-
-def _error(message: str, hint: str | None, where: Where, text: str, index: int) -> KvtoolError:
-    line, column = line_and_column(text, index, where.line, where.column)
-    begin = text.rfind("\n", 0, index) + 1
-    excerpt = None
-    if column <= _MAX_EXCERPT_COLUMN and (begin or where.column == 1):
-        end = text.find("\n", index)
-        excerpt = text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r")
-    return KvtoolError(message, hint=hint or "--on-bad-line skip", place=Place(where.path, line, column, excerpt))
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)  # noqa: PTH108 # a Path would be one more thing that must still work at exit

@@ -60,7 +60,7 @@ class RecordError(Exception):
 class Where:
     """The place of a record and what its source says about it. `label` names it within its file, `ordinal` within the source.
 
-    `number` counts the records of the file from 1.
+    `number` counts the records of the file from 1; `of_many`: the source has other files, too.
     """
 
     path: str
@@ -71,6 +71,12 @@ class Where:
     group: str = "log"
     block_size: int = TRACE_BLOCK
     number: int = 1
+    of_many: bool = False
+
+    @property
+    def name(self) -> str:
+        """Names the record within the source."""
+        return f"{self.path}:{self.label}" if self.of_many else self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +170,7 @@ class Record:
             group=self.where.group,
             session=self.own_session or (self.session if turns > 1 else None),
             index=index,
-            id=f"{own_id or self.where.label}:{index}" if turns > 1 or own_id is None else own_id,
+            id=f"{own_id or self.where.name}:{index}" if turns > 1 or own_id is None else own_id,
             arrival=None if index else self.arrival(unit),
             salt=salt if isinstance(salt, str) else None,
             written=(self.where.path, self.where.line, self.where.column),

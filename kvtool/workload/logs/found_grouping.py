@@ -1,0 +1,157 @@
+"""Which grouping fits a log, found out from its first requests."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from kvtool.errors import KvtoolError
+from kvtool.text.terminal.console import sanitize
+from kvtool.workload.logs.field_paths import FieldPath, fields_of, parse_fields
+from kvtool.workload.logs.grouping import BY_FILE, ByFields, ByFile, ByPrompt, Grouping
+from kvtool.workload.logs.log_file import LogEntry
+from kvtool.workload.logs.prompt_forms import HEADS, WHOLE, PromptForms, beginning_of
+
+FLAG = "--group-by"
+FILE, SYSTEM = "file", "system"
+"""What is asked for by a word; fields of these names are `$.file` and `$.system`."""
+SAMPLE = 1_000
+"""Records that are looked at."""
+SAMPLE_BYTES = 16 << 20
+"""Of records, after which no more are."""
+_MOST_VALUES = 50
+_MOST_HINTED = 12
+_LONGEST = 80
+_LISTED = 100
+"""Records whose fields are known for a hint."""
+_SERVICES = (
+    *("service", "service_name", "service.name", "serviceName", "app", "app_name", "application", "application_name"),
+    *("component", "route", "endpoint", "feature", "use_case", "workflow", "pipeline", "agent", "agent_name"),
+)
+_TEMPLATES = ("template", "template_name", "template_id", "prompt_name", "prompt_template", "prompt_id")
+_MODELS = ("model", "model_name")
+_NAMES = frozenset((*_SERVICES, *_TEMPLATES, *_MODELS))
+_AROUND: tuple[tuple[str, ...], ...] = (
+    *((), ("metadata",), ("labels",), ("tags",), ("attributes",), ("extra",), ("context",)),
+    *(("body",), ("request",), ("params",), ("body", "metadata"), ("request", "metadata"), ("params", "metadata")),
+)
+"""The objects in which such fields stand."""
+
+
+class GroupSample:
+    """The first requests of a log, as far as they tell how to group them."""
+
+    def __init__(self, asked: str | None = None) -> None:
+        """`asked` is what the user says; KvtoolError for what cannot be read."""
+        self._word = asked if asked in (FILE, SYSTEM) else None
+        self._asked = () if asked is None or self._word else parse_fields(asked, FLAG)
+        self._there = [0] * len(self._asked)
+        """Of the paths that are asked for, in how many records each leads to something."""
+        self._values: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+        self._fields: dict[str, None] = {}
+        self._beginnings: list[tuple[str, bool, str]] = []
+        """File, whether it is a system prompt, and text."""
+        self.records = self._bytes = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether no more are wanted."""
+        return self.records >= SAMPLE or self._bytes >= SAMPLE_BYTES
+
+    def add(self, entry: LogEntry) -> None:
+        self.records += 1
+        self._bytes += entry.size
+        if self._asked:
+            if self.records <= _LISTED:
+                self._fields |= dict.fromkeys(fields_of(entry.value))
+            for at, path in enumerate(self._asked):
+                self._there[at] += path.value(entry.value) is not None
+            return
+        for around in _AROUND:
+            value: object = entry.value
+            for step in around:
+                value = value.get(step) if isinstance(value, dict) else None
+            if not isinstance(value, dict):
+                continue
+            for name in _NAMES.intersection(value):
+                found = value[name]
+                if isinstance(found, str | int) and len(str(found)) <= _LONGEST:
+                    self._values[(*around, name)][str(found)] += 1
+        beginning = beginning_of(entry.first, WHOLE)
+        if beginning is not None:
+            self._beginnings.append((entry.path, *beginning))
+
+    def grouping(self, *, files: int, by_file: ByFile = BY_FILE) -> Grouping:
+        """What was asked for; else what divides these requests: a service, a template, the system prompt or the model, in this
+        order; where none does, their `files`, as `by_file` does. KvtoolError where a field that was asked for stands in none."""
+        if self._word == FILE:
+            return by_file
+        if self._word == SYSTEM:
+            system = any(system for _, system, _ in self._beginnings)
+            return self._by_beginning(system) or ByPrompt(WHOLE, system)
+        if self._asked:
+            for path, there in zip(self._asked, self._there, strict=True):
+                if not there and self.records:
+                    raise self._nowhere(path)
+            return ByFields(self._asked)
+        return (
+            self._by_field(_SERVICES)
+            or self._by_field(_TEMPLATES)
+            or self._by_prompt(files, by_file)
+            or self._by_field(_MODELS)
+            or by_file
+        )
+
+    def _nowhere(self, path: FieldPath) -> KvtoolError:
+        known = list(self._fields)
+        near = get_close_matches(path.text, known, n=1)
+        listed = ", ".join(f"`{sanitize(name)[:_LONGEST]}`" for name in known[:_MOST_HINTED])
+        more = f" and {len(known) - _MOST_HINTED:,} more" if len(known) > _MOST_HINTED else ""
+        guess = f"did you mean `{sanitize(near[0])[:_LONGEST]}`? " if near else ""
+        records = "the record has" if self.records == 1 else f"none of the first {self.records:,} records has"
+        no = "no" if self.records == 1 else "a"
+        return KvtoolError(
+            f"{FLAG}: {records} {no} field `{sanitize(path.text)}`",
+            hint=f"{guess}fields are {listed}{more}" if known else "the records have no fields beside their prompts",
+        )
+
+    def _by_field(self, names: Sequence[str]) -> Grouping | None:
+        """The first field of these names that most records have, with several values, each of them more than once."""
+        for name in names:
+            for around in _AROUND:
+                path = (*around, name)
+                values = self._values.get(path)
+                if values is None or 2 * (there := values.total()) < self.records:
+                    continue
+                if self._divides(len(values), there, each=2):
+                    return ByFields((FieldPath(".".join(path), path),), found=True)
+        return None
+
+    def _by_prompt(self, files: int, by_file: ByFile) -> Grouping | None:
+        systems = sum(system for _, system, _ in self._beginnings)
+        if 2 * len(self._beginnings) < self.records:
+            return None
+        found = self._by_beginning(2 * systems >= len(self._beginnings))
+        if found is None or files < 2:
+            return found
+        forms = PromptForms(found.window, found.most)
+        of_file: defaultdict[str, set[int | None]] = defaultdict(set)
+        for path, _, text in self._beginnings:
+            of_file[path].add(forms.form_of(text))
+        return by_file if all(len(each) == 1 for each in of_file.values()) else found
+
+    def _by_beginning(self, system: bool) -> ByPrompt | None:
+        """By forms that come again: of the whole beginning or, where it goes on with what differs, of a shorter one."""
+        texts = [text for _, is_system, text in self._beginnings if is_system or not system]
+        for window in (WHOLE, *HEADS):
+            forms = PromptForms(window, _MOST_VALUES + 1)
+            for text in texts:
+                forms.form_of(text)
+            if self._divides(len(forms), len(texts), each=2 if system else 4):
+                return ByPrompt(window, system, found=True)
+        return None
+
+    @staticmethod
+    def _divides(groups: int, requests: int, *, each: int) -> bool:
+        return 2 <= groups <= _MOST_VALUES and groups * each <= requests

@@ -1,0 +1,57 @@
+"""Inputs that can be read only once (standard input, a pipe), kept in temporary files so that every pass can read them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import weakref
+from pathlib import Path
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.text.terminal.streams import STDIN
+
+
+class Spool:
+    """The copies, as long as it lives."""
+
+    def __init__(self) -> None:
+        self._copies: dict[str, str] = {}
+
+    def file(self, path: str) -> str:
+        """The path to read: for what can be read only once, a temporary file with all of it."""
+        if path in self._copies:
+            return self._copies[path]
+        if path != STDIN:
+            try:
+                once = not (stat.S_ISREG(mode := Path(path).stat().st_mode) or stat.S_ISDIR(mode))
+            except (OSError, ValueError):
+                once = False  # opening it tells what is wrong
+            if not once:
+                return path
+        with tempfile.NamedTemporaryFile(prefix="kvtool-", delete=False) as copy:
+            weakref.finalize(self, _remove, copy.name)
+            try:
+                if path == STDIN:
+                    if sys.stdin is None or sys.stdin.closed:
+                        raise KvtoolError("standard input is closed", place=Place(path))
+                    shutil.copyfileobj(sys.stdin.buffer, copy)
+                else:
+                    with Path(path).open("rb") as pipe:
+                        shutil.copyfileobj(pipe, copy)
+            except OSError as error:
+                raise KvtoolError(f"cannot read: {error.strerror or error}", place=Place(path)) from error
+        self._copies[path] = copy.name
+        return copy.name
+
+    def read_from(self, path: str) -> str:
+        """Where its bytes lie by now: the copy, or the file itself."""
+        return self._copies.get(path, path)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)  # noqa: PTH108 # a Path would be one more thing that must still work at exit
