@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,27 @@ SERVICES = {
     "triage": "Put the ticket into one of four queues, hardware, software, shipping or other, and say how sure you are of it.",
     "writer": "Describe the product in sixty words without superlatives: the three strongest facts first, care instructions last.",
 }
+
+WORDS = [
+    "amber",
+    "birch",
+    "canal",
+    "delta",
+    "ember",
+    "flint",
+    "grove",
+    "haven",
+    "inlet",
+    "joker",
+    "knoll",
+    "ledge",
+    "maple",
+    "nylon",
+    "otter",
+    "pearl",
+    "quilt",
+    "raven",
+]
 
 
 def chat(system: str, question: str = "hello", **fields: Any) -> dict[str, Any]:
@@ -288,6 +310,29 @@ def test_prompts_that_never_come_again_are_no_groups(tmp_path: Path) -> None:
     source = opened([write(tmp_path / "log.jsonl", records)])
     assert groups(source) == {"log": 20}
     assert source.outcome.notes == []
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_turns_that_repeat_their_own_beginning_are_no_groups(*, named: bool, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    records = []
+    for session in range(8):
+        said = ""
+        for _ in range(6):
+            said += " ".join(rng.choices(WORDS, k=40)) + "\n\n"
+            records.append({"prompt": said} | ({"session_id": f"s{session}"} if named else {}))
+    log = write(tmp_path / "talks.jsonl", records)
+    assert len(groups(opened([log]))) == 1
+
+
+def test_a_system_prompt_for_each_session_makes_no_groups(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    own = {f"s{at}": " ".join(rng.choices(WORDS, k=60)) for at in range(9)}
+    alone = [chat(text, f"turn {turn}", session_id=name) for name, text in own.items() for turn in range(5)]
+    assert len(groups(opened([write(tmp_path / "own.jsonl", alone)]))) == 1
+    shared = list(own.values())[:3]
+    common = [chat(shared[at % 3], f"turn {turn}", session_id=f"t{at}") for at in range(9) for turn in range(5)]
+    assert groups(opened([write(tmp_path / "shared.jsonl", common)])) == {f"system-{at}": 15 for at in (1, 2, 3)}
 
 
 def test_ids_of_users_are_no_groups(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from kvtool.errors import KvtoolError
 from kvtool.text.terminal.console import sanitize
@@ -39,6 +40,16 @@ _AROUND: tuple[tuple[str, ...], ...] = (
 """The objects in which such fields stand."""
 
 
+class _Beginning(NamedTuple):
+    """How a request begins."""
+
+    path: str
+    system: bool
+    """Whether that is its system prompt."""
+    text: str
+    session: str | None
+
+
 class GroupSample:
     """The first requests of a log, as far as they tell how to group them."""
 
@@ -50,8 +61,7 @@ class GroupSample:
         """Of the paths that are asked for, in how many records each leads to something."""
         self._values: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
         self._fields: dict[str, None] = {}
-        self._beginnings: list[tuple[str, bool, str]] = []
-        """File, whether it is a system prompt, and text."""
+        self._beginnings: list[_Beginning] = []
         self.records = self._bytes = 0
 
     @property
@@ -80,7 +90,7 @@ class GroupSample:
                     self._values[(*around, name)][str(found)] += 1
         beginning = beginning_of(entry.first, WHOLE)
         if beginning is not None:
-            self._beginnings.append((entry.path, *beginning))
+            self._beginnings.append(_Beginning(entry.path, *beginning, entry.first.session))
 
     def grouping(self, *, files: int, by_file: ByFile = BY_FILE) -> Grouping:
         """What was asked for; else what divides these requests: a service, a template, the system prompt or the model, in this
@@ -88,7 +98,7 @@ class GroupSample:
         if self._word == FILE:
             return by_file
         if self._word == SYSTEM:
-            system = any(system for _, system, _ in self._beginnings)
+            system = any(each.system for each in self._beginnings)
             return self._by_beginning(system) or ByPrompt(WHOLE, system)
         if self._asked:
             for path, there in zip(self._asked, self._there, strict=True):
@@ -129,7 +139,7 @@ class GroupSample:
         return None
 
     def _by_prompt(self, files: int, by_file: ByFile) -> Grouping | None:
-        systems = sum(system for _, system, _ in self._beginnings)
+        systems = sum(each.system for each in self._beginnings)
         if 2 * len(self._beginnings) < self.records:
             return None
         found = self._by_beginning(2 * systems >= len(self._beginnings))
@@ -137,21 +147,39 @@ class GroupSample:
             return found
         forms = PromptForms(found.window, found.most)
         of_file: defaultdict[str, set[int | None]] = defaultdict(set)
-        for path, _, text in self._beginnings:
-            of_file[path].add(forms.form_of(text))
+        for each in self._beginnings:
+            of_file[each.path].add(forms.form_of(each.text))
         return by_file if all(len(each) == 1 for each in of_file.values()) else found
 
     def _by_beginning(self, system: bool) -> ByPrompt | None:
         """By forms that come again: of the whole beginning or, where it goes on with what differs, of a shorter one."""
-        texts = [text for _, is_system, text in self._beginnings if is_system or not system]
+        found = [each for each in self._beginnings if each.system or not system]
+        conversations = _conversations(found, system=system)
         for window in (WHOLE, *HEADS):
             forms = PromptForms(window, _MOST_VALUES + 1)
-            for text in texts:
-                forms.form_of(text)
-            if self._divides(len(forms), len(texts), each=2 if system else 4):
+            for each in found:
+                forms.form_of(each.text)
+            if self._divides(len(forms), conversations, each=2 if system else 4):
                 return ByPrompt(window, system, found=True)
         return None
 
     @staticmethod
     def _divides(groups: int, requests: int, *, each: int) -> bool:
         return 2 <= groups <= _MOST_VALUES and groups * each <= requests
+
+
+def _conversations(found: Sequence[_Beginning], *, system: bool) -> int:
+    """How many conversations these are the beginnings of: the turns of one repeat its own, which makes that no form of others.
+
+    Turns of one session are one. Without sessions, a prompt that an earlier one is the beginning of goes on with it, but for system
+    prompts: these are the same in many conversations.
+    """
+    sessions = {each.session for each in found if each.session is not None}
+    alone = [each.text for each in found if each.session is None]
+    if system:
+        return len(sessions) + len(alone)
+    count, before = 0, None
+    for text in sorted(alone):
+        if before is None or not text.startswith(before):
+            count, before = count + 1, text
+    return len(sessions) + count
