@@ -24,7 +24,14 @@ def text_in(result: CheckResult) -> ShowText:
     findings = [*result.findings, *(found for report in result.reports for found in report.findings)]
     if any(found.patch is not None for found in findings):
         return "full"
-    return "snippet" if any(found.snippet is not None for found in findings) else "none"
+    return "snippet" if any(_lines(found) for found in findings) else "none"
+
+
+def _lines(found: Finding) -> list[Snippet]:
+    """Every line of a prompt that a finding quotes."""
+    pair = found.example
+    lines = [found.snippet, *((pair.was_line, pair.now_line) if pair is not None else ())]
+    return [line for line in lines if line is not None]
 
 
 def _each(findings: list[Finding], limit: Callable[[Finding], Finding]) -> list[Finding]:
@@ -32,12 +39,25 @@ def _each(findings: list[Finding], limit: Callable[[Finding], Finding]) -> list[
 
 
 def _without(found: Finding) -> Finding:
-    return found.model_copy(update={"snippet": None, "patch": None})
+    return _with_lines(found, lambda _: None)
 
 
 def _redacted(found: Finding) -> Finding:
-    snippet = found.snippet
-    if snippet is not None:
-        text, start, stop = redact_marked(snippet.text, snippet.start, snippet.stop)
-        snippet = Snippet(text=text, start=start, stop=stop)
-    return found.model_copy(update={"snippet": snippet, "patch": None})
+    return _with_lines(found, _redacted_line)
+
+
+def _with_lines(found: Finding, shown: Callable[[Snippet], Snippet | None]) -> Finding:
+    """The finding without a patch, and with every line of a prompt as `shown` has it."""
+
+    def line(one: Snippet | None) -> Snippet | None:
+        return None if one is None else shown(one)
+
+    pair = found.example
+    if pair is not None:
+        pair = pair.model_copy(update={"was_line": line(pair.was_line), "now_line": line(pair.now_line)})
+    return found.model_copy(update={"snippet": line(found.snippet), "example": pair, "patch": None})
+
+
+def _redacted_line(line: Snippet) -> Snippet:
+    text, start, stop = redact_marked(line.text, line.start, line.stop)
+    return Snippet(text=text, start=start, stop=stop)

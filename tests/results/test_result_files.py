@@ -22,13 +22,16 @@ from kvtool.report.terminal.profile import print_profile
 from kvtool.report.write_options import WriteOptions
 from kvtool.results import files
 from kvtool.results.files import load_result
-from kvtool.results.finding import Finding, Snippet
+from kvtool.results.finding import ExamplePair, Finding, Snippet
 from kvtool.results.limit_text import limit_text, text_in
 from kvtool.results.model import dump
 from kvtool.results.wrap import check_of
 from kvtool.text.terminal.console import make_console
 from tests.conftest import Command
 from tests.files import write
+from tests.made_results import finding as made_finding
+from tests.made_results import report as made_report
+from tests.made_results import result as made_result
 
 WORKLOAD = """\
 version: 1
@@ -302,3 +305,21 @@ def test_no_more_text_is_shown_than_was_asked_for(saved: dict[str, Any], save: S
         assert "sk-proj" not in found.snippet.text
         assert found.snippet.text[found.snippet.start : found.snippet.stop] == "{{ now }}"
     assert text_in(limit_text(result, "none")) == "none"
+
+
+def test_lines_of_a_pair_are_no_more_than_asked_for() -> None:
+    line = Snippet(text="Id: 12, key sk-proj-abcdefghijklmnopqrstuvwxyz0123456789", start=4, stop=6)
+    pair = ExamplePair(was="a:1", now="a:2", command="kvtool diff-prompts a:1 a:2", was_line=line, now_line=line)
+    made = made_result("none", "", made_report(findings=[made_finding(example=pair)]))
+    assert text_in(made) == "snippet"
+    shorter = limit_text(made, "snippet")
+    for found in (shorter.findings[0], shorter.reports[0].findings[0]):
+        assert found.example is not None
+        for one in (found.example.was_line, found.example.now_line):
+            assert one is not None
+            assert "sk-proj" not in one.text
+            assert one.text[one.start : one.stop] == "12"
+    bare = limit_text(made, "none")
+    assert text_in(bare) == "none"
+    for found in (bare.findings[0], bare.reports[0].findings[0]):
+        assert found.example == pair.model_copy(update={"was_line": None, "now_line": None})
