@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,7 @@ DOCS = generate.DOCS
 ROOT = generate.ROOT
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 RECIPES = sorted((DOCS / "ci").glob("*"))
+OWN_WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 LINK = re.compile(r"(?<!\\)!?\[(?:[^\]\\]|\\.)*\]\(([^)\s]+)\)")
 
 
@@ -243,12 +245,44 @@ def test_figures_of_accuracy_stand_in_the_results() -> None:
 
 
 def test_workflow_files_are_valid() -> None:
-    github, gitlab = ["github.yml", "github-action.yml"], ["gitlab-ci.yml"]
-    for schema, names in (("vendor.github-workflows", github), ("vendor.gitlab-ci", gitlab)):
-        files = [str(DOCS / "ci" / name) for name in names]
+    github = [DOCS / "ci" / "github.yml", DOCS / "ci" / "github-action.yml", *OWN_WORKFLOWS]
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    known = {
+        "vendor.github-workflows": github,
+        "vendor.github-issue-forms": forms,
+        "vendor.gitlab-ci": [DOCS / "ci" / "gitlab-ci.yml"],
+    }
+    for schema, paths in known.items():
+        files = [str(path) for path in paths]
         command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", OWN_WORKFLOWS, ids=lambda path: path.name)
+def test_own_workflows_may_do_little_and_run_what_they_name(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    assert set(workflow[True]) <= {"pull_request", "push"}  # YAML reads the key `on` so
+    for job in workflow["jobs"].values():
+        assert "permissions" not in job
+        assert 0 < job["timeout-minutes"] <= 120
+        for step in job["steps"]:
+            used = step.get("uses", "")
+            assert not used or re.fullmatch(r"actions/[a-z-]+@v\d+", used)
+            assert "secrets." not in str(step)
+            if used.startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+
+
+def test_the_own_workflow_runs_the_whole_check_on_each_python() -> None:
+    job = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]["run"]
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        classifiers = tomllib.load(file)["project"]["classifiers"]
+    named = [found[1] for line in classifiers if (found := re.search(r":: Python :: (3\.\d+)$", line))]
+    assert job["strategy"]["matrix"]["python"] == named
+    assert job["steps"][-1]["run"] == ".ci/run"
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
 # The generator itself

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.judged_options import Judging
-from kvtool.config.option import Argument, only
+from kvtool.config.option import Argument, Option, only
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.text.terminal.streams import check_piped
@@ -17,6 +17,7 @@ from kvtool.text.terminal.streams import check_piped
 if TYPE_CHECKING:
     from kvtool.gate.check_plan import CheckPlan
     from kvtool.gate.checking import UnfinishedCheckError
+    from kvtool.gate.tightening import Tightened
     from kvtool.report.outputs import OutputFile
     from kvtool.results.check import CheckResult
 
@@ -34,6 +35,9 @@ class CheckCommand(Command):
         tuple[str, ...],
         Argument("workload.yaml, logs, prompts, templates, .py files; default: `workloads` of kvtool.toml.", "INPUT"),
     ] = ()
+    tighten: Annotated[
+        bool, Option("Raise the hit rates that kvtool.toml demands to today's, rounded down; none is lowered.")
+    ] = False
     judging: Judging
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering
@@ -52,6 +56,7 @@ class CheckCommand(Command):
         from kvtool.config.asked_run import RunOptions
         from kvtool.gate.check_plan import check_plan
         from kvtool.gate.checking import UnfinishedCheckError, run_check
+        from kvtool.gate.tightening import check_tighten, tighten
         from kvtool.report.outputs import check_outputs, need_views
         from kvtool.text.terminal.streams import printing
 
@@ -64,6 +69,8 @@ class CheckCommand(Command):
             caching=self.caching,
             reading=self.reading,
         )
+        if self.tighten:
+            check_tighten(file, self.inputs, self.reading, self.judging.min_hit_rate)
         plan = check_plan(self.judging, run, file, offline=self.showing.offline)
         taken = {} if plan.baseline is None else {plan.baseline: "the baseline"}
         if file is not None:
@@ -85,8 +92,13 @@ class CheckCommand(Command):
                 with printing():
                     self._show_findings(error, plan)
             raise
+        tightened = None
+        if self.tighten and file is not None:
+            tightened = tighten(file, result)
+            notices = [*result.verdict.notices, *(tightened.told or [f"{file.path}: no gate can be raised"])]
+            result = result.model_copy(update={"verdict": result.verdict.model_copy(update={"notices": notices})})
         with printing():
-            self._show(result, outputs, plan)
+            self._show(result, outputs, plan, tightened)
         return result.verdict.exit_code
 
     def _show_findings(self, error: UnfinishedCheckError, plan: CheckPlan) -> None:
@@ -97,7 +109,9 @@ class CheckCommand(Command):
         console = self.showing.console()
         print_findings(console, error.findings, plain=ascii_only(console), show_text=plan.show_text)
 
-    def _show(self, result: CheckResult, outputs: Sequence[OutputFile], plan: CheckPlan) -> None:
+    def _show(
+        self, result: CheckResult, outputs: Sequence[OutputFile], plan: CheckPlan, tightened: Tightened | None
+    ) -> None:
         """The files, and the report on the terminal unless something else goes to standard output."""
         from kvtool.report.outputs import output_root, write_outputs
         from kvtool.report.terminal.next_command import without_shown
@@ -123,4 +137,12 @@ class CheckCommand(Command):
         elif not any(output.to_stdout for output in outputs):
             from kvtool.report.terminal.check import print_check
 
-            print_check(self.showing.console(), result, show_text=show_text, command=command)
+            console = self.showing.console()
+            print_check(console, result, show_text=show_text, command=command)
+            if tightened is not None and tightened.told:
+                from kvtool.fixes.edits.patch import unified_patch
+                from kvtool.report.terminal.patch import put_patch
+                from kvtool.text.terminal.console import ascii_only, put
+
+                put(console)
+                put_patch(console, unified_patch([tightened]), plain=ascii_only(console))

@@ -40,7 +40,9 @@ class OptimizeCommand(Command):
     unsafe_fixes: Annotated[bool, Option("The same as --allow P2,P3.")] = False
     write: Annotated[bool, Option("Write the edited files, and a patch that undoes it.")] = False
     diff: Annotated[bool, Option("Show the edits.", flag="--diff/--no-diff")] = True
-    undo: Annotated[str | None, Option("The patch. [default: INPUT.undo.patch]", "FILE")] = None
+    undo: Annotated[
+        str | None, Option("The patch. [default: .kvtool/INPUT.undo.patch beside the configuration]", "FILE")
+    ] = None
     output: Annotated[
         str | None, Option("The log (JSON lines) in the order that wins with --capacity.", "FILE", short="-o")
     ] = None
@@ -62,7 +64,8 @@ class OptimizeCommand(Command):
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order
-        from kvtool.profiler.optimize.write_edits import free_undo, write_edits
+        from kvtool.profiler.optimize.undo_folder import free_undo
+        from kvtool.profiler.optimize.write_edits import write_edits
         from kvtool.text.terminal.streams import printing
         from kvtool.text.tokens.tokenizer import Tokenizers
         from kvtool.workload.yaml.yaml_source import YamlSource

@@ -1,4 +1,4 @@
-"""What the run explains, not the text: evictions, salts, cold starts, replicas, times to live, prefixes too short to count."""
+"""What the run explains, not a line: evictions, salts, cold starts, replicas, times to live, the order, too short prefixes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kvtool.accounting.boundary import BoundaryBook, GroupBoundary, padding_sentence
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.codes.kv202 import KV202
 from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.codes.kv204 import KV204
 from kvtool.diagnose.codes.kv301 import KV301
@@ -23,6 +24,8 @@ from kvtool.results.finding import Finding
 
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
 """Codes whose findings are told from the fates that they win alone."""
+_OFF_PREFIX = 0.1
+"""Share of a group's prompt tokens that must stand elsewhere in earlier prompts: some lines are the same in any two texts."""
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")
 
@@ -39,6 +42,7 @@ def run_findings(
     found: list[Finding] = []
     for group in groups:
         found += _fate_findings(group, path, rules)
+        found += _off_prefix(group, path)
         shape = boundaries.get(group.name) if boundaries is not None else None
         if rules is None or rules.provider is None:  # a provider has no blocks that anybody could choose
             found += _prefix_findings(group, path, block_size, shape)
@@ -57,6 +61,20 @@ def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> l
         severity = "info" if entry is KV302 else _severity(tokens, group)
         found.append(Finding.of(code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=tier))
     return found
+
+
+def _off_prefix(group: GroupTotals, path: str) -> list[Finding]:
+    """Text that earlier prompts have too, and none of them at this place: no line is to blame for it, but the order of all."""
+    tokens = group.fates["displaced"]
+    if tokens < max(_OFF_PREFIX * group.prompt_tokens, 1):
+        return []
+    message = "text that earlier prompts have as well, at another place: nothing equal stands before it"
+    fix = "put what requests share first, in one order, and what is theirs alone behind it"
+    points = tokens / group.prompt_tokens
+    severity = _severity(tokens, group)
+    return [
+        Finding.of(KV202.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=KV202.tier)
+    ]
 
 
 def _severity(tokens: int, group: GroupTotals) -> Severity:

@@ -120,21 +120,31 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     with everything: nothing changes its role.
     """
     if turn.text is not None:
-        kept, last = _parted(turn.text, targets, "")
-        if not last:
+        end = _body_end(turn.text)
+        kept, last_lines = _parted(turn.text, targets, "", end)
+        if not last_lines:
             return turn
-        text = _with_its_lines_last(turn.text, kept, last)
+        text = _with_its_lines_last(turn.text, kept, last_lines, end)
         return turn if _same(turn.text, text, targets) else turn.with_text(text)
     messages = [dict(message) for message in turn.messages or ()]
+    last = next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1] if messages else {})
     lines: list[Traced] = []
     for message in messages:
+        stays = within or role_of(message) in _STAYS_THERE
+        tail = _take_line_ends(message) if stays or message is last else Traced("")
         moved = _take_from_message(message, targets)
-        if moved and (within or role_of(message) in _STAYS_THERE):
-            _append(message, moved)
-        else:
+        if moved and stays:
+            _append(message, moved, tail)
+        elif moved:
             lines += moved
-    if lines:
-        _append(next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1]), lines)
+        if lines and message is last:
+            _append(message, lines, tail)
+            lines = []
+        _append_text(message, tail)
+    if lines:  # of messages behind that
+        tail = _take_line_ends(last)
+        _append(last, lines, tail)
+        _append_text(last, tail)
     for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
         before, after = was.get("content"), now.get("content")
         if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
@@ -174,19 +184,54 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
     return moved
 
 
-def _append(message: Message, lines: list[Traced]) -> None:
+def _append(message: Message, lines: list[Traced], tail: str) -> None:
+    _set_last_text(message, _with_lines(_last_text(message) or "", lines, tail))
+
+
+def _append_text(message: Message, text: str) -> None:
+    if text:
+        _set_last_text(message, concat([_last_text(message) or "", text]))
+
+
+def _take_line_ends(message: Message) -> Traced:
+    """Take the line ends at the end of a message: they stay its end, whatever is put before them."""
+    text = _last_text(message)
+    if text is None or (end := _body_end(text)) == len(text):
+        return Traced("")
+    traced = text if isinstance(text, Traced) else Traced(text)
+    _set_last_text(message, traced[:end])
+    return traced[end:]
+
+
+def _body_end(text: str) -> int:
+    """Where the line ends at the end of a text begin."""
+    return len(str.__str__(text).rstrip("\r\n"))
+
+
+def _last_text(message: Message) -> str | None:
+    """The text that lines are put behind; None where a new part is needed for them."""
     content = message.get("content")
     if not isinstance(content, list):
-        message["content"] = _with_lines(content if isinstance(content, str) else "", lines)
-    elif content and isinstance(content[-1], dict) and isinstance(content[-1].get("text"), str):
-        content[-1]["text"] = _with_lines(content[-1]["text"], lines)  # the parts are copies already
+        return content if isinstance(content, str) else ""
+    last = content[-1] if content else None
+    text = last.get("text") if isinstance(last, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _set_last_text(message: Message, text: str) -> None:
+    content = message.get("content")
+    if not isinstance(content, list):
+        message["content"] = text
+    elif _last_text(message) is None:
+        message["content"] = [*content, {"type": "text", "text": text}]
     else:
-        content.append({"type": "text", "text": _with_lines("", lines)})
+        message["content"] = [*content[:-1], {**content[-1], "text": text}]
 
 
-def _with_lines(text: str, lines: list[Traced]) -> Traced:
-    """The text and then the lines; what stood at the end already is not set apart any further."""
-    gap = "\n" if text and not text.endswith("\n") else ""
+def _with_lines(text: str, lines: list[Traced], tail: str) -> Traced:
+    """The text and then the lines, before the line ends of `tail`; what stood at the end already is not set apart any further."""
+    end = "\r\n" if tail.startswith("\r\n") else "\n"
+    gap = end if text and not text.endswith("\n") else ""
     return concat([text, gap, Traced("\n").join(lines)])
 
 
@@ -197,8 +242,10 @@ def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, 
     return (rearranged(traced, kept) if moved else traced), [traced[low:high] for low, high in moved]
 
 
-def _parted(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[list[Range], list[Range]]:
-    """What stays of a text, and what the targets name, without its line ends."""
+def _parted(
+    text: str, targets: Sequence[MoveTarget], role: str, end: int | None = None
+) -> tuple[list[Range], list[Range]]:
+    """What stays of a text up to `end` (None: all of it), and what the targets name, without its line ends."""
     traced = text if isinstance(text, Traced) else Traced(text)
     units: list[Range] = []
     for start, stop in sorted(place for target in targets for place in _units(traced, target, role)):
@@ -209,25 +256,26 @@ def _parted(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[list[R
     kept: list[Range] = []
     moved: list[Range] = []
     at = 0
+    end = len(traced) if end is None else end
     plain = str.__str__(traced) if units else ""
-    for low, high in units:
+    for low, high in ((low, min(high, end)) for low, high in units if low < end):
         kept.append((at, low))
         unit = plain[low:high]
         first = low + len(unit) - len(unit.lstrip("\r\n"))
         moved.append((first, max(first, low + len(unit.rstrip("\r\n")))))
         at = high
-    return [*kept, (at, len(traced))], moved
+    return [*kept, (at, end)], moved
 
 
-def _with_its_lines_last(text: Traced, kept: list[Range], moved: list[Range]) -> Traced:
-    """`_with_lines` of ranges of one text."""
+def _with_its_lines_last(text: Traced, kept: list[Range], moved: list[Range], end: int) -> Traced:
+    """`_with_lines` of ranges of one text, whose last line ends begin at `end`."""
     last = next((stop for start, stop in reversed(kept) if start < stop), 0)
     parts: list[Range | str] = list(kept)
     if last and not str.endswith(text, "\n", 0, last):
-        parts.append("\n")
+        parts.append("\r\n" if str.startswith(text, "\r\n", end) else "\n")
     for number, lines in enumerate(moved):
         parts += ["\n", lines] if number else [lines]
-    return rearranged(text, parts)
+    return rearranged(text, [*parts, (end, len(text))])
 
 
 def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[tuple[int, int]]:

@@ -53,6 +53,7 @@ class Spots:
 
 def jinja_template(source: Traced) -> list[Node]:
     """A Jinja template as nodes; KvtoolError, with the place, where its syntax is wrong. `source` knows where it stands."""
+    source = source.replace("\r\n", "\n").replace("\r", "\n")  # as for rendering: with others the text behind is lost
     chat = _CHAT.search(source) is not None and _CHAT_ONLY.search(source) is not None
     environment = TracedEnvironment(source, chat=chat)
     try:

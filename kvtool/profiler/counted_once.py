@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.codes import wins
+from kvtool.diagnose.codes.kv202 import KV202
+from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
 
@@ -19,3 +22,26 @@ def check_counted_once(findings: Iterable[Finding], groups: Iterable[GroupTotals
         assert of_findings <= lost, (
             f"{group.name}: findings tell of {of_findings} lost tokens, and the ledger of {lost}"
         )
+
+
+def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: Iterable[GroupTotals]) -> list[Finding]:
+    """The causes and what the run explains, without what says no more where a cause of the same group is told.
+
+    Text at another place (KV202) is of that where a cause has such tokens itself, or leaves too few of them.
+    """
+    codes: dict[str, set[str]] = {}
+    told: dict[str, int] = {}
+    for finding in advice:
+        codes.setdefault(finding.group, set()).add(finding.code)
+    for finding in [*advice, *(one for one in findings if one.code != KV202.code)]:
+        told[finding.group] = told.get(finding.group, 0) + finding.tokens_lost
+    left = {group.name: lost_tokens(group) - told.get(group.name, 0) for group in groups}
+
+    def says_more(finding: Finding) -> bool:
+        of_group = codes.get(finding.group, set())
+        if finding.code == KV202.code:
+            taken = any("displaced" in wins(code) for code in of_group)
+            return not taken and finding.tokens_lost <= left[finding.group]
+        return finding.code != KV203.code or not of_group
+
+    return [*advice, *filter(says_more, findings)]

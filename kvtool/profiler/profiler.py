@@ -12,7 +12,6 @@ from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
-from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
@@ -33,7 +32,7 @@ from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.counted_once import check_counted_once
+from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.pair_command import PairCommand
@@ -254,8 +253,7 @@ class Profiler:
         if self.wanted.advice and not result.partial:
             advice = self._advise(result)
             advice, findings = one_of_each(advice, findings)
-            explained = {finding.group for finding in advice}
-            findings = advice + [item for item in findings if item.code != KV203.code or item.group not in explained]
+            findings = with_causes(advice, findings, groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:

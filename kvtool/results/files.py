@@ -6,7 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from re import fullmatch
 from typing import Any, BinaryIO, NoReturn
@@ -22,6 +22,9 @@ from kvtool.results.report import SCHEMA as REPORT
 from kvtool.results.report import Report
 from kvtool.results.wrap import check_of, lint_check
 from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.json_file import place_in
+from kvtool.text.files.json_position import nearest_start
+from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.streams import STDIN
 from kvtool.version import __version__
 
@@ -29,7 +32,10 @@ LINT = "kvtool.lint/1"
 MOST_BYTES = 256 << 20
 """Of a result file, unpacked: a report on a million requests has half of them."""
 _READ = 1 << 20
+_MOST_PLACED = 16 << 20
+"""Bytes of a file in which the lines of wrong values are looked for; each of them reads it once more."""
 _MOST_PROBLEMS = 20
+_MISSING = "it is missing"
 _WINDOW = 60
 _MAKE = "kvtool profile WORKLOAD -o result.json writes one"
 _OTHERS = {
@@ -47,8 +53,8 @@ class _Source:
 
     name: str
 
-    def error(self, message: str, *, hint: str | None = None) -> KvtoolError:
-        return KvtoolError(message, hint=hint, place=Place(self.name))
+    def error(self, message: str, *, hint: str | None = None, place: Place | None = None) -> KvtoolError:
+        return KvtoolError(message, hint=hint, place=place or Place(self.name))
 
 
 def load_result(path: str) -> CheckResult:
@@ -60,6 +66,7 @@ def load_result(path: str) -> CheckResult:
     source = _Source("<stdin>" if path == STDIN else path)
     data = _read(path, source)
     document = _parsed(data, source)
+    text = data.decode(errors="replace") if len(data) <= _MOST_PLACED else ""
     del data
     schema = _schema(document, source)
     try:
@@ -70,7 +77,7 @@ def load_result(path: str) -> CheckResult:
         findings = TypeAdapter(list[Finding]).validate_python(_lint_findings(document))
         return lint_check(findings, **_lint_rest(document))
     except ValidationError as error:
-        raise _problems(error, source, "/findings" if schema == LINT else "") from error
+        raise _problems(error, source, ("findings",) if schema == LINT else (), text) from error
     except RecursionError as error:
         raise source.error("its values are nested too deep") from error
 
@@ -127,6 +134,13 @@ def _with_odd_names(data: bytes) -> object | None:
 
 
 def _not_json(error: orjson.JSONDecodeError, data: bytes, source: _Source) -> KvtoolError:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        try:
+            decode(data, shown=source.name)
+        except KvtoolError as not_text:
+            return not_text
     rest = data[_byte_offset(data, error) :].strip()
     if not rest:
         return source.error("the file ends in the middle: it is truncated", hint="write it again, or copy it whole")
@@ -208,24 +222,28 @@ def _lint_rest(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _problems(error: ValidationError, source: _Source, within: str) -> KvtoolError:
-    """What is wrong, each with a pointer to its place (RFC 6901)."""
-    found: dict[str, str] = {}
+def _problems(error: ValidationError, source: _Source, within: tuple[str, ...], text: str) -> KvtoolError:
+    """What is wrong, each with its place and a pointer to it (RFC 6901); of what is missing the place is that of its owner."""
+    found: dict[tuple[str | int, ...], str] = {}
     for one in error.errors(include_url=False, include_context=False, include_input=False):
         path, said = one["loc"], _said(one["type"], one["msg"])
         value = path.index("config") + 2 if "config" in path else len(path)
         if len(path) > value:  # pydantic tells of each type that the value may have
             path, said = path[:value], "it should be a text, a number, true, false or null"
-        at = within + "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
-        found.setdefault(at, said)
-    problems = [source.error(f"{at or 'the document'}: {said}") for at, said in found.items()]
-    problems = problems[:_MOST_PROBLEMS]
+        found.setdefault((*within, *path), said)
+    problems = []
+    for at, said in list(found.items())[:_MOST_PROBLEMS]:
+        pointer = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in at)
+        place = place_in(text, source.name, nearest_start(text, at)) if text else None
+        if place is not None and said == _MISSING:
+            place = replace(place, excerpt=None)  # the line shows what is there
+        problems.append(source.error(f"{pointer or 'the document'}: {said}", place=place))
     return problems[0] if len(problems) == 1 else ProblemsError(problems)
 
 
 def _said(kind: str, message: str) -> str:
     if kind == "missing":
-        return "it is missing"
+        return _MISSING
     message = message.replace("Input ", "it ", 1).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 

@@ -154,18 +154,23 @@ def test_ctrl_c_before_there_is_anything_to_show(
 
 
 def interrupted_process(folder: Path, arguments: list[str], stage: str) -> tuple[int, str, str]:
-    """Send SIGINT to a process as soon as it has finished a request of the stage."""
+    """Send SIGINT to a process that waits for it as soon as it has finished a request of the stage, however long that takes."""
     program = f"""
-import sys, time
+import os, signal, sys
 from kvtool.text.terminal.progress import Progress
 from kvtool.__main__ import main
 advance = Progress.advance
-def slowly(self, count=1):
+arrived, waker = os.pipe()
+os.set_blocking(waker, False)
+signal.set_wakeup_fd(waker)  # told of the signal even where it comes before the wait, or is held back
+told = []
+def waiting(self, count=1):
     advance(self, count)
-    if count and self._stage == {stage!r}:
+    if count and self._stage == {stage!r} and not told:
+        told.append(True)
         print("ready", file=sys.stderr, flush=True)
-        time.sleep(0.2)
-Progress.advance = slowly
+        os.read(arrived, 1)
+Progress.advance = waiting
 sys.argv = {["kvtool", *arguments]!r}
 main()
 """
@@ -183,7 +188,7 @@ main()
     assert process.stderr.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
     try:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=600)  # so that it ends at all; nothing is told by how long it takes
     finally:
         process.kill()
     return process.returncode, out, err
@@ -199,7 +204,7 @@ def test_ctrl_c_in_the_accounting_of_a_process(folder: Path, bytes_json: str) ->
 
 @pytest.mark.engine
 def test_ctrl_c_in_the_measurement_of_a_process(folder: Path, bytes_json: str) -> None:
-    arguments = ["profile", "w.yaml", "-t", bytes_json, "--measure-budget", "60", "--no-advice"]
+    arguments = ["profile", "w.yaml", "-t", bytes_json, "--measure-budget", "3600", "--no-advice"]
     code, out, err = interrupted_process(folder, arguments, "measuring")
     assert code == 130
     assert "\nPARTIAL: " in out

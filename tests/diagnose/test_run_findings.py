@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -26,6 +27,8 @@ from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 from tests.accounting.rule_runs import BLOCK, LATENCY, Given, numbers, turn
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
 
 
 def run(renderer: Renderer, plan: Plan, *conversations: list[Turn]) -> PassResult:
@@ -177,6 +180,27 @@ def test_ends_in_the_middle_of_a_block(byte_renderer: Renderer) -> None:
     assert message == "shared prefixes end inside blocks of 64 tokens"
     aligned = [[turn([*numbers(0, 128), *numbers(1000 * (i + 1), 60)])] for i in range(8)]
     assert "KV204" not in findings_of(run(byte_renderer, plan, *aligned), plan)
+
+
+def test_text_at_another_place(byte_renderer: Renderer) -> None:
+    """Six paragraphs out of twelve, in any order, each behind a line of its own: the order of all is to blame, no line."""
+    draw = random.Random(1)
+    paragraphs = [" ".join(draw.choices(WORDS, k=60)) + f" paragraph {number}\n" for number in range(12)]
+
+    def prompt(number: int) -> str:
+        chosen = draw.sample(paragraphs, 6)
+        return "".join(f"{' '.join(draw.choices(WORDS, k=10))} own {number}\n{one}" for one in chosen)
+
+    turns = [Turn("g", text=Traced(prompt(number))) for number in range(24)]
+    plan = plan_of()
+    result = run(byte_renderer, plan, *([turn] for turn in turns))
+    found = findings_of(result, plan)["KV202"]
+    group = next(iter(result.ledger.totals()))
+    assert found.tokens_lost == group.fates["displaced"]
+    assert found.points is not None
+    assert found.points > 0.3
+    same = [Turn("g", text=Traced(f"{number} and then\n{paragraphs[0]}")) for number in range(24)]
+    assert "KV202" not in findings_of(run(byte_renderer, plan, *([turn] for turn in same)), plan)
 
 
 def test_nothing_to_say(byte_renderer: Renderer) -> None:

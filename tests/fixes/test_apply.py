@@ -174,11 +174,14 @@ def test_a_patch_reads_as_one() -> None:
     assert unified_patch([]) == ""
 
 
-TOOLS = [["patch", "-p0", "--binary", "-i"], ["git", "apply", "-p0", "--whitespace=nowarn"]]
+TOOLS = [["patch", "-i"], ["git", "apply", "--whitespace=nowarn"]]
 LINES = st.lists(
-    st.sampled_from(["a\n", "b\n", "\n", "a\r\n", "  c \n", "\u2028\x0b\n", "é\n", "-- \n", "@@\n"]), max_size=24
+    st.sampled_from(["a\n", "b\n", "\n", "a\r\n", "  c \n", "\u2028\x0b\n", "é\n", "-- \n", "@@\n", "\tt\n", "\r\n"]),
+    max_size=24,
 )
-TEXTS = st.tuples(LINES, st.sampled_from(["", "end", "\r", " "])).map(lambda parts: "".join(parts[0]) + parts[1])
+TEXTS = st.tuples(st.sampled_from(["", "\ufeff"]), LINES, st.sampled_from(["", "end", "\r", " ", "\tend"])).map(
+    lambda parts: parts[0] + "".join(parts[1]) + parts[2]
+)
 
 
 def run(tool: Sequence[str], patch: str, folder: Path) -> None:
@@ -201,7 +204,7 @@ def test_patches_work_both_ways(tmp_path: Path, tool: list[str], before: str, af
     files = [Changed(name, before, after), Changed("other.txt", "1\n2", "1\n3\n")]
     for file in files:
         (tmp_path / file.path).write_bytes(file.before.encode())
-    run(tool, unified_patch(files), tmp_path)
+    run([*tool[:-1], "-p0", tool[-1]], unified_patch(files), tmp_path)
     assert [(tmp_path / file.path).read_bytes() for file in files] == [file.after.encode() for file in files]
-    run(tool, undo_patch(files), tmp_path)
+    run([*tool[:-1], "-p1", tool[-1]], undo_patch(files), tmp_path)
     assert [(tmp_path / file.path).read_bytes() for file in files] == [file.before.encode() for file in files]

@@ -117,11 +117,11 @@ def test_a_line_of_a_prompt_file_goes_into_the_workload(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("|\n      Q {{ q }}\n      Go.\n", "|-\n      Q {{ q }}\n      Go.\n      Time: {{ now }}\n"),
+        ("|\n      Q {{ q }}\n      Go.\n", "|\n      Q {{ q }}\n      Go.\n      Time: {{ now }}\n"),
         ("|- # ask\n      Q {{ q }}\n    name: a\n", "|- # ask\n      Q {{ q }}\n      Time: {{ now }}\n    name: a\n"),
         ("|2-\n        Q\n      {{ q }}\n", "|2-\n        Q\n      {{ q }}\n      Time: {{ now }}\n"),
         (">-\n      Ask {{ q }}\n      please.\n", ">-\n      Ask {{ q }}\n      please.\n\n      Time: {{ now }}\n"),
-        (">\n      Ask\n       {{ q }}\n", "|-\n      Ask\n       {{ q }}\n      Time: {{ now }}\n"),
+        (">\n      Ask\n       {{ q }}\n", "|\n      Ask\n       {{ q }}\n      Time: {{ now }}\n"),
         ("Ask {{ q }} now\n", "|-\n      Ask {{ q }} now\n      Time: {{ now }}\n"),
         ("Ask {{ q }}  # why\n", '"Ask {{ q }}\\nTime: {{ now }}"  # why\n'),
         ("'It''s {{ q }}'\n", "|-\n      It's {{ q }}\n      Time: {{ now }}\n"),
@@ -184,7 +184,7 @@ def test_a_workload_with_crlf_keeps_it(tmp_path: Path) -> None:
     changed = edited(source, mover(source))["w.yaml"]
     assert changed.startswith("\ufeff")
     assert changed.count("\r\n") == changed.count("\n") == text.count("\n")
-    assert changed.endswith("text: |-\r\n      Q\r\n      T {{ now }}\r\n")
+    assert changed.endswith("text: |\r\n      Q\r\n      T {{ now }}\r\n")
 
 
 def test_a_block_of_a_template_moves_only_as_a_whole(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_segments_change_places_with_their_comments(tmp_path: Path) -> None:
     [
         (  # the segment ends with a newline that the join does not stand for
             ['{id: a, text: "T {{ now }}"}', "{id: b, text: B}", '{id: c, text: "{{ q }}\\n"}'],
-            ["{id: b, text: B}", '{id: c, text: "{{ q }}\\nT {{ now }}"}'],
+            ["{id: b, text: B}", '{id: c, text: "{{ q }}\\nT {{ now }}\\n"}'],
         ),
         (
             ['{id: a, text: "A\\nT {{ now }}"}', "{id: b, text: B}", '{id: c, text: "{{ q }}"}'],
@@ -290,7 +290,7 @@ def test_a_prompt_file_is_edited_and_a_log_is_not(tmp_path: Path) -> None:
     edits = edits_for(fix_of(lambda: last, group=None), source)
     assert not isinstance(edits, str)
     changed = apply_edits({path: read_source(Path(path))}, edits)
-    assert changed == {path: "\ufeffHello.\r\nBe brief.\r\nTime: 10:31"}
+    assert changed == {path: "\ufeffHello.\r\nBe brief.\r\nTime: 10:31\r\n"}
     log = open_inputs([str(tmp_path / "log.jsonl")], LogOptions(), seed=None)
     assert isinstance(log, LogSource)
     reason = "logs are records of what was sent: change what writes them"

@@ -60,7 +60,7 @@ def moved(turn: Turn, slot: Slot = CLOCK, *, whole_lines: bool = True) -> Turn:
 def test_a_variable_takes_its_line_to_the_end() -> None:
     text = concat([literal("You help.\nIt is "), value("10:31"), literal(" o'clock.\nBe brief.\n")])
     after = moved(Turn("g", text=text))
-    assert after.text == "You help.\nBe brief.\nIt is 10:31 o'clock."
+    assert after.text == "You help.\nBe brief.\nIt is 10:31 o'clock.\n"
     assert after.text is not None
     origin, _ = after.text.at(after.text.index("10:31"))
     assert origin is not None
@@ -72,11 +72,11 @@ def test_a_variable_takes_its_line_to_the_end() -> None:
     [
         (["It is ", "10:31", "\nBe brief."], "Be brief.\nIt is 10:31"),
         (["Be brief.\nIt is ", "10:31"], "Be brief.\nIt is 10:31"),
-        (["Be brief.\nIt is ", "10:31", "\n"], "Be brief.\nIt is 10:31"),
+        (["Be brief.\nIt is ", "10:31", "\n"], "Be brief.\nIt is 10:31\n"),
         (["", "10:31", ""], "10:31"),
-        (["A\n", "10:31", "\n\n\nB\n\n"], "A\n\n\nB\n\n10:31"),
-        (["A\r\n", "10:31", "\r\nB\r\n"], "A\r\nB\r\n10:31"),
-        (["A\n", "10:31\nand 20 s", " past.\nB\n"], "A\nB\n10:31\nand 20 s past."),
+        (["A\n", "10:31", "\n\n\nB\n\n"], "A\n\n\nB\n10:31\n\n"),
+        (["A\r\n", "10:31", "\r\nB\r\n"], "A\r\nB\r\n10:31\r\n"),
+        (["A\n", "10:31\nand 20 s", " past.\nB\n"], "A\nB\n10:31\nand 20 s past.\n"),
         (["A\n", "10:31", "\n", "10:32", "\nB"], "A\nB\n10:31\n10:32"),
         (["A\n", "10:31", " to ", "10:32", "\nB"], "A\nB\n10:31 to 10:32"),
         (["A\n", "10:31\nx", " and ", "10:32", "\nB"], "A\nB\n10:31\nx and 10:32"),
@@ -193,8 +193,8 @@ def test_a_line_of_a_text_file(tmp_path: Path) -> None:
     path = tmp_path / "prompt.txt"
     path.write_text("One.\nToday is 2025-01-02.\nThree.\n")
     turn = read_prompt(str(path), "prompt.txt")
-    assert moved(turn, Slot("prompt.txt", 2, 1)).text == "One.\nThree.\nToday is 2025-01-02."
-    assert moved(turn, Slot("prompt.txt", 1, 1)).text == "Today is 2025-01-02.\nThree.\nOne."
+    assert moved(turn, Slot("prompt.txt", 2, 1)).text == "One.\nThree.\nToday is 2025-01-02.\n"
+    assert moved(turn, Slot("prompt.txt", 1, 1)).text == "Today is 2025-01-02.\nThree.\nOne.\n"
     assert move_to_end(turn, Slot("prompt.txt", 4, 1)) is turn
 
 
@@ -203,7 +203,7 @@ def test_a_line_of_a_large_file() -> None:
     turn = Turn("g", text=literal(text))
     after = move_to_end(turn, Slot(FILE, 99_999, 1))
     assert after.text is not None
-    assert after.text.endswith("line 99998\nline 100000\nline 99999")
+    assert after.text.endswith("line 99998\nline 100000\nline 99999\n")
 
 
 def test_a_variable_in_a_yaml_message(tmp_path: Path) -> None:

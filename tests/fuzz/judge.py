@@ -74,9 +74,7 @@ def _undone(ran: Ran) -> Iterator[str]:
         for name, data in ran.changed.items():
             Path(folder, name).write_bytes(data)
         Path(folder, "u.patch").write_bytes(ran.written["u.patch"])
-        done = subprocess.run(
-            ["git", "apply", "-p0", "u.patch"], cwd=folder, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(["git", "apply", "u.patch"], cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             yield f"the undo patch does not apply: {done.stderr[:200]}"
         for name in ran.changed:

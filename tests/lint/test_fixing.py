@@ -106,7 +106,7 @@ def test_undo(lint: Lint, desk: str) -> None:
         "findings": 1,
         "paths": ["prompts/desk.md"],
         "undo": "u.patch",
-        "undo_with": "patch -p0 < u.patch",
+        "undo_with": "patch -p1 < u.patch",
     }
     assert found["findings"] == []
     if shutil.which("patch") is None:

@@ -376,3 +376,14 @@ def test_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.style for one in sort_inputs(["b.md"]).texts] == ["format"]
     assert [one.style for one in sort_inputs(["d.txt"]).texts] == [""]
     assert sort_inputs(["d.txt"]).runs == []
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_stands_behind_counts_with_any_line_end(end: str) -> None:
+    """Jinja's lexer makes line feeds of the others, and lost the text behind an expression where that was not done before."""
+    nodes = jinja_file("x.j2", end.join(["One", "Now: {{ now }} x", "Be short.", "Be kind.", ""]))
+    assert [node if isinstance(node, str) else node.spot.line for node in nodes] == [
+        "One\nNow: ",
+        2,
+        " x\nBe short.\nBe kind.\n",
+    ]

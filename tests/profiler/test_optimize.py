@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kvtool.errors import KvtoolError
 from kvtool.fixes.edits import apply
 from kvtool.fixes.edits.edit import FileEdit
 from kvtool.profiler.optimize.breakpoint_plan import plan_breakpoints
@@ -151,6 +152,14 @@ def test_the_examples_twice(optimize: Optimize, name: str) -> None:
     assert second["hit_rate"]["before"] == first["hit_rate"]["after"]
 
 
+def test_two_variables_of_one_line_win_what_was_promised(optimize: Optimize, desk: str) -> None:
+    write("prompts/desk.md", "Now: {{ now }}. Request: {{ rid }}.\n" + RULES * 4)
+    code, out, _ = optimize(desk, "--allow", "P2", "--json")
+    assert code == 0
+    step = json.loads(out)["steps"][0]
+    assert step["hit_rate"]["predicted"] == pytest.approx(step["files_hit_rate"]["after"], abs=0.05)
+
+
 @pytest.mark.parametrize("hash_seed", ["0", "7"])
 def test_the_same_with_any_hash_seed(desk: str, hash_seed: str, bytes_json: str, optimize: Optimize) -> None:
     expected = optimize(desk, "--allow", "P2", "--width", "80")[1]
@@ -163,10 +172,99 @@ def test_undo_restores_each_byte(optimize: Optimize, desk: str) -> None:
     before = contents()
     code, out, _ = optimize(desk, "--allow", "P2", "--write")
     assert code == 0
-    assert "1 file written; undo with:\n  patch -p0 < w.yaml.undo.patch\n" in out
+    assert "1 file written; undo with:\n  patch -p1 < .kvtool/w.yaml.undo.patch\n" in out
     assert contents() != before
-    patched("patch -p0 < w.yaml.undo.patch")
-    assert {**contents(), "w.yaml.undo.patch": b""} == {**before, "w.yaml.undo.patch": b""}
+    patched("patch -p1 < .kvtool/w.yaml.undo.patch")
+    after = contents()
+    assert after.pop(".kvtool/.gitignore") == b"*\n"
+    assert after.pop(".kvtool/w.yaml.undo.patch")
+    assert after == before
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("last", ["", "{end}", "{end}{end}"])
+def test_written_files_keep_their_line_ends_and_their_last(
+    optimize: Optimize, desk: str, end: str, mark: str, last: str
+) -> None:
+    lines = ["# Desk", "Now: {{ now }}", "\tindented by a tab", "  and by spaces  ", *[RULES.rstrip("\n")] * 4]
+    before = (mark + end.join(lines) + last.format(end=end)).encode()
+    write("prompts/desk.md", before)
+    write(desk, WORKLOAD.partition("      - {role: system")[0] + "      - {role: user, file: prompts/desk.md}\n")
+    assert optimize(desk, "--allow", "P2", "--write")[0] == 0
+    after = Path("prompts/desk.md").read_bytes()
+    assert after == (mark + end.join([lines[0], *lines[2:], lines[1]]) + last.format(end=end)).encode()
+    subprocess.run(
+        ["git", "apply", "--whitespace=nowarn", ".kvtool/w.yaml.undo.patch"],
+        check=True,
+        env={**os.environ, "GIT_CEILING_DIRECTORIES": str(Path.cwd().parent)},
+    )
+    assert Path("prompts/desk.md").read_bytes() == before
+
+
+def test_the_patch_lies_beside_the_configuration_or_at_the_root_of_the_repository(
+    optimize: Optimize, desk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents()
+    for number, (made, want) in enumerate(((".git", "."), ("service/kvtool.toml", "service"))):
+        for path, data in before.items():
+            write(f"service/workloads/{path}", data)
+        if made == ".git":
+            Path(made).mkdir()
+        else:
+            write(made, "seed = 0\n")
+        code, out, _ = optimize("service/workloads/w.yaml", "--allow", "P2", "--write")
+        assert code == 0
+        folder = "" if want == "." else f"-d {want} "
+        command = f"patch -p1 {folder}< {Path(want, '.kvtool/w.yaml.undo.patch')}"
+        assert command in " ".join(out.split()), number
+        patched(command)
+        assert {path: Path("service/workloads", path).read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_another_thing_of_the_folder_s_name(optimize: Optimize, desk: str, kind: str) -> None:
+    Path("elsewhere").mkdir()
+    if kind == "file":
+        write(".kvtool", "mine")
+    else:
+        Path(".kvtool").symlink_to("elsewhere")
+    refused(optimize, "cannot make the folder .kvtool for the undo patch", desk, "--allow", "P2", "--write")
+
+
+def test_a_write_that_fails_leaves_no_folder(optimize: Optimize, desk: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvtool.profiler.optimize import write_edits as writing
+
+    def failing(files: object) -> None:
+        raise KvtoolError("the disk is full")
+
+    monkeypatch.setattr(writing, "write_files", failing)
+    refused(optimize, "the disk is full", desk, "--allow", "P2", "--write")
+    assert not Path(".kvtool").exists()
+
+
+def test_a_prompt_that_is_write_protected(optimize: Optimize, desk: str) -> None:
+    Path("prompts/desk.md").chmod(0o444)
+    refused(optimize, "cannot write prompts/desk.md: it is write-protected", desk, "--allow", "P2", "--write")
+    assert not Path(".kvtool").exists()
+
+
+def test_a_prompt_that_changed_meanwhile(optimize: Optimize, desk: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvtool.profiler.optimize import write_edits as writing
+
+    original = writing.write_edits
+
+    def later(files: Sequence[Change], undo: str | None) -> None:
+        with Path("prompts/desk.md").open("ab") as file:
+            file.write(b"written by another hand\n")
+        original(files, undo)
+
+    monkeypatch.setattr(writing, "write_edits", later)
+    code, _, err = optimize(desk, "--allow", "P2", "--write")
+    assert code == 2
+    assert "`prompts/desk.md` has changed since it was read" in err
+    assert Path("prompts/desk.md").read_text(encoding="utf-8").endswith("written by another hand\n")
+    assert not Path(".kvtool").exists()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +297,7 @@ def test_undo_of_files_that_are_elsewhere_and_behind_a_link(
     assert code == 0
     assert Path("../prompts/desk.md").is_symlink()
     command = next(line for line in out.splitlines() if line.startswith("  patch"))
-    assert command == "  patch -p0 -d .. < u.patch"
+    assert command == "  patch -p1 -d .. < u.patch"
     patched(command)
     monkeypatch.chdir("..")
     assert Path("prompts/desk.md").is_symlink()
@@ -207,11 +305,11 @@ def test_undo_of_files_that_are_elsewhere_and_behind_a_link(
 
 
 def test_an_earlier_undo_patch_is_never_overwritten(optimize: Optimize, desk: str) -> None:
-    write("w.yaml.undo.patch", "of yesterday")
+    write(".kvtool/w.yaml.undo.patch", "of yesterday")
     code, out, _ = optimize(desk, "--allow", "P2", "--write")
     assert code == 0
-    assert "w.yaml.undo.2.patch" in out
-    assert Path("w.yaml.undo.patch").read_text() == "of yesterday"
+    assert ".kvtool/w.yaml.undo.2.patch" in out
+    assert Path(".kvtool/w.yaml.undo.patch").read_text() == "of yesterday"
 
 
 def refused(optimize: Optimize, message: str, *arguments: str, files: Iterable[str] = (".",)) -> None:

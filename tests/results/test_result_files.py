@@ -165,7 +165,7 @@ def test_keys_of_a_newer_kvtool_are_passed_over(document: dict[str, Any], save: 
         (b'{"a": -Infinity}', "NaN and Infinity are no JSON"),
         (b'{"a": 1,\n "b": }', "r.json:2:"),
         ("{'a': 'é'}".encode(), "r.json:1:2: not JSON"),
-        (b'{"a": "\xff\xfe"}', "not JSON: "),
+        (b'{"a":\n "\xff\xfe"}', "r.json:2:3: `r.json` is not UTF-8: byte 0xff"),
         (b"[1, 2]", "this is not a result of kvtool: it is a list"),
         (b'"text"', "it is a text"),
         (b'{"a": 1}', "this is not a result of kvtool: it has no `schema`"),
@@ -213,20 +213,35 @@ def test_wrong_values_are_told_with_a_pointer(
     else:
         owner[path[-1]] = value
     told = complaint(save(document))
-    assert told.startswith(f"r.json: {said}")
+    assert re.match(rf"r\.json:1:\d+: {re.escape(said)}", told)
     assert "\n" not in told
+
+
+def test_a_wrong_value_of_a_file_of_many_lines_has_its_own(document: dict[str, Any], save: Save) -> None:
+    document["totals"]["requests"] = "many"
+    text = json.dumps(document, indent=1)
+    lines = text.splitlines()
+    line = next(number for number, each in enumerate(lines, 1) if '"many"' in each)
+    column = lines[line - 1].index('"many"') + 1
+    assert complaint(save(text.encode())).startswith(f"r.json:{line}:{column}: /totals/requests: ")
+
+
+def test_a_large_file_has_pointers_alone(document: dict[str, Any], save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    document["totals"]["requests"] = "many"
+    monkeypatch.setattr(files, "_MOST_PLACED", 100)
+    assert complaint(save(document)).startswith("r.json: /totals/requests: ")
 
 
 def test_several_wrong_values_are_told_at_once(document: dict[str, Any], save: Save) -> None:
     document["totals"] = {}
     told = complaint(save(document)).splitlines()
     assert len(told) == 12
-    assert told[0] == "r.json: /totals/requests: it is missing (None)"
+    assert re.fullmatch(r"r\.json:1:\d+: /totals/requests: it is missing \(None\)", told[0])
 
 
 def test_a_wrong_finding_of_lint_has_its_number(save: Save) -> None:
     told = complaint(save({"schema": "kvtool.lint/1", "findings": [{"code": 1}]}))
-    assert "r.json: /findings/0/code: it should be a valid string" in told
+    assert told.startswith("r.json:1:51: /findings/0/code: it should be a valid string")
     assert "/findings/0" in complaint(save({"schema": "kvtool.lint/1", "findings": None}))
 
 

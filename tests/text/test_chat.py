@@ -307,6 +307,10 @@ def test_bad_template_files(tekken: Tokenizer, tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(KvtoolError, match="not UTF-8"):
         ChatTemplate.load(str(path), tekken)
+    path.write_bytes(b"{# one #}\ncaf\xe9 {{ messages }}")
+    with pytest.raises(KvtoolError, match="is not UTF-8: byte 0xe9") as caught:
+        ChatTemplate.load(str(path), tekken)
+    assert str(caught.value.place) == f"{path}:2:4"
 
 
 def test_a_refused_message_is_named() -> None:

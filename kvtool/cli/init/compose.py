@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 from pathlib import Path
 
-from kvtool.cli.init.guess import example, generator
+from kvtool.cli.init.guess import PLACEHOLDER, example, generator
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError
@@ -20,11 +20,8 @@ from kvtool.text.terminal.numbers import percent
 
 WORKLOAD = "kvtool-workload.yaml"
 _REQUESTS = 40
-_QUESTION = "question"
-_WANTED = 50
-"""Percent that a first gate warns below where next to nothing hits today."""
-_NOTHING = 10
-"""Percent below which a hit rate is nothing to hold."""
+_MESSAGE = "user_message"
+_OF_PLACEHOLDERS = f"of {PLACEHOLDER}s"
 _MOST_GROUPS = 20
 
 
@@ -63,28 +60,43 @@ def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> list[F
 
 
 def compose_workload(prompts: Sequence[FoundPrompt]) -> str:
-    """A workload file with a group for each prompt: as the system message before a question, or what its name says it is."""
-    variables = {_QUESTION} | {name for prompt in prompts for name in prompt.variables}
-    lines = [
-        "# What your service sends, as kvtool profiles it: the prompts of this folder, with made-up values in their variables.",
-        "# Real values, and how many requests share them, make the figures yours. For an editor: kvtool schema workload",
-        "version: 1",
-        "vars:",
-    ]
+    """A workload file with a group for each prompt: as the system message before a placeholder, or what its name says it is."""
+    pairs = _paired(prompts)
+    variables = {name for prompt in prompts for name in prompt.variables}
+    if any(user is None for _, user in pairs):
+        variables.add(_MESSAGE)
+    lines = ["# What your service sends, as kvtool profiles it: the prompts of this folder."]
+    if variables:
+        lines += [
+            f"# What is marked as a {PLACEHOLDER} is nothing that you were asked: replace the value and its comment.",
+            f"# Until then each hit rate is {_OF_PLACEHOLDERS}. A log of real requests needs none: kvtool profile prod.jsonl",
+        ]
+    lines += ["# How many requests there are is yours to say, too. For an editor: kvtool schema workload", "version: 1"]
+    lines += ["vars:"] if variables else []
     for name in sorted(variables):
         value, why = generator(name)
-        lines += [f"  {name}: {value}  # {why}"]
+        lines.append(f"  {name}: {value}  # {why}")
     lines.append("groups:")
     names: set[str] = set()
-    for system, user in _paired(prompts):
+    for system, user in pairs:
         name = _free(prompts, system or user, names)
         lines += [f"  - name: {_text(name)}", f"    requests: {_REQUESTS}", "    messages:"]
         if system is not None:
             lines.append(_message("system", system))
         lines.append(
-            f'      - {{role: user, text: "{{{{ {_QUESTION} }}}}"}}' if user is None else _message("user", user)
+            f'      - {{role: user, text: "{{{{ {_MESSAGE} }}}}"}}' if user is None else _message("user", user)
         )
     return "\n".join(lines) + "\n"
+
+
+def has_placeholders(workload: str) -> bool:
+    """Whether a workload file, one that was edited since too, has values that stand for real ones."""
+    return any(f"# {PLACEHOLDER}: " in line or f'"{PLACEHOLDER}: ' in line for line in workload.splitlines())
+
+
+def told_rate(rate: float, *, placeholders: bool) -> str:
+    """A hit rate as `init` shows it everywhere."""
+    return f"hit rate {percent(rate)}" + (f" {_OF_PLACEHOLDERS}" if placeholders else "")
 
 
 def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, FoundPrompt | None]]:
@@ -121,14 +133,18 @@ def _message(role: str, prompt: FoundPrompt) -> str:
 
 
 def compose_config(
-    rates: Mapping[str, float], *, groups: Mapping[str, float], engine: Mapping[str, str | int], table: str = ""
+    rates: Mapping[str, float],
+    *,
+    groups: Mapping[str, float],
+    engine: Mapping[str, str | int],
+    placeholders: Collection[str] = (),
+    table: str = "",
 ) -> str:
-    """A configuration: the workloads with their hit rates of today, and gates just below those.
+    """A configuration: the workloads with their hit rates of today, and gates at those.
 
     `engine` is what they were measured with. `table` is where it stands, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
-    the lowest where several workloads have a group of that name.
+    the lowest where several workloads have a group of that name; `placeholders` are those workloads whose rates are of such.
     """
-    lowest = floor(100 * min(rates.values()))
     head = [f"[{table}]"] if table else []
     prefix = f"{table}." if table else ""
     said = [f"{name} = {_text(value) if isinstance(value, str) else value}" for name, value in engine.items()]
@@ -144,39 +160,47 @@ def compose_config(
             *head,
             "# Settings of kvtool for this folder. `kvtool config` shows all of them, `kvtool schema config` what each may be.",
             "workloads = [",
-            *(f"  {_text(path)},  # hit rate {percent(rate)}" for path, rate in rates.items()),
+            *(
+                f"  {_text(path)},  # {told_rate(rate, placeholders=path in placeholders)}"
+                for path, rate in rates.items()
+            ),
             "]",
             "",
             f"[{prefix}engine]  # what your server runs with; flags, KVTOOL_* variables and workload files go first",
             *said,
             *unsaid,
             "",
-            f"[{prefix}gate]  # what `kvtool check` demands of each workload",
-            *_gates(lowest, groups, prefix),
+            *_gates(rates, groups, prefix, placeholders),
             "",
         ]
     )
 
 
-def _gates(lowest: int, groups: Mapping[str, float], prefix: str) -> list[str]:
-    """Today's lowest rate; where that is next to nothing, a warning for all; and today's rate of the groups that reach more."""
-    findings = f'# findings = {{{KV101.code} = "error", warning = "warn"}}'
-    held = {name: floor(100 * rate) for name, rate in groups.items()}
-    if lowest >= _NOTHING:
-        lines, level = [f'hit_rate = ">={lowest}%"', findings], []
-    else:
-        lines = [
-            f'hit_rate = ">={_WANTED}%"  # little to hold today: a warning until it is mended (see `kvtool lint`)',
-            'level = "warn"  # then "error", which fails the build',
-            findings,
-        ]
-        level = ['level = "error"']
-    better = [(name, share) for name, share in held.items() if share > max(lowest, _NOTHING - 1)]
+def _gates(
+    rates: Mapping[str, float], groups: Mapping[str, float], prefix: str, placeholders: Collection[str]
+) -> list[str]:
+    """Today's lowest rate, and today's rate of the groups that reach more; a fall below them fails the build."""
+    lowest = _whole(min(rates.values()))
+    better = [(name, _whole(rate)) for name, rate in groups.items() if _whole(rate) > lowest]
+    notes = [f"# The rates are {_OF_PLACEHOLDERS}: set them anew once real values stand in their place."]
+    lines = [
+        f"[{prefix}gate]  # what `kvtool check` demands of each workload: today's hit rate, rounded down",
+        "# When prompts have become better, `kvtool check --tighten` raises what is demanded; it never lowers it.",
+        *(notes if any(name in placeholders for name in rates) else []),
+        f'hit_rate = ">={lowest}%"' + ("" if lowest else "  # nothing hits today: `kvtool lint` says why"),
+        'level = "error"  # a lower rate fails the build; "warn" only tells it',
+        f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
+    ]
     for name, share in sorted(better, key=lambda pair: -pair[1])[:_MOST_GROUPS]:
-        lines += ["", f"[{prefix}gate.groups.{_key(name)}]", f'hit_rate = ">={share}%"', *level]
+        lines += ["", f"[{prefix}gate.groups.{_key(name)}]", f'hit_rate = ">={share}%"']
     if not better:
         lines += ["", f"# [{prefix}gate.groups.{_key(next(iter(groups), 'support'))}]", '# hit_rate = ">=80%"']
     return lines
+
+
+def _whole(rate: float) -> int:
+    """Percent, rounded down."""
+    return floor(100 * rate)
 
 
 def _key(name: str) -> str:

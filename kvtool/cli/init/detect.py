@@ -1,25 +1,37 @@
 """What in a folder looks like prompts: workload files, templates, logs, and Python that builds prompts.
 
-The search is bounded: a few levels, some thousand files, no folder of tools or installed packages, no links. Nothing is executed.
+The search is bounded: a few levels, some thousand files, so many bytes, no folder of tools or installed packages, no links. Nothing
+is executed. What cannot be read is told, and hides nothing else.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.text.files.text_files import read_text
+from kvtool.lint.python_calls import PromptCall, prompt_calls
+from kvtool.text.files.text_files import decode
+from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.logs import LogOptions, LogSource
 
 MAX_DEPTH = 6
 MAX_FILES = 20_000
+"""Files and folders that are looked at."""
+MAX_BYTES = 256 << 20
+"""That are read of all texts together."""
 MAX_LOG_BYTES = 32 << 20
 _MAX_TEXT_BYTES = 1 << 20
+_MAX_LISTED = 200_000
+"""Names of one folder: so many are put into order before the first of them are looked at."""
+_MAX_PYTHON_BYTES = 8 << 20
 _MOST = 16
+_MOST_UNREADABLE = 3
 _NOISE = frozenset(
     (
         "node_modules",
@@ -45,91 +57,169 @@ _PROMPT_NAME = re.compile(r"prompt|instruction", re.IGNORECASE)
 _NOT_PROMPTS = re.compile(r"^(readme|license|changelog|contributing|requirements)", re.IGNORECASE)
 _WORKLOAD = re.compile(r"^groups:", re.MULTILINE)
 _PYTHON_PROMPT = re.compile(r"""\w*_PROMPT\b|system_prompt|["']role["']\s*:\s*["']system["']""")
+_PYTHON_CALL = re.compile(
+    r"PromptTemplate\b|\b(?:completions|responses|messages)\.(?:create|parse|stream)\b|\bgenerate_content|\blitellm\b"
+)
 
 
 @dataclass(slots=True)
 class FoundPrompts:
-    """Paths, from the folder that was searched, in their order. `logs` are those whose format is known; `notes` say what was left
-    out, and why."""
+    """Paths, from the folder that was searched, in their order. `logs` are those whose format is known; `calls` are those of
+    LangChain and SDKs in the files of `python`; `notes` say what was left out, and why."""
 
     workloads: list[str] = field(default_factory=list)
     templates: list[str] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
     python: list[str] = field(default_factory=list)
+    calls: list[PromptCall] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def detect(folder: Path) -> FoundPrompts:
-    """Search a folder; KvtoolError where it is none."""
+    """Search a folder; KvtoolError where it is none, or cannot be read."""
     if not folder.is_dir():
         raise KvtoolError(f"`{folder}` is not a folder")
-    found = FoundPrompts()
-    for count, name in enumerate(_files(folder, "", 0)):
-        if count == MAX_FILES:
-            found.notes.append(f"only the first {MAX_FILES:,} files were looked at")
-            break
-        if name.isprintable():  # no other name can be written into a file and read again
-            _sort(folder, name, found)
-    for names, what in ((found.workloads, "workload files"), (found.templates, "prompts"), (found.logs, "logs")):
-        if len(names) > _MOST:
-            found.notes.append(f"{len(names) - _MOST:,} more {what} were left out")
-            del names[_MOST:]
-    return found
+    return _Search(folder).run()
 
 
-def _files(folder: Path, inside: str, depth: int) -> Iterator[str]:
-    """Files below a folder, by name, with `/` between the parts."""
-    try:
-        entries = sorted(os.scandir(folder / inside), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        name = f"{inside}/{entry.name}" if inside else entry.name
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            if depth < MAX_DEPTH and entry.name not in _NOISE and not entry.name.endswith(".egg-info"):
-                yield from _files(folder, name, depth + 1)
-        elif entry.is_file(follow_symlinks=False):
-            yield name
+class _Search:
+    """One search of a folder, with what it has looked at so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._found = FoundPrompts()
+        self._unreadable: list[str] = []
+        self._looked = 0
+        self._read = 0
+        self._python_read = 0
+
+    def run(self) -> FoundPrompts:
+        found = self._found
+        for name in self._files():
+            if name.isprintable():  # no other name can be written into a file and read again
+                self._sort(name)
+        for each in (found.workloads, found.templates, found.logs, found.python):
+            each.sort(key=_by_folder)
+        found.calls.sort(key=lambda call: (_by_folder(call.path), call.line, call.column))
+        if self._looked > MAX_FILES:
+            found.notes.append(f"only the first {MAX_FILES:,} files and folders were looked at")
+        if self._read > MAX_BYTES:
+            found.notes.append(f"only the first {MAX_BYTES >> 20:,} MiB of text were read")
+        for names, what in ((found.workloads, "workload files"), (found.templates, "prompts"), (found.logs, "logs")):
+            if len(names) > _MOST:
+                found.notes.append(f"{len(names) - _MOST:,} more {what} were left out")
+                del names[_MOST:]
+        found.notes += self._unreadable[:_MOST_UNREADABLE]
+        if len(self._unreadable) > _MOST_UNREADABLE:
+            found.notes.append(f"{plural(len(self._unreadable) - _MOST_UNREADABLE, 'more file')} could not be read")
+        return found
+
+    def _files(self) -> Iterator[str]:
+        """Files by name, with `/` between the parts; those of a folder before those below it, as prompts seldom lie deep."""
+        waiting = deque([("", 0)])
+        while waiting:
+            inside, depth = waiting.popleft()
+            for entry in self._listed(inside):
+                if entry.name.startswith("."):
+                    continue
+                self._looked += 1
+                if self._looked > MAX_FILES:
+                    return
+                name = f"{inside}/{entry.name}" if inside else entry.name
+                try:
+                    is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
+                except OSError:  # gone
+                    continue
+                if is_file:
+                    yield name
+                elif is_folder and depth < MAX_DEPTH and not _is_noise(entry.name):
+                    waiting.append((name, depth + 1))
+
+    def _listed(self, inside: str) -> Sequence[os.DirEntry[str]]:
+        try:
+            with os.scandir(self._folder / inside) as listed:
+                return sorted(islice(listed, _MAX_LISTED), key=lambda entry: entry.name)
+        except OSError as error:
+            if not inside:
+                raise KvtoolError(f"cannot read `{self._folder}`: {error.strerror or error}") from error
+            self._left_out(inside, error.strerror or str(error))
+            return ()
+
+    def _sort(self, name: str) -> None:
+        """Put a file where it belongs, or nowhere."""
+        found = self._found
+        base = name.rpartition("/")[2]
+        stem, suffix = os.path.splitext(base.lower())  # noqa: PTH122 - a name, not a path
+        if suffix in (".yaml", ".yml"):
+            if _WORKLOAD.search(self._text(name)):
+                found.workloads.append(name)
+        elif base.lower().endswith(_LOGS):
+            self._sort_log(name)
+        elif suffix in _JINJA:
+            if not _OTHER_TEMPLATES.search(stem) and self._text(name, prompt=True):
+                found.templates.append(name)
+        elif suffix in _PLAIN and not _NOT_PROMPTS.match(base):
+            if (_PROMPT_NAME.search(name) or suffix == ".prompt") and self._text(name, prompt=True):
+                found.templates.append(name)
+        elif suffix == ".py":
+            self._sort_python(name, self._text(name))
+
+    def _sort_log(self, name: str) -> None:
+        path = self._folder / name
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+            next(LogSource([str(path)], LogOptions(limit=1)).conversations(), None)
+        except OSError as error:
+            self._left_out(name, error.strerror or str(error))
+            return
+        except KvtoolError:  # some other JSON lines
+            return
+        if size > MAX_LOG_BYTES:
+            self._found.notes.append(f"{name} is a log of {size >> 20:,} MiB: too much to run with every change")
+        else:
+            self._found.logs.append(name)
+
+    def _sort_python(self, name: str, text: str) -> None:
+        calls: list[PromptCall] = []
+        if _PYTHON_CALL.search(text) and self._python_read <= _MAX_PYTHON_BYTES:
+            self._python_read += len(text)
+            calls = prompt_calls(name, text)
+        if calls or _PYTHON_PROMPT.search(text):
+            self._found.python.append(name)
+            self._found.calls += calls
+
+    def _text(self, name: str, *, prompt: bool = False) -> str:
+        """The text of a small file; empty for any other. Where it would be a `prompt`, it is told that it is none."""
+        if self._read > MAX_BYTES:
+            return ""
+        try:
+            with (self._folder / name).open("rb") as file:
+                data = file.read(_MAX_TEXT_BYTES + 1)
+        except OSError as error:
+            self._left_out(name, error.strerror or str(error))
+            return ""
+        self._read += len(data)
+        if len(data) > _MAX_TEXT_BYTES:
+            if prompt:
+                self._left_out(name, f"larger than {_MAX_TEXT_BYTES >> 20} MiB")
+            return ""
+        try:
+            return decode(data, shown=name)
+        except KvtoolError as error:
+            if prompt:
+                self._left_out(name, error.message.removeprefix(f"`{name}` "))
+            return ""
+
+    def _left_out(self, name: str, why: str) -> None:
+        if name.isprintable():
+            self._unreadable.append(f"{name} was left out: {why[:1].lower()}{why[1:]}")
 
 
-def _sort(folder: Path, name: str, found: FoundPrompts) -> None:
-    """Put a file where it belongs, or nowhere."""
-    base = name.rpartition("/")[2]
-    stem, suffix = os.path.splitext(base.lower())  # noqa: PTH122 - a name, not a path
-    if suffix in (".yaml", ".yml"):
-        if _WORKLOAD.search(_text(folder, name)):
-            found.workloads.append(name)
-    elif base.lower().endswith(_LOGS):
-        _sort_log(folder, name, found)
-    elif suffix in _JINJA:
-        if not _OTHER_TEMPLATES.search(stem) and _text(folder, name):
-            found.templates.append(name)
-    elif suffix in _PLAIN and not _NOT_PROMPTS.match(base):
-        if (_PROMPT_NAME.search(name) or suffix == ".prompt") and _text(folder, name):
-            found.templates.append(name)
-    elif suffix == ".py" and _PYTHON_PROMPT.search(_text(folder, name)):
-        found.python.append(name)
+def _by_folder(name: str) -> list[str]:
+    return name.split("/")
 
 
-def _sort_log(folder: Path, name: str, found: FoundPrompts) -> None:
-    path = folder / name
-    try:
-        size = path.stat().st_size
-        next(LogSource([str(path)], LogOptions(limit=1)).conversations(), None)
-    except (KvtoolError, OSError):  # some other JSON lines
-        return
-    if size > MAX_LOG_BYTES:
-        found.notes.append(f"{name} is a log of {size >> 20:,} MiB: too much to run with every change")
-    else:
-        found.logs.append(name)
-
-
-def _text(folder: Path, name: str) -> str:
-    """The text of a small file; empty for any other."""
-    path = folder / name
-    try:
-        return read_text(path, shown=name) if path.stat().st_size <= _MAX_TEXT_BYTES else ""
-    except (KvtoolError, OSError):
-        return ""
+def _is_noise(name: str) -> bool:
+    """Whether a folder is one of tools, of installed packages or of tests."""
+    return name in _NOISE or name.endswith(".egg-info")

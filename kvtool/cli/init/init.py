@@ -17,8 +17,9 @@ _TABLE = "tool.kvtool"
 class InitCommand(InitOptions, Command):
     """Write a starting configuration: find the prompts, run them, and demand what they reach today.
 
-    Templates, prompts and logs in FOLDER are found by their names; where there is no workload file, one is made of them. Every
-    workload is run without measuring, and the gate is set to the hit rate of today, in whole percent.
+    Templates, prompts and logs in FOLDER are found by their names; where there is no workload file, one is made of them, with
+    placeholders for what no prompt says. Every workload is run without measuring, and the gate is set to the hit rate of today,
+    rounded down to whole percent; check --tighten raises it later. Prompts in Python are named, and never run.
     """
 
     def run(self) -> int:
@@ -28,7 +29,7 @@ class InitCommand(InitOptions, Command):
         """
         from pathlib import Path
 
-        from kvtool.cli.init.compose import WORKLOAD, compose_config, compose_workload, read_prompts
+        from kvtool.cli.init.compose import WORKLOAD, compose_config, compose_workload, has_placeholders, read_prompts
         from kvtool.cli.init.detect import detect
         from kvtool.cli.init.steps import (
             appended,
@@ -38,6 +39,7 @@ class InitCommand(InitOptions, Command):
             nothing_found,
             target_file,
             tell_written,
+            text_of,
             write_all,
         )
         from kvtool.config.loading import load_config
@@ -60,10 +62,13 @@ class InitCommand(InitOptions, Command):
         if not measured.rates:
             raise nothing_found(self.folder, found)
         engine = engine_settings(self, folder)
+        workloads = {*found.workloads, *files} & set(measured.rates)
+        placeholders = {name for name in workloads if has_placeholders(text_of(folder, name, files))}
         text = compose_config(
             measured.rates,
             groups=measured.groups,
             engine=engine,
+            placeholders=placeholders,
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text
@@ -71,5 +76,5 @@ class InitCommand(InitOptions, Command):
             write_all(folder, files)
             load_config(str(target))
         outside = names_outside(folder, engine)
-        tell_written(self, found, prompts, measured, files, text, outside=outside)
+        tell_written(self, found, prompts, measured, files, text, placeholders=placeholders, outside=outside)
         return 0

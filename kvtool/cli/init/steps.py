@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.init.compose import FoundPrompt
+from kvtool.cli.init.compose import FoundPrompt, told_rate
 from kvtool.cli.init.detect import FoundPrompts
 from kvtool.cli.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions
@@ -23,8 +23,10 @@ from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
+
+_MOST_CALLS = 4
 
 
 @dataclass(slots=True)
@@ -80,10 +82,28 @@ def _line_of_table(project: Path) -> Place | None:
 def nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
     hint = "templates (.j2), text in a folder `prompts`, logs (.jsonl) and workload files (.yaml) are found"
     if found.python:
-        hint += f"; kvtool lint {shlex.quote(found.python[0])} reads prompts in Python"
+        hint += f"; {_python(found)}"
     if found.notes:
         hint += "; " + "; ".join(found.notes)
     return KvtoolError(f"nothing to profile was found in `{folder}`", hint=hint)
+
+
+def _python(found: FoundPrompts) -> str:
+    """Where prompts are made in Python, what reads them, and what a workload would need."""
+    named = [str(call) for call in found.calls[:_MOST_CALLS]]
+    named += [name for name in found.python if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
+    more = len(found.calls) - _MOST_CALLS
+    which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
+    reads = f"kvtool lint {shlex.quote(found.python[0])} reads how the text is put together"
+    return (
+        f"prompts in Python: {which}; {reads}; what is sent stands in no file, so a workload needs a log of it,"
+        " or kvtool lint --probe MODULE:FUNCTION, which runs your code"
+    )
+
+
+def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
+    """The text of a file of the folder, or of one that is to be written there."""
+    return files[name] if name in files else read_text(folder / name, shown=name)
 
 
 def measured_inputs(
@@ -161,6 +181,7 @@ def tell_written(
     files: Mapping[str, str],
     config: str,
     *,
+    placeholders: Collection[str],
     outside: bool,
 ) -> None:
     """What was found and written, or would be, and what to do next."""
@@ -171,13 +192,12 @@ def tell_written(
     parts = [plural(count, noun) for count, noun in counts if count]
     say(console, f"found in {sanitize(folder, ascii_only=plain)}: {', '.join(parts)}", indent=0)
     for name, rate in measured.rates.items():
-        say(console, f"{sanitize(name, ascii_only=plain)}: hit rate {percent(rate)} today")
+        told = told_rate(rate, placeholders=name in placeholders)
+        say(console, f"{sanitize(name, ascii_only=plain)}: {told} today")
     for note in found.notes:
         say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
     if found.python:
-        names = ", ".join(sanitize(shlex.quote(name), ascii_only=plain) for name in found.python[:3])
-        text = f"note: Python that seems to build prompts: {names}; kvtool lint reads it"
-        say(console, text, hang=2, style="yellow")
+        say(console, f"note: {sanitize(_python(found), ascii_only=plain)}", hang=2, style="yellow")
     put(console)
     for name in files:
         path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118

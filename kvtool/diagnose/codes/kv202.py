@@ -1,6 +1,6 @@
 """KV202: shared text that is not at the front.
 
-Nothing reports it yet: the fate `displaced` counts such text line by line (`kvtool.accounting.ledger.fates.FATES`).
+Found by `kvtool.diagnose.run_findings.run_findings`, from the fate `displaced`, where no line of a group is to blame.
 """
 
 from __future__ import annotations

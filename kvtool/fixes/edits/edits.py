@@ -157,7 +157,10 @@ def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: 
     if any("\ud800" <= character <= "\udfff" for _, _, text in edits for character in text):
         raise NotEditableError(f"`{path}` cannot hold half of a surrogate pair")
     end = line_end_of(whole) if keep_line_ends else "\n"
-    return [FileEdit(path, start + shift, stop + shift, text.replace("\n", end)) for start, stop, text in edits]
+    return [
+        FileEdit(path, start + shift, stop + shift, text.replace("\r\n", "\n").replace("\n", end))
+        for start, stop, text in edits
+    ]
 
 
 def _plain_edits(fix: Fix, source: LogSource) -> list[FileEdit]:
@@ -189,7 +192,8 @@ def _edits_of_prompt(before: Turn, after: Turn, keep_line_ends: bool) -> list[Fi
     reader = Reader(lambda label, path: spot if (label, path) == (origin.part, origin.path) else None)
     edits = found_edits(reader, [Field((origin.part,), before.text, after.text, spots=(spot,))])
     values = edits.edits.get(spot, [])
-    if apply_values(origin.text, values) != after.text or not str(after.text).strip():
+    made, wanted = (text.replace("\r\n", "\n") for text in (apply_values(origin.text, values), str(after.text)))
+    if made != wanted or not wanted.strip():
         raise NotEditableError("no edit of the file gives just the prompt that it makes")
     return _in_file(origin.path, whole, values, keep_line_ends)
 

@@ -23,19 +23,23 @@ def unified_patch(files: Iterable[FileChange]) -> str:
 
 
 def undo_patch(files: Iterable[FileChange]) -> str:
-    """What takes the changes back."""
-    return _patch((each.path, each.after, each.before) for each in files)
+    """What takes the changes back, for `git apply` and `patch -p1` in the folder that the paths count from."""
+    return _patch(((each.path, each.after, each.before) for each in files), "a/", "b/")
 
 
-def _patch(files: Iterable[tuple[str, str, str]]) -> str:
-    return "".join(line for path, old, new in sorted(files) if old != new for line in _file(path, old, new))
+def _patch(files: Iterable[tuple[str, str, str]], old_in: str = "", new_in: str = "") -> str:
+    return "".join(
+        line
+        for path, old, new in sorted(files)
+        if old != new
+        for line in _file(_quoted(old_in + path), _quoted(new_in + path), old, new)
+    )
 
 
-def _file(path: str, before: str, after: str) -> Iterator[str]:
+def _file(old_name: str, new_name: str, before: str, after: str) -> Iterator[str]:
     a, b = _lines(before), _lines(after)
-    name = _quoted(path)
-    yield f"--- {name}\n"
-    yield f"+++ {name}\n"
+    yield f"--- {old_name}\n"
+    yield f"+++ {new_name}\n"
     for group in _groups(_opcodes(a, b)):
         first, last = group[0], group[-1]
         yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n"

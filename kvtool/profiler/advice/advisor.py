@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.accounting.ledger.totals import GroupTotals
@@ -26,6 +26,8 @@ _MORE = 0.005
 _FAILED = 0.1
 """Share of what a cause blocked that it must still block, its fix applied, for the fix to count as failed."""
 _PROOFS = 32
+_MOVES = ("move:", "move-within:")
+"""Keys of fixes that move the line of their cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,12 +281,23 @@ class Advisor:
         """
         if not group.prompt_tokens:
             return 0.0
-        slots = [fix.cause.slot for fix in chain if fix.cause is not None]
+        slots = {slot for fix in chain for slot in self._closed(group.name, fix)}
         reached = max(group.reachable_tokens + self._result.causes.predicted(group.name, slots), 0)
         kept = group.hit_tokens / group.reachable_tokens if group.reachable_tokens else 1.0
         if self._capacity is None or group.prompt_tokens - reached <= self._capacity:
             kept = 1.0
         return min(reached * kept / group.prompt_tokens, 1.0)
+
+    def _closed(self, group: str, fix: Fix) -> Iterator[Slot]:
+        """What a fix takes out of the way: its cause and, where it moves a line, what else varies on that."""
+        if fix.cause is None:
+            return
+        mine = fix.cause.slot
+        yield mine
+        if fix.key.startswith(_MOVES) and (mine.line or mine.line_in_text):
+            for cause in self._result.causes.of_group(group):
+                if _line_of(cause.slot) == _line_of(mine):
+                    yield cause.slot
 
     def _never_tried(self, piled: Mapping[str, Chain]) -> list[StuckCause]:
         """The costliest cause of each group for which there was no fix that could be tried, with the advice for it."""
@@ -310,3 +323,8 @@ def keeps_promise(fix: Fix, samples: Sequence[Turn]) -> bool:
             if check_proof(fix, turn, after) is not None:
                 return False
     return changed > 0 or len(samples) == 0
+
+
+def _line_of(slot: Slot) -> tuple[str, str, int, int, int | None, str | None]:
+    """What tells the line that a slot is on from others."""
+    return slot.path, slot.part, slot.line, slot.line_in_text, slot.content_part, slot.words

@@ -12,6 +12,7 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.apply import FileChange, write_files
 from kvtool.fixes.edits.patch import undo_patch
+from kvtool.profiler.optimize.undo_folder import folder_of, root_of_folder
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
 
 _HINT = "give a file of its own"
@@ -42,15 +43,6 @@ def check_undo(undo: str, inputs: Iterable[str]) -> None:
         raise KvtoolError(f"--undo {undo}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def free_undo(path: str) -> str:
-    """The name for the patch of an input of which none was given: one that no earlier patch has."""
-    name, number = f"{path}.undo.patch", 1
-    while os.path.lexists(name):
-        number += 1
-        name = f"{path}.undo.{number}.patch"
-    return name
-
-
 def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
     """Write the patch, as private as what it quotes, then the files.
 
@@ -61,17 +53,20 @@ def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
         return
     if any(os.path.realpath(undo) == os.path.realpath(file.path) for file in files):
         raise KvtoolError(f"--undo {undo} is one of the files that are edited", hint=_HINT)
-    check_undo(undo, ())
-    base = _base(files)
-    named = [_Renamed(os.path.relpath(os.path.realpath(file.path), base), file.before, file.after) for file in files]
-    with AtomicFile(undo, mode=_mode(files)) as patch:
-        patch.write(undo_patch(named).encode())
-    try:
-        write_files(files)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(undo).unlink()
-        raise
+    with folder_of(undo):
+        check_undo(undo, ())
+        base = _base(files, undo)
+        named = [
+            _Renamed(os.path.relpath(os.path.realpath(file.path), base), file.before, file.after) for file in files
+        ]
+        with AtomicFile(undo, mode=_mode(files)) as patch:
+            patch.write(undo_patch(named).encode())
+        try:
+            write_files(files)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(undo).unlink()
+            raise
 
 
 def _mode(files: Iterable[FileChange]) -> int:
@@ -84,14 +79,20 @@ def _mode(files: Iterable[FileChange]) -> int:
 
 def undo_command(files: Sequence[FileChange], undo: str) -> str:
     """The shell command that takes the edits back."""
-    base = _base(files)
+    base = _base(files, undo)
     folder = "" if base == os.path.realpath(os.curdir) else f"-d {shlex.quote(os.path.relpath(base))} "
-    return f"patch -p0 {folder}< {shlex.quote(undo)}"
+    return f"patch -p1 {folder}< {shlex.quote(undo)}"
 
 
-def _base(files: Iterable[FileChange]) -> str:
+def _base(files: Iterable[FileChange], undo: str) -> str:
     """The folder that the names in a patch count from: `patch` follows no links, and takes no name that leads out of it."""
     here = os.path.realpath(os.curdir)
     folders = [os.path.dirname(os.path.realpath(file.path)) for file in files]  # noqa: PTH120 - names, as patches have them
-    inside = all(folder == here or folder.startswith(here.rstrip(os.sep) + os.sep) for folder in folders)
-    return here if inside else os.path.commonpath(folders)
+    for base in (root_of_folder(undo), here):
+        if base is not None and all(_lies_in(folder, base) for folder in folders):
+            return base
+    return os.path.commonpath(folders)
+
+
+def _lies_in(folder: str, base: str) -> bool:
+    return folder == base or folder.startswith(base.rstrip(os.sep) + os.sep)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kvtool.errors import KvtoolError, MessageRefusedError, Place
+from kvtool.text.files.text_files import decode
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
 from kvtool.text.templates.template import TracedTemplate, compile_template
@@ -164,11 +165,13 @@ def _moment(seconds: float) -> datetime:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).expanduser().read_bytes().decode("utf-8")
+        data = Path(path).expanduser().read_bytes()
     except OSError as error:
         raise KvtoolError(f"cannot read chat template `{path}`: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise KvtoolError(f"chat template `{path}` is not UTF-8 text") from error
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return decode(data, shown=path)  # says what it is instead, and where
 
 
 def _part_text(part: object) -> str:

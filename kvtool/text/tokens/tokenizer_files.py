@@ -13,7 +13,7 @@ from pathlib import Path
 from kvtool.errors import KvtoolError, NotAvailableError, Place
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.part_file import PartFile
-from kvtool.text.files.text_files import read_text
+from kvtool.text.files.text_files import decode, read_text
 from kvtool.text.tokens.own_code import MADE_OF, made_json
 from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
 from kvtool.text.tokens.tiktoken_file import is_tiktoken, tiktoken_json, tiktoken_kind
@@ -53,9 +53,21 @@ class TokenizerFiles:
     def spec(self) -> Mapping[str, object]:
         """The tokenizer.json, parsed; KvtoolError where it is none."""
         spec = _parsed(self.data)
+        if spec is None and self.data.lstrip().startswith(b"{"):
+            self._tell_broken()
         if spec is None or not isinstance(spec.get("model"), dict):
             raise KvtoolError(f"tokenizer `{self.name}` is not a tokenizer.json", hint=_HINT)
         return spec
+
+    def _tell_broken(self) -> None:
+        """KvtoolError, with its place, for what is no JSON."""
+        shown = f"{self.name}/tokenizer.json" if Path(self.name).expanduser().is_dir() else self.name
+        json_of(
+            decode(self.data, shown=shown),
+            shown=shown,
+            broken=f"tokenizer `{self.name}` is not a tokenizer.json: {{}}".format,
+            hint=_HINT,
+        )
 
 
 def find_tokenizer(name: str | None, *, offline: bool) -> TokenizerFiles:

@@ -1,0 +1,189 @@
+"""`kvtool check --tighten`: what it raises, what it leaves, and that nothing else of the file changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvtool.config.loading import load_config
+from tests.conftest import Command
+from tests.files import write
+
+SAME = 'version: 1\ngroups:\n  - {name: g, text: "always the very same text of some length", requests: 4}\n'
+HALF = (
+    'version: 1\nvars: {n: {uuid: 4}}\ngroups:\n  - {name: g, text: "always the very same text of some length", requests: 4}\n'
+    '  - {name: h, text: "{{ n }} another text", requests: 4}\n'
+)
+GATE = "# our gates\nworkloads = ['w.yaml']  # one\n\n[gate]\nhit_rate   =  '>=10%'   # raised by hand once\nfindings = {}\n"
+
+
+@pytest.fixture
+def tighten(in_folder: Command) -> Command:
+    write("w.yaml", SAME)
+    return lambda *arguments: in_folder("check", "-q", "--tighten", *arguments)
+
+
+def rate(in_folder: Command, group: str | None = None) -> int:
+    _, out, _ = in_folder("profile", "w.yaml", "--dry-run", "--json")
+    report = json.loads(out)
+    each = report["totals"] if group is None else next(one for one in report["groups"] if one["name"] == group)
+    return int(100 * each["hit_rate"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_only_the_rate_changes(end: str, mark: str, tighten: Command, in_folder: Command) -> None:
+    before = (mark + GATE.replace("\n", end)).removesuffix(end)
+    write("kvtool.toml", before)
+    today = rate(in_folder)
+    assert today > 50
+    code, out, err = tighten()
+    assert (code, err) == (0, "")
+    after = Path("kvtool.toml").read_bytes().decode()
+    assert after == before.replace(">=10%", f">={today}%")
+    assert f"kvtool.toml:5:15: hit rate of all requests: 10.0% -> {today}.0%" in " ".join(out.split())
+    assert "-hit_rate   =  '>=10%'   # raised by hand once" in out
+    assert f"+hit_rate   =  '>={today}%'   # raised by hand once" in out
+    code, out, _ = tighten()
+    assert code == 0
+    assert "kvtool.toml: no gate can be raised" in out
+    assert Path("kvtool.toml").read_bytes().decode() == after
+    assert in_folder("check", "-q")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "raised"),
+    [
+        ("0.1", "{ratio}"),
+        ('"10 %"', '"{} %"'),
+        ('"0.10"', '"{ratio}"'),
+        ("1e-1", '">={}%"'),
+        ('"""10%"""', '"""{}%"""'),
+    ],
+)
+def test_a_rate_is_written_as_it_was(written: str, raised: str, tighten: Command, in_folder: Command) -> None:
+    write("kvtool.toml", f"workloads = ['w.yaml']\ngate = {{hit_rate = {written}, level = 'warn'}}\n")
+    today = rate(in_folder)
+    assert tighten()[0] == 0
+    wanted = raised.format(today, ratio=today / 100)
+    assert Path("kvtool.toml").read_text() == (
+        f"workloads = ['w.yaml']\ngate = {{hit_rate = {wanted}, level = 'warn'}}\n"
+    )
+
+
+def test_groups_are_raised_each_to_its_own_rate_and_pyproject_too(tighten: Command, in_folder: Command) -> None:
+    write("w.yaml", HALF)
+    write(
+        "pyproject.toml",
+        "[tool.kvtool]\nworkloads = ['w.yaml']\n[tool.kvtool.gate]\nhit_rate = '1%'\n"
+        "[tool.kvtool.gate.groups.g]\nhit_rate = '20%'\n[tool.kvtool.gate.groups.\"h\"]\nlevel = 'warn'\n",
+    )
+    assert tighten()[0] == 0
+    gate = load_config("pyproject.toml").config.gate
+    assert gate.hit_rate == rate(in_folder) / 100
+    assert gate.groups["g"].hit_rate == rate(in_folder, "g") / 100
+    assert gate.groups["h"].hit_rate is None
+
+
+def test_the_lowest_of_several_workloads_holds(tighten: Command, in_folder: Command) -> None:
+    write("other.yaml", HALF)
+    write("kvtool.toml", "workloads = ['w.yaml', 'other.yaml']\n[gate]\nhit_rate = '1%'\n")
+    assert tighten()[0] == 0
+    held = load_config("kvtool.toml").config.gate.hit_rate
+    assert held is not None
+    assert held < rate(in_folder) / 100
+    assert in_folder("check", "-q")[0] == 0
+
+
+def test_a_gate_that_fails_is_not_loosened_and_others_are_raised(tighten: Command, in_folder: Command) -> None:
+    write("w.yaml", HALF)
+    write(
+        "kvtool.toml",
+        "workloads = ['w.yaml']\n[gate]\nhit_rate = '99%'\n[gate.groups.g]\nhit_rate = '20%'\n",
+    )
+    code, out, _ = tighten()
+    assert code == 1
+    assert "FAIL" in out
+    gate = load_config("kvtool.toml").config.gate
+    assert gate.hit_rate == 0.99
+    assert gate.groups["g"].hit_rate == rate(in_folder, "g") / 100
+
+
+def test_a_rate_between_two_percents_is_never_lowered(tighten: Command, in_folder: Command) -> None:
+    today = rate(in_folder)
+    text = f"workloads = ['w.yaml']\n[gate]\nhit_rate = '{today}.01%'\n"
+    write("kvtool.toml", text)
+    tighten()
+    assert Path("kvtool.toml").read_text() == text
+
+
+def test_what_it_tells_stands_in_the_result(tighten: Command) -> None:
+    write("kvtool.toml", GATE)
+    code, out, _ = tighten("--json")
+    assert code == 0
+    assert any(note.startswith("kvtool.toml:5:15: hit rate") for note in json.loads(out)["verdict"]["notices"])
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "message"),
+    [
+        (None, (), "--tighten raises gates of kvtool.toml, and there is none"),
+        ("workloads = ['w.yaml']\n", (), "no hit rate is demanded in kvtool.toml"),
+        ("workloads = ['w.yaml']\n[gate]\nreachable_gap = '5%'\n", (), "kvtool.toml:2:2"),
+        (GATE, ("w.yaml",), "leave INPUT out"),
+        (GATE, ("-g", "g"), "leave --group out"),
+        (GATE, ("-n", "2"), "leave --requests (KVTOOL_REQUESTS) out"),
+        (GATE, ("--min-hit-rate", "1%"), "leave --min-hit-rate out"),
+    ],
+)
+def test_what_cannot_be_tightened(config: str | None, flags: tuple[str, ...], message: str, tighten: Command) -> None:
+    if config is not None:
+        write("kvtool.toml", config)
+    code, _, err = tighten(*flags)
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert config is None or Path("kvtool.toml").read_text() == config
+
+
+def test_inputs_may_be_named_where_the_configuration_names_none(tighten: Command) -> None:
+    write("kvtool.toml", "[gate]\nhit_rate = '1%'\n")
+    assert tighten("w.yaml")[0] == 0
+    assert load_config("kvtool.toml").config.gate.hit_rate != 0.01
+
+
+def test_a_file_that_is_write_protected(tighten: Command) -> None:
+    write("kvtool.toml", GATE)
+    Path("kvtool.toml").chmod(0o444)
+    code, _, err = tighten()
+    assert code == 2
+    assert "cannot write kvtool.toml: it is write-protected" in err
+    assert Path("kvtool.toml").read_text() == GATE
+
+
+def test_a_file_that_changed_meanwhile(tighten: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvtool.gate import checking
+
+    original = checking.verdict_of
+
+    def changing(*arguments: object, **named: object) -> object:
+        write("kvtool.toml", GATE + "# another hand\n")
+        return original(*arguments, **named)  # type: ignore[arg-type]  # handed on as it came
+
+    monkeypatch.setattr(checking, "verdict_of", changing)
+    write("kvtool.toml", GATE)
+    code, _, err = tighten()
+    assert code == 2
+    assert "`kvtool.toml` has changed since it was read" in err
+    assert Path("kvtool.toml").read_text() == GATE + "# another hand\n"
+
+
+def test_an_interrupted_check_raises_nothing(tighten: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvtool.profiler.profiler import Profiler
+
+    original = Profiler.run
+    monkeypatch.setattr(Profiler, "run", lambda self: original(self).model_copy(update={"partial": True}))
+    write("kvtool.toml", GATE)
+    assert tighten()[0] == 130
+    assert Path("kvtool.toml").read_text() == GATE
