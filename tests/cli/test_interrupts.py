@@ -197,7 +197,7 @@ main()
 def test_ctrl_c_in_the_accounting_of_a_process(folder: Path, bytes_json: str) -> None:
     code, out, err = interrupted_process(folder, ["profile", "w.yaml", "-t", bytes_json], "accounting")
     assert code == 130
-    assert "not measured: interrupted" in out
+    assert "measured on this machine" not in out
     assert "\nPARTIAL: " in out
     assert err.replace("ready\n", "") == ""
 
@@ -208,5 +208,5 @@ def test_ctrl_c_in_the_measurement_of_a_process(folder: Path, bytes_json: str) -
     code, out, err = interrupted_process(folder, arguments, "measuring")
     assert code == 130
     assert "\nPARTIAL: " in out
-    assert "measured here, cache on" in out
+    assert out.index("  Hit rate ") < out.index("measured on this machine") < out.index("\nPARTIAL: ")
     assert err.replace("ready\n", "") == ""
