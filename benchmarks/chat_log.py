@@ -4,26 +4,33 @@ Four services with system prompts and tools of their own, conversations of one t
 before, requests of many conversations mixed; 3,500 tokens a request. One service writes the time into its system prompt. Words are
 those of the tokenizer's vocabulary, the frequent ones more often, so that a token has as many letters as in English.
 
-    python benchmarks/chat_log.py [--requests 20000] [--jobs 1 2] [--seed 5] [--advice] [--write FILE]
+    python benchmarks/chat_log.py [--requests 20000] [--jobs 1 2] [--seed 5] [--no-advice] [--write FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from timing import machine, time_process
+from timing import machine, watch_process
 
+from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer
+from kvtool.workload.ahead.wire import TurnReader, TurnWriter
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.prepared import Prepared
 
+T = TypeVar("T")
 SERVICES = ("helpdesk", "search", "drafting", "triage")
 OPEN = 200
 """Conversations that go on at the same time."""
@@ -32,6 +39,7 @@ SYSTEM_WORDS = 900
 DOCUMENT_WORDS = 1_000
 QUESTION_WORDS = 90
 ANSWER_WORDS = 160
+SAMPLED = 1_000
 
 
 class Words:
@@ -122,30 +130,64 @@ def write(path: Path, count: int, seed: int) -> float:
         return sum(file.write(json.dumps(body) + "\n") for body in requests(count, seed)) / 1e6
 
 
+def parts(path: Path, most: int) -> dict[str, float]:
+    """CPU seconds that the steps before the accounting take for the first requests of a log, each by itself."""
+    tokenizer = load_tokenizer(None, offline=True)
+    template = ChatTemplate.load(None, tokenizer)
+    seconds = dict.fromkeys(("read and parse", "render", "tokenize", "hand over, writing", "hand over, reading"), 0.0)
+
+    def timed(name: str, work: Callable[[], T]) -> T:
+        began = time.process_time()
+        result = work()
+        seconds[name] += time.process_time() - began
+        return result
+
+    conversations = LogSource([str(path)]).conversations()
+    for _ in range(most):
+        turn = timed("read and parse", lambda: next(conversations).next_turn(None))
+        assert turn is not None
+        assert turn.messages is not None
+        messages, tools = turn.messages, turn.tools
+        text = timed("render", lambda: template.render(messages, tools))  # noqa: B023 - called at once
+        prompt = timed("tokenize", lambda: tokenizer.encode(text, add_special_tokens=False))  # noqa: B023 - called at once
+        stream = io.BytesIO()
+        prepared = Prepared(prompt, "", [0])
+        timed("hand over, writing", lambda: TurnWriter(stream).turn(turn, prepared))  # noqa: B023 - called at once
+        stream.seek(0)
+        timed("hand over, reading", TurnReader(stream, tokenizer.offsets).turn)
+    return seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--jobs", nargs="+", default=["1", "2"])
     parser.add_argument("--seed", type=int, default=5)
-    parser.add_argument("--advice", action="store_true", help="try fixes, too: several passes over the log")
+    parser.add_argument("--no-advice", action="store_true", help="try no fixes: one pass over the log")
     parser.add_argument("--write", type=Path, help="only write the log")
     asked = parser.parse_args()
     if asked.write is not None:
         print(f"{write(asked.write, asked.requests, asked.seed):.1f} MB")
         return
     print(machine())
-    profile = [sys.executable, "-m", "kvtool", "profile", "--dry-run"] + ([] if asked.advice else ["--no-advice"])
+    profile = [sys.executable, "-m", "kvtool", "profile", "--dry-run"] + (["--no-advice"] if asked.no_advice else [])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"
         size = write(path, asked.requests, asked.seed)
-        print(f"{asked.requests:,} requests, {size:.1f} MB{', fixes tried' if asked.advice else ''}")
-        print("jobs   wall s    CPU s  CPU s per MB  peak MiB of the largest process")
+        print(f"{asked.requests:,} requests, {size:.1f} MB, {'no fixes tried' if asked.no_advice else 'fixes tried'}")
+        print("--jobs   wall s    CPU s  CPU s a GB  cores busy  MiB in all  first hit rate after s")
         for jobs in asked.jobs:
-            found = time_process([*profile, str(path), "--jobs", jobs], runs=1, warm_up=0)
+            found = watch_process([*profile, str(path), "--jobs", jobs])
+            first = "" if found.first_rate is None else f"{found.first_rate:.1f}"
             print(
-                f"{jobs:>4} {found.seconds:8.1f} {found.cpu:8.1f} {found.cpu / size:13.3f} {found.peak_mib:9.0f}",
+                f"{jobs:>6} {found.wall:8.1f} {found.cpu:8.1f} {found.cpu / size * 1e3:11.0f} {found.busy:11.2f} "
+                f"{found.peak_mib:11.0f} {first:>23}",
                 flush=True,
             )
+        most = min(asked.requests, SAMPLED)
+        print(f"CPU seconds a GB before the accounting, from the first {most:,} requests")
+        for name, seconds in parts(path, most).items():
+            print(f"  {name:20} {seconds / most * asked.requests / size * 1e3:6.0f}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Text that does not repeat, the usual user message: what a request of it costs beyond tokenizing, and what stays of it in memory.
 
-Each request has a system prompt that all share and 700 random words. Two logs are profiled, each in a process of its own, without
-advice; CPU seconds and memory beyond start-up are those beyond a log of one request. `--large` profiles one log of so many
-megabytes instead.
+Each request has a system prompt that all share and 700 random words. Two logs are profiled without advice, each by a process of its
+own; CPU seconds and memory beyond start-up are those beyond a log of one request. `--large` profiles one log of so many megabytes
+instead, by two processes.
 
-    python benchmarks/random_text.py [--requests 4000 12000] [--large 1000]
+    python benchmarks/random_text.py [--requests 4000 12000] [--large 1000 [--jobs 1 2]]
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from timing import machine
+from timing import machine, watch_process
 
+PROFILE = (sys.executable, "-m", "kvtool", "profile", "--dry-run", "--no-advice")
 WORDS = 700
 SYSTEM_WORDS = 250
 TOKENIZE = """
@@ -72,7 +73,7 @@ def cost(command: list[str]) -> Cost:
 
 def profile(path: Path) -> Cost:
     """What a profile of a log takes."""
-    return cost([sys.executable, "-m", "kvtool", "profile", str(path), "--dry-run", "--no-advice"])
+    return cost([*PROFILE, str(path), "--jobs", "1"])
 
 
 def tokenize(path: Path) -> Cost:
@@ -80,12 +81,32 @@ def tokenize(path: Path) -> Cost:
     return cost([sys.executable, "-c", TOKENIZE, str(path)])
 
 
+def large(megabytes: float, jobs: list[str]) -> None:
+    """One log of so many megabytes, once for each number of processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.jsonl"
+        count, size = write(path, megabytes=megabytes)
+        print(f"{count:,} requests, {size:.1f} MB")
+        print("--jobs   wall s    CPU s  s per MB  cores busy  MiB in all")
+        for number in jobs:
+            found = watch_process([*PROFILE, str(path), "--jobs", number])
+            print(
+                f"{number:>6} {found.wall:8.1f} {found.cpu:8.1f} {found.cpu / size:9.3f} {found.busy:11.2f} "
+                f"{found.peak_mib:11.0f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--requests", nargs=2, type=int, default=[4_000, 12_000])
     parser.add_argument("--large", type=float, help="megabytes of one log, profiled once")
+    parser.add_argument("--jobs", nargs="+", default=["2"], help="processes for that one")
     arguments = parser.parse_args()
     print(machine())
+    if arguments.large is not None:
+        large(arguments.large, arguments.jobs)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"
         write(path, requests=1)
@@ -93,15 +114,16 @@ def main() -> None:
         print(f"start-up (a log of one request): {idle.seconds:.2f} s of CPU, {idle.peak_kib / 1024:.0f} MiB")
         print("requests     MB   CPU s  s per MB  peak MiB  tokenizing alone, s per MB  ratio")
         before: tuple[int, Cost] | None = None
-        for requests in arguments.requests if arguments.large is None else [None]:
-            count, size = write(path, requests=requests, megabytes=arguments.large)
+        for requests in arguments.requests:
+            count, size = write(path, requests=requests)
             found = profile(path)
             own = (found.seconds - idle.seconds) / size
-            line = f"{count:8,} {size:6.1f} {found.seconds:7.2f} {own:9.3f} {found.peak_kib / 1024:9.0f}"
-            if arguments.large is None:
-                alone = (tokenize(path).seconds - idle_tokenizing.seconds) / size
-                line += f" {alone:27.3f} {own / alone:6.1f}"
-            print(line, flush=True)
+            alone = (tokenize(path).seconds - idle_tokenizing.seconds) / size
+            print(
+                f"{count:8,} {size:6.1f} {found.seconds:7.2f} {own:9.3f} {found.peak_kib / 1024:9.0f} "
+                f"{alone:27.3f} {own / alone:6.1f}",
+                flush=True,
+            )
             if before is not None:
                 kib = (found.peak_kib - before[1].peak_kib) / (count - before[0])
                 print(f"memory from the one to the other: {kib:.1f} KiB a request")

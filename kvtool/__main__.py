@@ -28,6 +28,15 @@ def main() -> None:
         raise
     except OSError:  # of standard error: there is nobody left to tell
         code = 2
+    except ModuleNotFoundError as error:
+        if error.name != "kvtool.engine":
+            raise
+        print(
+            "error: kvtool/engine is no symbolic link to ../engine, as git makes it without core.symlinks",
+            file=sys.stderr,
+        )
+        print("  help: git clone -c core.symlinks=true, or install a wheel", file=sys.stderr)
+        code = 2
     sys.exit(code)
 
 

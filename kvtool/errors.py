@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 EXIT_USAGE = 2
 EXIT_NOT_AVAILABLE = 4
+INSTALL_ENGINE = "pip install 'kvtool[engine]'"
+"""What brings torch and transformers, which a light install has not."""
 
 
 @dataclass(frozen=True, slots=True)

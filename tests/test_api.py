@@ -287,6 +287,7 @@ def test_diff_prompts(tmp_path: Path, bytes_json: str) -> None:
 
 
 def test_a_typed_program_passes_the_type_checker(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed")
     program = write(
         str(tmp_path / "program.py"),
         """\

@@ -17,7 +17,14 @@ from docs.generators import rooms
 ROOT = rooms.ROOT
 KVTOOL = ROOT / "kvtool"
 PACKAGES = sorted(path.parent.name for path in KVTOOL.glob("*/__init__.py") if path.parent.name != "engine")
-SOURCES = sorted(path for top in ("kvtool", "engine", "kernels") for path in (ROOT / top).rglob("*.py"))
+COPIES = (KVTOOL / "engine", KVTOOL / "kernels")
+"""Links, of which a source package makes copies."""
+SOURCES = sorted(
+    path
+    for top in ("kvtool", "engine", "kernels")
+    for path in (ROOT / top).rglob("*.py")
+    if not any(map(path.is_relative_to, COPIES))
+)
 VIEWS = ("kvtool/report/", "kvtool/cli/")
 """A view is named for what it shows."""
 TOPS = ("kvtool", "engine", "kernels", "workloads", "tests", "docs", "benchmarks", ".ci")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -128,3 +130,22 @@ def test_a_checkout_without_symbolic_links_says_so(name: str, tmp_path: Path) ->
     assert done.returncode == 1
     assert done.stderr.startswith(f"kvtool/{name} must be a symbolic link to ../{name}")
     assert "git clone -c core.symlinks=true" in done.stderr
+
+
+def test_it_does_not_run_without_the_links_and_says_so(tmp_path: Path) -> None:
+    shutil.copytree(
+        ROOT / "kvtool", tmp_path / "kvtool", symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "engine")
+    )
+    (tmp_path / "kvtool" / "engine").write_text("../engine", encoding="utf-8")
+    code = """import sys
+sys.path[0] = "."
+sys.meta_path = [finder for finder in sys.meta_path if "ditable" not in repr(finder)]  # this checkout's own
+from kvtool.__main__ import main
+main()"""
+    command = [sys.executable, "-c", code, "profile", "x.txt"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: kvtool/engine is no symbolic link to ../engine")
+    assert "Traceback" not in done.stderr

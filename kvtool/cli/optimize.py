@@ -60,6 +60,7 @@ class OptimizeCommand(Command):
 
         check_piped("optimize", self.inputs)
         from kvtool.config.asked_run import RunOptions
+        from kvtool.lint.sources import refuse_templates
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order
@@ -69,6 +70,7 @@ class OptimizeCommand(Command):
         from kvtool.text.tokens.tokenizer import Tokenizers
         from kvtool.workload.yaml.yaml_source import YamlSource
 
+        refuse_templates(self.inputs)
         options = RunOptions(
             inputs=self.inputs,
             rendering=self.rendering,

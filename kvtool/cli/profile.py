@@ -60,6 +60,7 @@ class ProfileCommand(Command):
         from kvtool.accounting.event_writer import EventWriter
         from kvtool.accounting.metrics import prometheus_text
         from kvtool.gate.profiled import asked_baseline, judge
+        from kvtool.lint.sources import refuse_templates
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.profiler import ReportOptions
         from kvtool.report.outputs import need_views
@@ -68,6 +69,7 @@ class ProfileCommand(Command):
         from kvtool.text.terminal.streams import printing
         from kvtool.text.tokens.tokenizer import Tokenizers
 
+        refuse_templates(self.inputs)
         options = self.options()
         check_values(self.limits)
         options.check()
@@ -107,7 +109,7 @@ class ProfileCommand(Command):
             if saved is not None and self.showing.json:
                 sys.stdout.write(saved.to_json())
             elif printed:
-                self._print_ending(report)
+                self._print_ending(report, options)
         if not report.partial:
             opened.check_read()
         return verdict_on(report).exit_code
@@ -196,10 +198,18 @@ class ProfileCommand(Command):
             details=self.view.details,
         )
 
-    def _print_ending(self, report: Report) -> None:
+    def _print_ending(self, report: Report, options: RunOptions) -> None:
+        from kvtool.config.check_lines import check_lines
         from kvtool.report.terminal.profile import print_ending
 
-        print_ending(self.showing.console(), report, boundaries=self.view.boundaries, details=self.view.details)
+        asked = self.limits.min_hit_rate
+        print_ending(
+            self.showing.console(),
+            report,
+            boundaries=self.view.boundaries,
+            details=self.view.details,
+            held_by=() if asked is None else check_lines(options, asked),
+        )
 
     def _optimize_command(self, report: Report) -> list[str]:
         """The command that edits this workload, with those flags that decide what its prompts hit."""

@@ -16,11 +16,11 @@ from kvtool.gate.comparing import BaselineComparison, compare, required_check
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import Facts, Scope, SeenFinding, facts_of
-from kvtool.gate.opened import CheckedWorkload, Problems, open_all, opened_without_wrong
+from kvtool.gate.opened import CheckedWorkload, Problems, open_all
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
 from kvtool.lint.linting import lint
-from kvtool.lint.sources import TextInput, without_wrong
+from kvtool.lint.sources import TextInput
 from kvtool.lint.traffic import not_ignored
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.patches import patches_of
@@ -84,7 +84,7 @@ def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
         problems.errors += unreadable.errors
     problems.tell()
 
-    done, interrupted = _run_all(workloads, plan, progress, unreadable, load)
+    done, interrupted = _run_all(workloads, plan, progress, unreadable)
     if unreadable.errors:
         found = [finding for one in done for finding in one.report.findings]
         raise UnfinishedCheckError(unreadable.told, [*found, *texts.findings])
@@ -119,13 +119,13 @@ def _baseline(plan: CheckPlan) -> Baseline | None:
 
 
 def _run_all(
-    workloads: Sequence[CheckedWorkload], plan: CheckPlan, progress: Progress, problems: Problems, load: Tokenizers
+    workloads: Sequence[CheckedWorkload], plan: CheckPlan, progress: Progress, problems: Problems
 ) -> tuple[list[_Done], bool]:
     """All workloads, up to the one that was interrupted; what turns out to be wrong with one while it runs is collected."""
     done: list[_Done] = []
     try:
         for workload in workloads:
-            one = _run_without_wrong(workload, plan, progress, problems, load)
+            one = problems.attempt(partial(_run, workload, plan, progress, problems))
             if one is None:
                 continue
             done.append(one)
@@ -138,28 +138,14 @@ def _run_all(
     return done, False
 
 
-def _run_without_wrong(
-    workload: CheckedWorkload, plan: CheckPlan, progress: Progress, problems: Problems, load: Tokenizers
-) -> _Done | None:
-    """The run of a workload without those of its inputs in which something is wrong; None where none is left."""
-    while True:
-        before = len(problems.errors)
-        done = problems.attempt(partial(_run, workload, plan, progress))
-        left = without_wrong(workload.paths, problems.errors[before:])
-        if done is not None or not left:
-            return done
-        opened = opened_without_wrong(replace(workload.opened.options, inputs=left), load, problems)
-        if opened is None:
-            return None
-        workload = CheckedWorkload(opened.options.inputs, opened)
-
-
-def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress) -> _Done:
+def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress, problems: Problems) -> _Done:
     opened = workload.opened
     profiler = opened.profiler(ReportOptions(advice=plan.advice, views=plan.views), progress)
     report = opened.run(profiler)
     if not report.partial:
-        opened.check_read()  # what was not read to its end is not judged
+        problems.attempt(
+            opened.check_read
+        )  # what was not read to its end is not judged, and what was found in it is told
     kept = not_ignored(report.findings, list(opened.paths), allow_outside=plan.run.reading.allow_outside)
     ignored = len(report.findings) - len(kept)
     patches = patches_of(profiler, kept) if plan.show_text == "full" and not report.partial else {}

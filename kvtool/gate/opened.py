@@ -12,7 +12,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, ProblemsError, all_in_one, as_error
-from kvtool.lint.sources import JINJA_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs, without_wrong
+from kvtool.lint.sources import JINJA_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -20,8 +20,7 @@ from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.yaml.validate import did_you_mean
 
 T = TypeVar("T")
-_TEXTS = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py")
-ALONE = (*_TEXTS, *WORKLOAD_SUFFIXES)
+ALONE = (*PLAIN_SUFFIXES, *JINJA_SUFFIXES, ".py", *WORKLOAD_SUFFIXES)
 """Ends of names of files that are no logs."""
 
 
@@ -92,11 +91,10 @@ def open_all(
     workloads: list[CheckedWorkload] = []
     for run in inputs.runs:
         of_run = _of_groups(replace(options, inputs=run), ())
-        opened = opened_without_wrong(of_run, load, problems)
+        opened = problems.attempt(partial(open_workload, of_run, load, keep_going=True))
         if opened is None:
             missing.clear()  # perhaps it has them
             continue
-        run = list(opened.options.inputs)
         workload = CheckedWorkload(run, opened)
         if wanted:
             known += workload.groups or ()
@@ -111,17 +109,6 @@ def open_all(
         for name in sorted(missing)
     ]
     return workloads, inputs
-
-
-def opened_without_wrong(options: RunOptions, load: Tokenizers, problems: Problems) -> Opened | None:
-    """A workload without those of its inputs that cannot be read, which are problems; None where none is left."""
-    while options.inputs:
-        before = len(problems.errors)
-        opened = problems.attempt(partial(open_workload, options, load, keep_going=True))
-        if opened is not None:
-            return opened
-        options = replace(options, inputs=without_wrong(options.inputs, problems.errors[before:]))
-    return None
 
 
 def _of_groups(options: RunOptions, groups: Sequence[str]) -> RunOptions:

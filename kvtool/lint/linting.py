@@ -24,7 +24,7 @@ from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.python_templates import python_prompts
 from kvtool.lint.skeleton import Node
-from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs, without_wrong
+from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import Traffic, run_traffic, traffic_ignores
@@ -198,10 +198,11 @@ def _run_traffic(
     ignores: list[Ignore],
 ) -> None:
     """Workloads, logs and prompts: what costs hits when they are run."""
-    for wanted in inputs.runs:
-        paths, traffic = _run_those_that_can(wanted, options, progress, load, result)
+    for run in inputs.runs:
+        traffic = _run(run, options, progress, load, result)
         if traffic is None:
             continue
+        paths = [path for path in run if path not in traffic.unread]
         result.fixable |= traffic.fixable
         workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
         plain = [one.path for one in inputs.prompts]
@@ -215,21 +216,20 @@ def _run_traffic(
             return
 
 
-def _run_those_that_can(
+def _run(
     paths: list[str], options: RunOptions, progress: Progress, load: Tokenizers, result: LintResult
-) -> tuple[list[str], Traffic | None]:
-    """The run of these inputs without those in which something is wrong, which become problems; None where none is left."""
-    while paths:
-        try:
-            return paths, run_traffic(replace(options, inputs=paths), progress, load=load)
-        except (KvtoolError, EngineError, OSError) as error:
-            mistake = as_error(error)
-            if mistake is None or mistake.exit_code != EXIT_USAGE:
-                raise
-            errors = mistake.errors if isinstance(mistake, ProblemsError) else [mistake]
-            result.problems += errors
-            paths = without_wrong(paths, errors)
-    return [], None
+) -> Traffic | None:
+    """The run of these inputs, as far as they can be read, and what is wrong with the others as problems; None: with all."""
+    try:
+        traffic = run_traffic(replace(options, inputs=paths), progress, load=load)
+    except (KvtoolError, EngineError, OSError) as error:
+        mistake = as_error(error)
+        if mistake is None or mistake.exit_code != EXIT_USAGE:
+            raise
+        result.problems += mistake.errors if isinstance(mistake, ProblemsError) else [mistake]
+        return None
+    result.problems += traffic.problems
+    return traffic
 
 
 def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, *, offline: bool) -> ProbeResult:

@@ -7,7 +7,9 @@ several, such files are prompts that were sent, as braces and dollars are common
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+import shlex
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -79,13 +81,6 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
     return result
 
 
-def without_wrong(paths: Sequence[str], errors: Iterable[KvtoolError]) -> list[str]:
-    """The inputs of a run without those that mistakes are about; none where that is not to be told, or all are left."""
-    wrong = {one.place.path for one in errors if one.place is not None}
-    left = [path for path in paths if path not in wrong]
-    return left if len(left) < len(paths) else []
-
-
 def without_documents(paths: Sequence[str]) -> list[str]:
     """The inputs but for text files that are no Jinja template: a README is no prompt. What cannot be read is told later."""
     return [path for path in paths if Path(path).suffix.lower() not in PLAIN_SUFFIXES or _is_jinja(path)]
@@ -115,3 +110,31 @@ def _read(path: str, suffix: str) -> TextInput:
     if suffix in JINJA_SUFFIXES or JINJA_MARK.search(text):
         return TextInput(path, text, "template", "jinja")
     return TextInput(path, text, "text", style_of(text))
+
+
+def refuse_templates(paths: Sequence[str]) -> None:
+    """KvtoolError where templates are given as requests: what fills their placeholders is not known.
+
+    A text file with Jinja in it may be a prompt that quotes some, so such files are refused only where there are no others.
+    """
+    for path in paths:
+        if Path(path).suffix.lower() in (".py", *JINJA_SUFFIXES) and Path(path).is_file():
+            raise _template_given(path)
+    if not all(Path(path).suffix.lower() in PLAIN_SUFFIXES for path in paths):
+        return
+    try:
+        found = [_read(path, Path(path).suffix.lower()) for path in paths]
+    except KvtoolError:
+        return  # whoever runs it says what is wrong with it
+    if found and all(one.kind == "template" for one in found):
+        raise _template_given(found[0].path, JINJA_MARK.search(found[0].text))
+
+
+def _template_given(path: str, mark: re.Match[str] | None = None) -> KvtoolError:
+    line = None if mark is None else mark.string.count("\n", 0, mark.start()) + 1
+    text = "Python" if Path(path).suffix.lower() == ".py" else "a template"
+    return KvtoolError(
+        f"this is {text}, not requests: nothing fills its placeholders",
+        hint=f"kvtool lint {shlex.quote(path)} finds what varies in it; kvtool init makes a workload of the prompts here",
+        place=Place(path, line),
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
+from kvtool.errors import KvtoolError
 from kvtool.lint.ignore_marks import MARK, Ignore
 from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
@@ -18,6 +19,7 @@ from kvtool.results.report import Report
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.yaml.named_files import named_files
 from kvtool.workload.yaml.yaml_source import YamlSource
@@ -27,20 +29,30 @@ _IGNORE_SUFFIXES = (*PLAIN_SUFFIXES, ".j2", ".jinja", ".jinja2")
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The report of a run, and the names of the fixes in it that edits of the workload's files can make."""
+    """The report of a run, and the names of the fixes in it that edits of the workload's files can make.
+
+    `unread` are the files that could not be read to their end, with what is wrong in them.
+    """
 
     report: Report
     fixable: frozenset[str]
+    unread: Mapping[str, KvtoolError] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> list[KvtoolError]:
+        """What is wrong with files of the run."""
+        return list(self.unread.values())
 
 
 def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) -> Traffic:
     """Run the inputs of `options` as `kvtool profile --dry-run` does; KvtoolError where they cannot be run."""
     options.check()
-    opened = open_workload(options, load)
+    opened = open_workload(options, load, keep_going=True)
     profiler = opened.profiler(ReportOptions(), progress)
     report = profiler.run()
+    unread = dict(opened.source.outcome.failed) if isinstance(opened.source, LogSource) else {}
     if profiler.advice is None or not isinstance(opened.source, YamlSource):
-        return Traffic(report, frozenset())
+        return Traffic(report, frozenset(), unread)
     steps = [
         step for chain in profiler.advice.kept.values() for number, step in enumerate(chain) if worth_it(chain, number)
     ]

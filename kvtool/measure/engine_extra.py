@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from kvtool.errors import NotAvailableError
+from kvtool.errors import INSTALL_ENGINE, NotAvailableError
 from kvtool.results.run_times import Measured
 
-INSTALL = "pip install 'kvtool[engine]'"
 _REINSTALL = "pip install --force-reinstall 'kvtool[engine]'"
 _NEEDED = ("torch", "safetensors")
 _MISSING = "is not installed"
@@ -52,7 +51,7 @@ def _lack() -> tuple[str, str]:
             import_module(name)
     except ModuleNotFoundError as error:
         if error.name in _NEEDED:
-            return _MISSING, INSTALL
+            return _MISSING, INSTALL_ENGINE
         return _broken(error)
     except Exception as error:  # a broken build raises what it likes: OSError for a library, RuntimeError for a version
         return _broken(error)

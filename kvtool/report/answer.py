@@ -18,6 +18,7 @@ from kvtool.text.terminal.numbers import percent, plural
 _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
 _LOSSES_NAMED = 2
+_SEVERAL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _rate(report: Report) -> str:
     if fixed is not None:
         # A finding that goes along with another's fix has none of its own.
         count = sum(finding.rerun is not None and bool(finding.fix_key) for finding in report.findings)
-        fixes = "the fix" if count == 1 else f"the {count} fixes"
+        fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (measured by running again)"
         more = reachable - max(now, fixed)
         return f"{text}, {percent(reachable)} with an unlimited cache" if more >= _NOTICEABLE else text
@@ -101,7 +102,7 @@ def _lost(report: Report, finding: Finding | None) -> str:
         return ""
     fates = sorted(((-count, fate) for fate, count in report.fates.items() if count and fate != "hit"))
     most = ", then ".join(f"{FATES.get(fate, fate)} ({-count:,})" for count, fate in fates[:_LOSSES_NAMED])
-    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all), first of all {most}"
+    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all), most as {most}"
 
 
 def _next(
@@ -117,7 +118,9 @@ def _next(
         return f"edit {place_of_finding(edit)}, then run this again", command, ""
     if proven:
         shown = next((each.example.command for each in proven if each.example is not None), "")
-        return "change what writes this line, then profile the new log", shlex.split(shown)[1:], ""
+        if shown:
+            return "change what writes this line; two requests that differ in it", shlex.split(shown)[1:], ""
+        return "change what writes this line, then profile the new log", (), ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
         sized = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.cost import by_cost
+from kvtool.report.answer import Answer, answer_of
 from kvtool.report.finding_words import cost_told, gain_of, name_of
 from kvtool.report.markdown_text import block, code, prose
 from kvtool.report.places import relative
@@ -40,6 +42,8 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
     page.add(f"{MARKER}\n### {prose(result.verdict.sentence)}\n")
     for notice in result.verdict.notices:
         page.add(f"\n> **Note:** {prose(notice)}\n", "note")
+    if len(result.reports) == 1:
+        page.add(_answer(answer_of(result.reports[0], command=options.command)))
     _checks(page, result.verdict.checks, options.root)
     _workloads(page, result)
     _findings(page, result.findings, options.root)
@@ -47,6 +51,14 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
         page.add(_details(report), "table")
     page.add(f"\n<sub>kvtool {prose(result.version)}{_counted(result)}</sub>\n")
     return page.text()
+
+
+def _answer(answer: Answer) -> str:
+    """What the rate is and can be, which line loses how much, and what to run next."""
+    lines = [f"- **{label}:** {prose(text)}" for label, text in answer.lines]
+    if answer.command:
+        lines[-1] += f": {code(f'kvtool {shlex.join(answer.command)}')}"
+    return "\n" + "\n".join(lines) + "\n"
 
 
 class _Page:

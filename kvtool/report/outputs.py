@@ -286,4 +286,8 @@ def output_root() -> str:
 
 def in_root(path: str) -> bool:
     """Whether a file is below that folder: a saved result may name any file, and only these are read again for it."""
-    return "\0" not in path and RootFolder(os.path.realpath(output_root())).holds(path)
+    try:
+        named = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:  # half of a surrogate pair, which is in the name of no file
+        return False
+    return named and RootFolder(os.path.realpath(output_root())).holds(path)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.cli.profile import ProfileCommand
 from kvtool.profiler.profiler import Profiler
+from kvtool.report.answer import answer_of
 from kvtool.report.terminal.next_command import shell_lines, with_flag
 from kvtool.report.terminal.profile import print_profile
 from kvtool.results.report import Report
@@ -141,7 +144,11 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["profil"], "Did you mean 'profile'?"),
+        (["profil"], "did you mean `profile`?"),
+        (["diff", "a.txt", "b.txt"], "did you mean `diff-prompts`?"),
+        (["profile", "w.yaml", "--gpu", "h100"], "did you mean `--accelerator`, `--device` or `--gpu-memory`?"),
+        (["size", "llama-3.1-8b", "--gpu", "h100"], "did you mean `--accelerator`?"),
+        (["xyzzy"], "no such command: xyzzy"),
         (["profile", "w.yaml", "--capacty", "3"], "did you mean `--capacity`?"),
         (["profile", "w.yaml", "--frobnicate"], "no such option: --frobnicate"),
         (["profile"], "missing argument 'INPUT'"),
@@ -205,6 +212,8 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         numbers = [
             f"{count:,}" for count in (profile.totals.prompt_tokens, profile.totals.requests, *profile.fates.values())
         ]
+        screen = "".join("".join(text.splitlines()[:24]).split())  # a long path may be broken anywhere
+        assert all("".join(f"{label}{line}".split()) in screen for label, line in answer_of(profile).lines)
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
         assert f"KV cache: {profile.kv_cache.filled_blocks:,} block" in text
         shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)
@@ -509,3 +518,56 @@ def test_an_interrupted_measurement_ends_the_report(
     assert run(["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]) == 130
     out = capsys.readouterr().out
     assert out.index("Hit rate") < out.index("PARTIAL: interrupted")
+
+
+def test_a_demand_comes_with_the_configuration_that_holds_it(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(bytes_json, folder / "bytes.json")
+    asked = [
+        "-t",
+        "bytes.json",
+        "-g",
+        "chat",
+        "-b",
+        "32",
+        "--capacity",
+        "400",
+        "-n",
+        "20",
+        "-s",
+        "3",
+        "--concurrency",
+        "2",
+    ]
+    assert run(["profile", "w.yaml", "--dry-run", *asked]) == 0
+    assert "kvtool.toml" not in capsys.readouterr().out
+    rate = 0.01
+    assert run(["profile", "w.yaml", "--dry-run", *asked, "--min-hit-rate", str(rate)]) == 0
+    lines = capsys.readouterr().out.partition("then kvtool check:\n")[2].removesuffix("PASS 1 gate\n")
+    config = tomllib.loads(lines)
+    assert config == {
+        "workloads": ["w.yaml"],
+        "requests": 20,
+        "seed": 3,
+        "engine": {"tokenizer": "bytes.json", "block_size": 32, "capacity": "400", "concurrency": 2},
+        "gate": {"hit_rate": "1%"},
+    }
+    (folder / "kvtool.toml").write_text(lines, encoding="utf-8")
+    assert run(["check", "-g", "chat"]) == 0
+    assert "PASS 1 gate" in capsys.readouterr().out
+
+
+def test_a_template_is_no_request(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = "You help.\nNow: {{ now }}\n"
+    for name in ("p.j2", "p.md", "p.txt"):
+        (folder / name).write_text(template, encoding="utf-8")
+        for command in ("profile", "optimize"):
+            assert run([command, name]) == 2
+            out, err = capsys.readouterr()
+            assert (out, "Traceback" in err) == ("", False)
+            assert re.match(rf"error: {name}(:2)?: this is a template", err)
+            assert f"kvtool lint {name}" in err
+            assert "kvtool init" in err
+    (folder / "sent.txt").write_text("You help. It is ten o'clock.\n", encoding="utf-8")
+    assert run(["profile", "p.txt", "sent.txt", "--dry-run"]) == 0  # a prompt that quotes one

@@ -94,7 +94,7 @@ def test_1_bare_it_helps_and_a_typing_error_is_understood(kvtool: Installed) -> 
     typo = kvtool("profil", "w.yaml")
     assert typo.returncode == 2
     assert b"did you mean" in typo.stderr.lower()
-    assert b"'profile'" in typo.stderr
+    assert b"`profile`" in typo.stderr
 
 
 def test_2_two_runs_give_the_same_bytes(kvtool: Installed) -> None:

@@ -57,6 +57,7 @@ _WRITING = (
         "o.sarif",
         *_COMMON,
     ),
+    ("profile", "log.jsonl", "--dry-run", "--jobs", "2", "-o", "o.json", "-o", "o.html", *_COMMON),
     ("lint", "f.j2", "g.j2", "--fix", "--unsafe-fixes", "--undo", "u.patch", *_COMMON),
     ("optimize", "w.yaml", "--unsafe-fixes", "--write", "--undo", "u.patch", *_COMMON),
     ("init", ".", "--force", "-t", BYTES, "--offline", "-q"),
@@ -73,6 +74,7 @@ def given() -> Files:
     return {
         BYTES: byte_tokenizer_json().encode(),
         "w.yaml": corpus.WORKLOADS[0].encode(),
+        "log.jsonl": corpus.LOGS["openai"] * 40,
         "f.j2": corpus.FIXABLE.encode(),
         "g.j2": corpus.FIXABLE.replace("now", "clock").encode(),
         "o.json": b"an older file\n",

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kvtool.accounting.ledger.totals import GroupTotals
@@ -15,10 +16,12 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.looks import MOST_LOOKED_AT, Looks, one_in
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import RequestName, Turn
 
@@ -121,6 +124,16 @@ def test_only_requests_of_one_text_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
         assert keep.complete
     keep.add(text)
     assert not keep.complete
+
+
+def test_what_was_made_of_a_request_ahead_is_not_kept() -> None:
+    keep = KeptTexts()
+    prepared = Prepared(Prompt(np.array([1], np.int32)), "", [0])
+    keep.add(PreparedTurn("g", text=Traced("a text"), prepared=prepared))
+    (conversation,) = keep.conversations()
+    turn = conversation.next_turn(None)
+    assert type(turn) is Turn
+    assert turn == Turn("g", text=Traced("a text"))
 
 
 def test_a_request_with_another_text_is_the_same_beside_that() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kvtool.report.answer import answer_of
 from kvtool.report.terminal.next_command import without_shown
-from kvtool.results.finding import Finding, Rerun
+from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
 from tests import made_results
 
 FIXED = Rerun(
@@ -44,6 +44,13 @@ def test_of_a_log_the_line_that_writes_it_is_to_be_changed() -> None:
     answer = answer_of(made_results.report(findings=[fixed(in_source=False)]))
     assert answer.todo == "change what writes this line, then profile the new log"
     assert answer.command == ()
+    place = LoggedPlace(record=2, part="messages[0] (system)", content=None, line=3)
+    pair = ExamplePair(was="a.jsonl:1", now="a.jsonl:2", command="kvtool diff-prompts a.jsonl:1 a.jsonl:2")
+    finding = fixed(in_source=False, path="a.jsonl", line=2, logged=place, example=pair)
+    answer = answer_of(made_results.report(findings=[finding]))
+    assert " by a.jsonl:2, messages[0] (system), line 3: " in answer.lost
+    assert answer.todo == "change what writes this line; two requests that differ in it"
+    assert answer.command == ("diff-prompts", "a.jsonl:1", "a.jsonl:2")
 
 
 def test_several_fixes_and_groups_are_counted_and_named() -> None:
@@ -61,7 +68,7 @@ def test_a_cache_that_is_too_small_is_doubled() -> None:
     made = made.model_copy(update={"config": made.config | {"capacity_blocks": 100}})
     answer = answer_of(made, command=["profile", "w.yaml", "--gpu-memory", "24GiB", "--capacity=100"])
     assert answer.rate == "40.0% now, 100.0% with an unlimited cache"
-    assert answer.lost == "600 tokens (60.0% of all), first of all evicted before reuse (600)"
+    assert answer.lost == "600 tokens (60.0% of all), most as evicted before reuse (600)"
     assert answer.command == ("profile", "w.yaml", "--capacity", "200")
     assert answer.change == "--capacity 200"
 

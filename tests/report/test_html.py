@@ -194,7 +194,11 @@ def test_the_answer_comes_first() -> None:
     assert lines[0][1].startswith("63.5% now")
     assert "prompts/support.md:3" in lines[1][1]
     several = page(result("none", "", full_report(), full_report("chat", "code", "chat.yaml")))
-    assert not several.all("header")[0].all(class_="answer")
+    [top] = several.all("header")[0].all(class_="answer")
+    assert several.all(class_="of")[0].all("a")[0].attributes["href"] == "#w1"
+    assert top.words() == several.id("w1").all(class_="answer")[0].words()
+    quiet = page(result("none", "", report(), report(workload="b.yaml")))
+    assert not quiet.all("header")[0].all(class_="answer")
     assert [len(part.all(class_="answer")) for part in several.all("article", class_="report")] == [1, 1]
 
 
@@ -273,6 +277,32 @@ def test_what_shows_nothing_is_left_out() -> None:
     assert {link.attributes["href"] for link in found.all("nav")[0].all("a")} == {"#w1", *(f"#{one}" for one in kept)}
     assert "NO GATE" not in found.words()
     assert found.all("title")[0].words() == "support.yaml, kvtool report"
+
+
+def test_the_one_group_is_not_told_beside_all_requests() -> None:
+    made = result("fail", "FAIL", report(), checks=(check(group=None),))
+    section = page(made).id("w1-groups")
+    assert [one.all(class_="name")[0].words() for one in section.all("figcaption")] == ["all requests"]
+    assert not section.all("table")
+    assert "w1-groups" not in {one.attributes.get("id") for one in page(result("none", "", report())).all("section")}
+
+
+def test_what_is_shared_but_fills_no_block_is_not_drawn() -> None:
+    shapes = views()
+    nodes = shapes["prefix_tree"]["nodes"]
+    for tokens, drawn in ((15, False), (16, True)):
+        shapes["prefix_tree"]["nodes"] = [nodes[0] | {"tokens": tokens}, nodes[3] | {"parent": 0, "start": tokens}]
+        made = page(result("none", "", full_report(views=Views.model_validate(shapes))))
+        assert bool(made.all(id="w1-tree")) == drawn
+
+
+def test_worst_prompts_that_nothing_can_be_done_about_are_not_drawn() -> None:
+    shapes = views()
+    for prompt in shapes["worst"][:1]:
+        for run, fate in zip(prompt["runs"], ("partial_block", "first_use", "unique"), strict=True):
+            run["fate"] = fate
+    found = page(result("none", "", full_report(views=Views.model_validate(shapes)))).id("w1-worst")
+    assert [one.all(class_="name")[0].words() for one in found.all("figcaption")] == ["rag/7"]
 
 
 def test_worst_prompts_that_are_alike_are_drawn_once() -> None:

@@ -17,7 +17,7 @@ from kvtool.report.html import write
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.show_text import ShowText
-from tests.made_results import CASES, HOSTILE, group, report, result
+from tests.made_results import CASES, HOSTILE, finding, group, report, result
 from tests.report.html_results import SECTIONS, full_report, full_result
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ SHAPES = f"""() => {{ {LIGHT}
 
 OVERFLOW = """() => [...document.querySelectorAll("body *")].filter(node => {
   if (!node.checkVisibility() || node.closest("svg, .scroll, pre, .skip, .paints, .unseen")) return false;
-  const box = node.getBoundingClientRect();
+  const box = node.getBoundingClientRect(), frame = node.closest(".card")?.getBoundingClientRect();
+  if (frame && (box.right > frame.right + 1 || box.left < frame.left - 1)) return true;
   return box.right > document.documentElement.clientWidth + 1 || box.left < -1;
 }).map(node => node.outerHTML.slice(0, 80))"""
 
@@ -210,6 +211,8 @@ def test_figures_stand_where_they_should(show: Opener) -> None:
 
 def test_fits_every_width(show: Opener) -> None:
     made_by_name = {name: CASES[name]() for name in ("hostile", "lint_only", "passing")}
+    costly = report(group(tokens=10**7), findings=[finding(tokens_lost=9_999_999)])
+    made_by_name["costly"] = result("none", "", costly)
     for name, made in {"full": full_result(), **made_by_name}.items():
         page = show(made, scheme="dark", show_text="full")
         for width in WIDTHS:

@@ -357,3 +357,9 @@ def test_the_report_says_which_formats_there_are(capsys: pytest.CaptureFixture[s
     assert run(["profile", "x.yaml", "-o", "report"]) == 2
     error = capsys.readouterr().err
     assert all(name in error for name in FORMATS)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_what_is_the_name_of_no_file_is_below_no_folder(name: str) -> None:
+    assert not in_root(name)
+    assert in_root("a\udcffb")  # a byte that is no UTF-8 may be in a name

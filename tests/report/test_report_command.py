@@ -61,7 +61,7 @@ RUNS = {
     "small cache": ["w.yaml", "--capacity", "40", "--concurrency", "3"],
     "small cache in int8": ["w.yaml", "--capacity", "50MiB", "--kv-cache-dtype", "int8"],
     "replicas": ["w.yaml", "--replicas", "2"],
-    "without advice": ["w.yaml", "--no-advice", "--min-hit-rate", "0.9"],
+    "without advice": ["w.yaml", "--no-advice"],
     "without a cache": ["w.yaml", "--no-enable-prefix-caching"],
     "a trace": ["trace.jsonl"],
     "an example": ["workloads/few-shot.yaml", "-n", "8", "-b", "32"],

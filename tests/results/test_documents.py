@@ -24,6 +24,7 @@ groups:
       - {role: user, text: "Question {{ n }} about the shop?"}
 """
 COMMANDS = {
+    "demo": ["--dry-run"],
     "profile": ["w.yaml", "--dry-run"],
     "check": ["w.yaml", "--min-hit-rate", "0.9"],
     "lint": ["w.yaml", "t.j2"],

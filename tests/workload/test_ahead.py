@@ -245,6 +245,18 @@ def test_no_second_process_where_it_would_not_pay(
         pass
 
 
+def test_where_no_process_can_be_had_there_is_one(
+    tmp_path: Path, byte_tokenizer: Tokenizer, forking: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    assert len(same([log(tmp_path, RECORDS[:3])], byte_tokenizer)) > 5
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+
+
 def test_no_copy_of_a_process_with_threads() -> None:
     go_on = threading.Event()
     thread = threading.Thread(target=go_on.wait)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from kvtool.cli.doctor.item import DoctorItem, Status, first_line, shown_home
-from kvtool.errors import KvtoolError, NotAvailableError
-from kvtool.measure.engine_extra import INSTALL, need_engine
+from kvtool.errors import INSTALL_ENGINE, KvtoolError, NotAvailableError
+from kvtool.measure.engine_extra import need_engine
 from kvtool.text.terminal.console import ColorChoice, ascii_only, find_width, make_console, wants_color
 from kvtool.text.terminal.numbers import size
 
@@ -28,7 +28,7 @@ def device() -> Iterator[DoctorItem]:
     try:
         need_engine("a real run")
     except NotAvailableError as error:
-        status: Status = "missing" if error.hint == INSTALL else "note"
+        status: Status = "missing" if error.hint == INSTALL_ENGINE else "note"
         yield DoctorItem(section, "real runs", f"{error.message}; all else works", status, error.hint or "")
         return
     try:

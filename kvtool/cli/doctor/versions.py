@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from kvtool.cli.doctor.item import DoctorItem
-from kvtool.measure.engine_extra import INSTALL
+from kvtool.errors import INSTALL_ENGINE
 from kvtool.version import __version__
 
 _SECTION = "Versions"
@@ -43,7 +43,7 @@ def _dependency(name: str, requirement: str, *, optional: bool = False) -> Docto
         found = version(name)
     except PackageNotFoundError:
         if optional:
-            return DoctorItem(_SECTION, name, "not installed: only real runs need it", "missing", INSTALL)
+            return DoctorItem(_SECTION, name, "not installed: only real runs need it", "missing", INSTALL_ENGINE)
         return DoctorItem(_SECTION, name, "not installed", "broken", f"pip install '{wanted}'")
     if not _fits(found, requirement):
         return DoctorItem(_SECTION, name, f"{found}, which is not {wanted}", "note", f"pip install '{wanted}'")

@@ -38,15 +38,14 @@ class Trials:
     def run(self, chains: Mapping[str, Chain], *, explain: bool = False) -> PassResult:
         """Run with a chain for each group, once if with causes; groups that are not named run as they are."""
         fixes = [fix for chain in chains.values() for fix in steady_first(chain)]
-        known = next((result for before, result in self._explained if _are_same(before, fixes)), None)
-        if known is not None:
-            return known
-        result = self._again(fixes, explain)
-        if result.partial:
-            raise TrialInterruptedError
+        result = next((known for before, known in self._explained if _are_same(before, fixes)), None)
+        if result is None:
+            result = self._again(fixes, explain)
+            if result.partial:
+                raise TrialInterruptedError
+            if explain:
+                self._explained.append((fixes, result))
         self._note(chains, result)
-        if explain:
-            self._explained.append((fixes, result))
         return result
 
     def rate(self, group: str, chain: Chain) -> float | None:

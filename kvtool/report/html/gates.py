@@ -80,7 +80,8 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
         drawings.append(
             _drawing(f"{prefix}-all", "all requests", total.hit_rate, total.reachable_hit_rate, gates.get(None, []))
         )
-    for number, group in enumerate(_drawn(report.groups)):
+    alone = len(report.groups) == 1 and report.groups[0].name not in gates  # its rate is that of all requests
+    for number, group in enumerate(() if alone else _drawn(report.groups)):
         mine = gates.get(group.name, [])
         drawings.append(
             _drawing(f"{prefix}-group-{number}", group.name, group.hit_rate, group.reachable_hit_rate, mine)
@@ -101,7 +102,7 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
         drawings,
         layout="multiples" if len(drawings) > _MOST_WIDE else "single",
         keys=keys,
-        tables=[_table(report, gates)],
+        tables=[] if alone else [_table(report, gates)],
         notes=(f"{more:,} groups that lost less are not drawn.",) if more > 0 else (),
     )
 

@@ -33,10 +33,10 @@ _LEAST_WIDE = 0.045
 
 
 def icicle_section(report: Report, prefix: str) -> Section | None:
-    """Tokens run from left to right as in a prompt; the more requests pass, the taller a piece is. None where nothing is shared."""
+    """Tokens run from left to right as in a prompt; the taller, the more requests pass. None where no block is shared."""
     tree = report.views.prefix_tree if report.views is not None else None
     identity = f"{prefix}-tree"
-    if tree is None or all(node.requests < 2 for node in tree.nodes):
+    if tree is None or not _shares_blocks(tree, report.kv_cache.block_size):
         return None
     nodes = tree.nodes[:_MOST_NODES]
     spans = layout(nodes, report.totals.requests)
@@ -80,6 +80,11 @@ def layout(nodes: Sequence[TreeNode], requests: int) -> list[tuple[float, float]
         spans.append((begin, height))
         used[parent] = begin + height
     return spans
+
+
+def _shares_blocks(tree: PrefixTree, block_size: int) -> bool:
+    """Whether any requests share a whole block."""
+    return any(node.requests > 1 and node.start + node.tokens >= block_size for node in tree.nodes)
 
 
 def _held(tree: PrefixTree) -> float:

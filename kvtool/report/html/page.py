@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 from markupsafe import Markup
 
-from kvtool.report.answer import answer_of
+from kvtool.report.answer import answer_of, worst_finding
 from kvtool.report.html.commands import missing_views
 from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
@@ -86,6 +87,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
             checks=checks,
             judged=bool(checks or result.verdict.notices or len(result.reports) > 1),
             parts=parts,
+            loudest=_loudest(parts, result.reports),
             more_reports=max(len(result.reports) - _MOST_REPORTS, 0),
             loose=loose,
             inputs=result.inputs,
@@ -99,6 +101,13 @@ def write(result: CheckResult, options: WriteOptions) -> str:
 def _hash(text: str) -> str:
     """What a browser compares before it takes a style sheet or runs a script that stands in the page."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _loudest(parts: Sequence[ReportPart], reports: Sequence[Report]) -> ReportPart | None:
+    """The workload that a finding costs most, whose answer leads; None where none costs anything."""
+    costs = [finding.tokens_lost if (finding := worst_finding(report)) else 0 for report in reports[: len(parts)]]
+    most = max(costs, default=0)
+    return parts[costs.index(most)] if most or len(parts) == 1 else None
 
 
 def _title(result: CheckResult) -> str:

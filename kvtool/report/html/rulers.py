@@ -14,6 +14,8 @@ from kvtool.text.terminal.numbers import percent, plural
 
 _TITLE = "The worst prompts, block by block"
 _MOST_PROMPTS = 8
+_BOUND_TO = ("unique", "first_use", "partial_block", "last_token")
+"""What is lost whatever one does."""
 _MOST_ROWS = 60
 _MOST_TICKS = 64
 _BAR = 22
@@ -22,13 +24,14 @@ _BAR = 22
 def rulers_section(report: Report, prefix: str) -> Section | None:
     """All on one scale, so that their lengths can be compared; one for those that are alike.
 
-    None where no prompt has two stretches, as there is nothing to see in a single bar.
+    Only those in which there is a hit or a loss that something could be done about; None where there is no such prompt, or only
+    single bars.
     """
     identity = f"{prefix}-worst"
     alike: dict[object, list[WorstPrompt]] = {}
     for prompt in report.views.worst if report.views is not None else ():
         alike.setdefault((prompt.group, *((run.fate, run.path) for run in prompt.runs)), []).append(prompt)
-    shown = [prompts for prompts in alike.values() if len(prompts[0].runs) > 1][:_MOST_PROMPTS]
+    shown = [prompts for prompts in alike.values() if _tells(prompts[0])][:_MOST_PROMPTS]
     if not shown:
         return None
     worst = [prompts[0] for prompts in shown]
@@ -47,6 +50,10 @@ def rulers_section(report: Report, prefix: str) -> Section | None:
         keys=legend(fates),
         tables=[_table(worst, block)],
     )
+
+
+def _tells(prompt: WorstPrompt) -> bool:
+    return len(prompt.runs) > 1 and any(run.fate not in _BOUND_TO for run in prompt.runs)
 
 
 def _blocks(step: int, block: int) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvtool.errors import EXIT_USAGE, KvtoolError, Place
 from kvtool.report.terminal.marked_line import put_marked_line
@@ -13,6 +15,19 @@ from kvtool.text.terminal.console import ascii_only, cell_width, make_console, p
 if TYPE_CHECKING:
     from rich.console import Console
 
+_UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'")
+_OTHER_NAMES = {
+    "diff": ("diff-prompts",),
+    "fix": ("optimize",),
+    "run": ("profile",),
+    "--gpu": ("--accelerator", "--device", "--gpu-memory"),
+    "--gpus": ("--tensor-parallel",),
+    "--cuda": ("--device",),
+    "--fix": ("--write",),
+    "--format": ("--output",),
+}
+"""What other tools call a command or an option, with ours for it; those that a command has are proposed."""
+_MOST_MEANT = 3
 _AROUND = 4000
 """Characters on both sides of a place that are looked through for secrets, far more than are shown."""
 
@@ -60,13 +75,32 @@ def print_usage(error: Exception) -> int | None:
     option = getattr(error, "option_name", None)
     if isinstance(option, str) and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
-        close = get_close_matches(option, error.possibilities or (), n=1, cutoff=0.75)
-        hint = f"did you mean `{close[0]}`? {hint}" if close else hint
+        hint = _instead(option, _flags(context)) + hint
+    elif (command := _UNKNOWN_COMMAND.match(str(format_message()))) is not None:
+        message = f"no such command: {command[1]}"
+        hint = _instead(command[1], [] if context is None else context.command.list_commands(context)) + hint
     else:
         message = str(format_message()).replace("Value error, ", "")
         message = message[:1].lower() + message[1:].removesuffix(".")
     print_error(KvtoolError(message, hint=hint))
     return EXIT_USAGE
+
+
+def _instead(given: str, names: Iterable[str]) -> str:
+    """Which of the names may be meant by one that is none; empty where nobody can tell."""
+    known = list(names)
+    meant = [name for name in _OTHER_NAMES.get(given, ()) if name in known]
+    meant = meant or [name for name in known if name.startswith(given)]
+    meant = meant or get_close_matches(given, known, n=1, cutoff=0.75)
+    if not meant:
+        return ""
+    *before, last = (f"`{name}`" for name in meant[:_MOST_MEANT])
+    return f"did you mean {', '.join(before)}{' or ' if before else ''}{last}? "
+
+
+def _flags(context: Any) -> list[str]:
+    """All flags of a command."""
+    return [] if context is None else [flag for each in context.command.params for flag in each.opts]
 
 
 def print_bug(error: Exception) -> None:

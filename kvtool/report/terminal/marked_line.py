@@ -9,6 +9,7 @@ from kvtool.text.terminal.runner_commands import blunt
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 
 def put_marked_line(
@@ -25,9 +26,27 @@ def put_marked_line(
     shown = before + meant + sanitize(text[start + width : start + width + room], ascii_only=plain)
     while shown and cell_width(blunt(shown)) > room:
         shown = shown[:-1]
-    put(console, f"{label} | {shown}")
-    if width and is_plain(console):
-        put(console, f"marked: {meant}", style)
-    elif width and cell_width(before) < room:
+    if is_plain(console):
+        put(console, f"{label} | {shown}")
+        if width:
+            put(console, f"marked: {meant}", style)
+        return
+    put(
+        console,
+        _styled(
+            f"{label} | {shown[: len(before)]}",
+            shown[len(before) : len(before + meant)],
+            shown[len(before + meant) :],
+            style,
+        ),
+    )
+    if width and cell_width(before) < room:
         carets = max(min(cell_width(meant), room - cell_width(before)), 1)
-        put(console, f"{' ' * len(label)} | {' ' * cell_width(before)}{'^' * carets}", style)
+        put(console, _styled(f"{' ' * len(label)} | {' ' * cell_width(before)}", "^" * carets, "", style))
+
+
+def _styled(before: str, meant: str, behind: str, style: str | None) -> Text:
+    """A line in which only what is meant is coloured."""
+    from rich.text import Text
+
+    return Text(before).append(meant, style).append(behind)

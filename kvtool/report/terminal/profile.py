@@ -22,7 +22,7 @@ from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict_of import verdict_on
 from kvtool.results.views import Timeline
-from kvtool.text.terminal.console import ascii_only, pack, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, cell_width, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
@@ -100,13 +100,23 @@ def print_accounted(
     if boundaries and report.boundaries:
         put(console)
         print_boundaries(console, report.boundaries)
-    if not details:
+    if not details and report.ttft.predicted.on is not None:
         put(console)
         print_predicted(console, report, plain)
 
 
-def print_ending(console: Console, report: Report, *, boundaries: bool = False, details: bool = False) -> None:
-    """What was measured, with `details` all that the engine did, and the verdict."""
+def print_ending(
+    console: Console,
+    report: Report,
+    *,
+    boundaries: bool = False,
+    details: bool = False,
+    held_by: Sequence[str] = (),
+) -> None:
+    """What was measured, with `details` all that the engine did, and the verdict.
+
+    `held_by` are the lines of a configuration that demands of every build what was demanded of this run.
+    """
     plain = ascii_only(console)
     if details:
         put(console)
@@ -115,6 +125,8 @@ def print_ending(console: Console, report: Report, *, boundaries: bool = False, 
         print_measured(console, report, plain)
     for text in reuse_lines(report, plain=plain):
         say(console, text)
+    if held_by and not report.partial:
+        _held(console, held_by, plain)
     verdict = verdict_on(report)
     if verdict.notices or verdict.outcome != "none" or verdict.checks:
         put(console)
@@ -143,3 +155,16 @@ def _header(console: Console, report: Report, plain: bool) -> None:
         say(console, sanitize(text, ascii_only=plain), style="yellow")
     if totals.skipped_lines:
         say(console, f"{plural(totals.skipped_lines, 'bad line')} skipped", style="yellow")
+
+
+def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
+    """The lines, or where one is too long for that what they would say."""
+    put(console)
+    shown = [f"    {sanitize(line, ascii_only=plain)}" if line else "" for line in lines]
+    if max(map(cell_width, shown)) > console.width:
+        gate = sanitize(lines[-1], ascii_only=plain)
+        say(console, f"To hold it in CI, say the same in kvtool.toml, with {gate} under [gate], then kvtool check")
+        return
+    say(console, "To hold it in CI, these lines in kvtool.toml, then kvtool check:")
+    for line in shown:
+        put(console, line)

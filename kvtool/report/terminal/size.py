@@ -39,7 +39,7 @@ def print_size(console: Console, report: SizeDocument, command: Sequence[str]) -
         Column("tokens"),
         *([Column("requests")] if each is not None else []),
     ]
-    rows = [_cells(room) for room in report.accelerators]
+    rows = [_cells(room, report.block_size) for room in report.accelerators]
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
     put(console)
@@ -53,12 +53,14 @@ def print_size(console: Console, report: SizeDocument, command: Sequence[str]) -
             put(console, line, "dim")
 
 
-def _cells(room: AcceleratorRoom) -> list[str]:
+def _cells(room: AcceleratorRoom, block_size: int) -> list[str]:
+    """Blocks and tokens are those that requests can use, as `--capacity` and the report of a profile count them."""
     cells = [room.name, size(room.memory_bytes), size(room.weight_bytes)]
     if room.available_bytes is None:
         cells += ["does not fit", "", ""]
     else:
-        cells += [size(room.available_bytes), f"{room.num_blocks:,}", f"{room.tokens:,}"]
+        blocks = room.usable_blocks or 0
+        cells += [size(room.available_bytes), f"{blocks:,}", f"{blocks * block_size:,}"]
     if room.fits_max_model_len is not None:
         cells.append(f"{room.max_concurrency:,.1f}" if room.fits_max_model_len else "none" if room.fits else "")
     return cells
@@ -71,6 +73,7 @@ def _notes(report: SizeDocument) -> list[str]:
     notes = [f"KV cache: {size(per_block / report.block_size)} a token, {size(per_block)} a block{one}"]
     if report.kv_cache_dtype != report.native_dtype:
         notes[0] += f"; {report.capacity_gain:.2f} times the blocks of {report.native_dtype}"
+    notes.append("blocks: those that requests can use, as in --capacity; vLLM's own count has its null block, one more")
     if report.max_model_len is not None:
         notes.append(
             f"requests: of {report.max_model_len:,} tokens each, at once, sharing nothing (vLLM's maximum concurrency)"

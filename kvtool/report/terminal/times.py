@@ -29,10 +29,9 @@ _LABEL = 10
 
 
 def print_predicted(console: Console, report: Report, plain: bool) -> None:
-    """The predicted time to the first token in a line, with the model and the machine that it is of."""
-    predicted = report.ttft.predicted
-    if predicted.on is not None:
-        _put_times(console, predicted, sanitize(f"predicted for {_predicted_for(report)}", ascii_only=plain))
+    """The predicted time to the first token, which must be known, in a line with the model and the machine that it is of."""
+    told = sanitize(f"predicted for {_predicted_for(report)}", ascii_only=plain)
+    _put_times(console, report.ttft.predicted, told)
 
 
 def print_measured(console: Console, report: Report, plain: bool) -> None:

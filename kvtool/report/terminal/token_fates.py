@@ -39,11 +39,12 @@ def print_fates(console: Console, report: Report, plain: bool) -> None:
             put_field(console, f"Tokens {FATES[name]}", f"{count:,}", part, notes.get(name, ""), size=label)
         return
     digits = max((len(f"{count:,}") for _, count, _ in rows), default=0)
-    size_of_bar = 0
-    if draws_bars(console) and len(rows) > 1:
-        noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
-        size_of_bar = max(min(console.width - 4 - label - 4 - digits - 8 - noted, 30), 0)
+    noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
+    room = console.width - 4 - label - 2 - digits - 8 - noted
+    size_of_bar = max(min(room - 2, 30), 0) if draws_bars(console) and len(rows) > 1 else 0
     heading = f"  Where prompt tokens went ({report.totals.prompt_tokens:,})"
+    if not size_of_bar:  # the figures stand below their titles
+        label += max(min(cell_width(heading) - 4 - label, room), 0)
     right = f"{'tokens':>{digits}}   share"
     before = 4 + label + 2 + (size_of_bar + 2 if size_of_bar else 0)
     put(console, heading + right.rjust(max(before + digits + 8 - cell_width(heading), len(right) + 2)), "bold")

@@ -14,7 +14,9 @@ from kvtool.errors import KvtoolError, NotAvailableError, Place
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.part_file import PartFile
 from kvtool.text.files.text_files import decode, read_text
+from kvtool.text.tokens.own_code import MADE_OF, made_json
 from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
+from kvtool.text.tokens.tiktoken_file import is_tiktoken, tiktoken_json, tiktoken_kind
 
 BUILT_IN = "tekken"
 _HINT = "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
@@ -104,14 +106,22 @@ def built_in_files() -> tuple[Path, Path]:
 
 def _built_in() -> TokenizerFiles:
     built_in_files()
-    return _converted(BUILT_IN, BUILT_IN_DIGEST, built_in_json)
+    return _converted(BUILT_IN, BUILT_IN_DIGEST, built_in_json, NAMED_TOKENS)
 
 
 def _from_file(name: str, path: Path) -> TokenizerFiles:
     if path.name == "tekken.json":
         return _from_tekken(name, path)
     data = path.read_bytes()
+    if is_tiktoken(data):
+        return _from_tiktoken(name, data)
     return TokenizerFiles(name, _digest(data), lambda: data, {}, None)
+
+
+def _from_tiktoken(name: str, data: bytes) -> TokenizerFiles:
+    """A list of ranks as a tokenizer.json."""
+    kind = tiktoken_kind(name, data)
+    return _converted(name, _digest(data), lambda: tiktoken_json(name, data, kind), kind.named)
 
 
 def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> TokenizerFiles:
@@ -119,9 +129,17 @@ def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> T
     source = find("tokenizer.json")
     if source is None:
         tekken = find("tekken.json")
-        if tekken is None:
+        if tekken is not None:
+            return _from_tekken(name, tekken)
+        others = [path for file in MADE_OF if (path := find(file)) is not None]
+        if not others:
             raise KvtoolError(f"tokenizer `{name}`: no tokenizer.json in {where}", hint=_HINT)
-        return _from_tekken(name, tekken)
+        data = others[0].read_bytes()
+        if is_tiktoken(data):
+            return _from_tiktoken(name, data)
+        data = made_json(name, others[0].parent)
+    else:
+        data = source.read_bytes()
     config_path, map_path, template_path = map(
         find, ("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
     )
@@ -132,7 +150,6 @@ def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> T
         if template_path
         else _default_template(config.get("chat_template"))
     )
-    data = source.read_bytes()
     return TokenizerFiles(name, _digest(data), lambda: data, named, template)
 
 
@@ -175,12 +192,12 @@ def _from_tekken(name: str, source: Path) -> TokenizerFiles:
         except (ValueError, KeyError, TypeError) as error:
             raise KvtoolError(f"tokenizer `{name}`: {source.name} is not a Tekken vocabulary") from error
 
-    return _converted(name, _digest(data), convert)
+    return _converted(name, _digest(data), convert, NAMED_TOKENS)
 
 
-def _converted(name: str, digest: str, convert: Callable[[], bytes]) -> TokenizerFiles:
-    """A Tekken vocabulary: made a tokenizer.json once (a second or two), then read from the user's cache."""
-    return TokenizerFiles(name, digest, lambda: _kept_conversion(digest, convert), NAMED_TOKENS, None)
+def _converted(name: str, digest: str, convert: Callable[[], bytes], named: Mapping[str, str]) -> TokenizerFiles:
+    """A vocabulary by ranks: made a tokenizer.json once (a second or two), then read from the user's cache."""
+    return TokenizerFiles(name, digest, lambda: _kept_conversion(digest, convert), named, None)
 
 
 def _kept_conversion(digest: str, convert: Callable[[], bytes]) -> bytes:
@@ -220,7 +237,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def _conversion(digest: str) -> Path:
     """Where the converted form of a vocabulary is kept."""
-    return cache_folder() / f"tekken-{digest[:_FINGERPRINT]}-{_CACHE_LAYOUT}.json"
+    return cache_folder() / f"ranks-{digest[:_FINGERPRINT]}-{_CACHE_LAYOUT}.json"
 
 
 def cache_folder() -> Path:

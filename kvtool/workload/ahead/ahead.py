@@ -39,7 +39,11 @@ def read_ahead(source: Source, maker: JobMaker, *, jobs: int | None) -> Iterator
     if not isinstance(source, LogSource) or not _wanted(source, jobs) or not _opened(source, maker):
         yield source.conversations()
         return
-    ahead = _Ahead(source, maker)
+    try:
+        ahead = _Ahead(source, maker)
+    except OSError:  # there is no room for another process
+        yield source.conversations()
+        return
     try:
         yield ahead.conversations()
     finally:

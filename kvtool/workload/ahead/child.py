@@ -31,15 +31,21 @@ class Child:
     """A forked process and the pipe that it writes into. To be closed, whether it has ended or not."""
 
     def __init__(self, work: Work) -> None:
+        """OSError where the system has no room for another process."""
         read, write = os.pipe()
-        with _signals_held() as before, _tokenizers_told():
-            self._process: int | None = _fork()
-            if not self._process:
-                os.close(read)
-                _live(work, write, before)
-        os.close(write)
-        _widen(read)
         self.stream = os.fdopen(read, "rb", _BUFFER)
+        try:
+            with _signals_held() as before, _tokenizers_told():
+                self._process: int | None = _fork()
+                if not self._process:
+                    self.stream.close()  # so that writing fails when the parent is gone
+                    _live(work, write, before)
+        except OSError:
+            self.stream.close()
+            raise
+        finally:
+            os.close(write)
+        _widen(read)
 
     def close(self) -> None:
         """End it, if it has not ended."""
