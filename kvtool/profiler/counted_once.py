@@ -27,8 +27,10 @@ def check_counted_once(findings: Iterable[Finding], groups: Iterable[GroupTotals
 def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: Iterable[GroupTotals]) -> list[Finding]:
     """The causes and what the run explains, without what says no more where a cause of the same group is told.
 
-    Text at another place (KV202) is of that where a cause has such tokens itself, or leaves too few of them.
+    Text at another place (KV202) is of that where a cause has such tokens itself, or leaves too few of them. What a fix was tried
+    for without a count of its own, as of a chat template, has the tokens that the fix won, as far as no other finding has them.
     """
+    groups = list(groups)
     codes: dict[str, set[str]] = {}
     told: dict[str, int] = {}
     for finding in advice:
@@ -36,6 +38,16 @@ def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: 
     for finding in [*advice, *(one for one in findings if one.code != KV202.code)]:
         told[finding.group] = told.get(finding.group, 0) + finding.tokens_lost
     left = {group.name: lost_tokens(group) - told.get(group.name, 0) for group in groups}
+    tokens = {group.name: group.prompt_tokens for group in groups}
+    found: list[Finding] = []
+    for finding in findings:
+        tried = finding.tried
+        if tried is not None and not finding.tokens_lost and finding.group in left:
+            won = min(round((tried.group_after - tried.group_before) * tokens[finding.group]), left[finding.group])
+            left[finding.group] -= won
+            finding = finding.model_copy(update={"tokens_lost": won, "points": won / max(tokens[finding.group], 1)})
+            codes.setdefault(finding.group, set()).add(finding.code)
+        found.append(finding)
 
     def says_more(finding: Finding) -> bool:
         of_group = codes.get(finding.group, set())
@@ -44,4 +56,4 @@ def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: 
             return not taken and finding.tokens_lost <= left[finding.group]
         return finding.code != KV203.code or not of_group
 
-    return [*advice, *filter(says_more, findings)]
+    return [*advice, *filter(says_more, found)]

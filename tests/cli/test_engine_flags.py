@@ -471,8 +471,8 @@ def test_a_folder_is_what_is_measured(checkpoint: Path, shown: Shown, document: 
     measured = found["ttft"]["measured"]
     assert (measured["requests"], measured["complete"]) == (24, True)
     text = shown(*MEASURED)
-    assert "one at a time, on tiny, cpu" in text
-    assert "predicted: tiny on h100" in text
+    assert "measured on this machine (cpu) with tiny, one at a time" in text
+    assert "predicted for tiny on h100" in text
 
 
 def test_random_weights_need_a_config_only(folder: Path, shown: Shown, document: Document, capsys: Capture) -> None:
@@ -480,7 +480,7 @@ def test_random_weights_need_a_config_only(folder: Path, shown: Shown, document:
     found = document(*MEASURED, "--load-format", "dummy", "--dtype", "bfloat16")
     assert (found["config"]["load_format"], found["config"]["dtype"]) == ("dummy", "bfloat16")
     assert found["ttft"]["measured"]["complete"]
-    assert "on tiny with random weights, cpu" in shown(*MEASURED, "--load-format", "dummy")
+    assert "measured on this machine (cpu) with tiny with random weights" in shown(*MEASURED, "--load-format", "dummy")
     assert document("--model", "tiny", "--dry-run")["ttft"]["measured"] is None
     assert "--load-format dummy needs no weights" in refused(["profile", "w.yaml", *MEASURED], capsys)
 
@@ -575,7 +575,7 @@ def test_tensor_parallelism(shown: Shown, document: Document) -> None:
     assert two["config"]["capacity_blocks"] > 2 * one["config"]["capacity_blocks"]
     assert two["ttft"]["predicted"]["off"]["p50"] != one["ttft"]["predicted"]["off"]["p50"]
     assert two["totals"] == one["totals"]
-    assert "predicted: llama-3.1-8b on 2 x h100, a roofline estimate" in shown(*flags, "--tensor-parallel", "2")
+    assert "predicted for llama-3.1-8b on 2 x h100, a roofline estimate" in shown(*flags, "--tensor-parallel", "2")
 
 
 def test_a_smaller_cache_is_read_faster(document: Document) -> None:
@@ -683,7 +683,7 @@ def test_the_gain_in_sessions_is_that_of_the_edit(folder: Path, document: Docume
 
 
 def test_a_line_that_is_all_there_is(folder: Path, shown: Shown, document: Document) -> None:
-    """Moving it would change nothing, so nothing was measured: it is told, as information, what a person may do."""
+    """Moving it would change nothing, so nothing was measured: it is told what a person may do, as severe as what it costs."""
     variable = "topic: {choice: [amber, birch, cedar, delta, ember, fjord, grove, haven]}"
     text = (
         f"version: 1\nvars: {{{variable}}}\ngroups:\n  - {{name: g, requests: 8, text: 'On {{{{ topic }}}}: {LONG}'}}\n"
@@ -691,7 +691,7 @@ def test_a_line_that_is_all_there_is(folder: Path, shown: Shown, document: Docum
     (folder / "line.yaml").write_text(text, encoding="utf-8")
     found = document("--dry-run", name="line.yaml")
     [finding] = [finding for finding in found["findings"] if finding["line"] == 4]
-    assert (finding["severity"], finding["rerun"]) == ("info", None)
+    assert (finding["severity"], finding["rerun"]) == ("warning", None)
     assert finding["fix"] == "part the line, so that the value stands apart from the text that is shared"
     assert "With fixes" not in shown("--dry-run", name="line.yaml")
 
