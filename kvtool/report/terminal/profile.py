@@ -123,6 +123,7 @@ def print_ending(
         print_details(console, report, plain, boundaries=boundaries)
     else:
         print_measured(console, report, plain)
+        say(console, "--details: decode step, block alignment, KV cache, p99", style="dim")
     for text in reuse_lines(report, plain=plain):
         say(console, text)
     if held_by and not report.partial:
