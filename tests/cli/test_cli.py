@@ -470,7 +470,8 @@ def test_the_report_stands_before_anything_is_measured(
 ) -> None:
     arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]
     assert run([*arguments, "--dry-run"]) == 0
-    accounted = capsys.readouterr().out
+    accounted, more = capsys.readouterr().out.split("  --details")
+    assert more.count("\n") == 1
     finished: list[Report] = []
     standing: list[str] = []
     run_engine = Profiler.measured
@@ -484,6 +485,7 @@ def test_the_report_stands_before_anything_is_measured(
     assert run([*arguments, "--measure-budget", "60"]) == 0
     assert standing == [accounted.replace(" --dry-run", " --measure-budget 60")]
     told = " ".join(capsys.readouterr().out.split())
+    assert told.endswith("p99")
     assert re.match(
         r"TTFT p50 [\d.,]+ ms with the cache, [\d.,]+ ms without; measured on this machine \(cpu\) with ", told
     )
