@@ -171,9 +171,20 @@ def _coarser(found: list[Unit]) -> list[Unit]:
 
 
 def _has_order(value: Any) -> bool:
-    """Whether a JSON value holds an object with two keys, or a list of objects: something to be put in another order."""
-    if isinstance(value, dict):
-        return len(value) > 1 or any(_has_order(item) for item in value.values())
-    if isinstance(value, list):
-        return any(isinstance(item, dict | list) and (len(value) > 1 or _has_order(item)) for item in value)
+    """Whether a JSON value holds an object with two keys, or a list of objects: something to be put in another order.
+
+    However deep it is: Python 3.13 reads JSON that is deeper than calls may be.
+    """
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            if len(one) > 1:
+                return True
+            left += one.values()
+        elif isinstance(one, list):
+            inner = [item for item in one if isinstance(item, dict | list)]
+            if inner and len(one) > 1:
+                return True
+            left += inner
     return False
