@@ -185,11 +185,9 @@ class ProfileCommand(Command):
 
     def _print(self, report: Report, timelines: Sequence[Timeline]) -> None:
         """What is known before anything is measured: nobody waits for it longer than it takes to be found."""
-        from kvtool.report.terminal.profile import print_accounted
+        from kvtool.report.terminal.profile import ShownProfile, print_accounted
 
-        print_accounted(
-            self.showing.console(),
-            report,
+        shown = ShownProfile(
             timelines=timelines,
             show_text=self.writing.in_terminal,
             command=self.showing.command_line or ("profile", *self.inputs),
@@ -197,19 +195,19 @@ class ProfileCommand(Command):
             boundaries=self.view.boundaries,
             details=self.view.details,
         )
+        print_accounted(self.showing.console(), report, shown)
 
     def _print_ending(self, report: Report, options: RunOptions) -> None:
         from kvtool.config.check_lines import check_lines
-        from kvtool.report.terminal.profile import print_ending
+        from kvtool.report.terminal.profile import ShownProfile, print_ending
 
         asked = self.limits.min_hit_rate
-        print_ending(
-            self.showing.console(),
-            report,
+        shown = ShownProfile(
             boundaries=self.view.boundaries,
             details=self.view.details,
             held_by=() if asked is None else check_lines(options, asked),
         )
+        print_ending(self.showing.console(), report, shown)
 
     def _optimize_command(self, report: Report) -> list[str]:
         """The command that edits this workload, with those flags that decide what its prompts hit."""

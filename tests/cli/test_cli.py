@@ -21,7 +21,7 @@ from kvtool.cli.profile import ProfileCommand
 from kvtool.profiler.profiler import Profiler
 from kvtool.report.answer import answer_of
 from kvtool.report.terminal.next_command import shell_lines, with_flag
-from kvtool.report.terminal.profile import print_profile
+from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import cell_width, make_console
 
@@ -204,7 +204,9 @@ def test_examples_fit_their_width_and_keep_their_numbers(
     profile = profile.model_copy(update={"config": {**profile.config, "input": command[1]}})
     for width in (60, 80, 120):
         stream = StringIO()
-        print_profile(make_console(file=stream, width=width, color="never"), profile, command=command, details=True)
+        print_profile(
+            make_console(file=stream, width=width, color="never"), profile, ShownProfile(command=command, details=True)
+        )
         text = stream.getvalue()
         assert widest(text) <= width
         assert encoding != "ascii" or text.isascii()

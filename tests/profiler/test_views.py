@@ -13,7 +13,7 @@ from kvtool.config.option import made
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
-from kvtool.report.terminal.profile import print_profile
+from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.results.views import Timeline
@@ -167,7 +167,7 @@ def printed(report: Report, timelines: list[Timeline], width: int, *, encoding: 
 
     out = Out()
     console = make_console(width=width, file=out)
-    print_profile(console, report, timelines=timelines)
+    print_profile(console, report, ShownProfile(timelines=timelines))
     return out.getvalue().splitlines()
 
 

@@ -15,7 +15,7 @@ from kvtool.cli.app import run
 from kvtool.measure.audit import AuditResult
 from kvtool.report.registry import FORMATS
 from kvtool.report.svg import svg_of
-from kvtool.report.terminal.profile import print_profile
+from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.files import load_result
 from kvtool.results.report import Report
 from kvtool.results.run_times import Flip, Measured, MeasuredTpot, Quantiles
@@ -245,7 +245,7 @@ def test_measured_times_come_back(result: str) -> None:
     printed = []
     for each in (fresh, again):
         file = StringIO()
-        print_profile(make_console(file=file, color="never", width=90), each, details=True)
+        print_profile(make_console(file=file, color="never", width=90), each, ShownProfile(details=True))
         printed.append(file.getvalue())
     assert printed[0] == printed[1]
     for told in ("measured here, cache on", "2 requests left out", "flip in a\\x1b", "audit of reuse", "auto is flat"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.report.answer import answer_of
@@ -29,51 +30,36 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_profile(
-    console: Console,
-    report: Report,
-    *,
-    timelines: Sequence[Timeline] | None = None,
-    show_text: ShowText = "snippet",
-    command: Sequence[str] = ("profile",),
-    optimize: Sequence[str] = (),
-    boundaries: bool = False,
-    details: bool = False,
-    read_files: bool = True,
-) -> None:
-    """All of a report, no wider than the console.
+@dataclass(frozen=True, slots=True)
+class ShownProfile:
+    """How a report is shown."""
 
-    `timelines` are hit rates in the course of the run, where the report has no views. `command` is what stood behind `kvtool`: the
-    next thing to do is told as a change of it. `optimize` is the command that edits this workload. `boundaries` asks for the view
-    of block sizes, `details` for what the engine did. `read_files` False shows no line but those that findings bring along.
-    """
-    print_accounted(
-        console,
-        report,
-        timelines=timelines,
-        show_text=show_text,
-        command=command,
-        optimize=optimize,
-        boundaries=boundaries,
-        details=details,
-        read_files=read_files,
-    )
-    print_ending(console, report, boundaries=boundaries, details=details)
+    timelines: Sequence[Timeline] | None = None
+    """Hit rates in the course of the run, where the report has no views."""
+    show_text: ShowText = "snippet"
+    command: Sequence[str] = ("profile",)
+    """What stood behind `kvtool`: the next thing to do is told as a change of it."""
+    optimize: Sequence[str] = ()
+    """The command that edits this workload."""
+    boundaries: bool = False
+    """With the view of block sizes."""
+    details: bool = False
+    """With what the engine did."""
+    read_files: bool = True
+    """False shows no line but those that findings bring along."""
+    held_by: Sequence[str] = ()
+    """The lines of a configuration that demands of every build what was demanded of this run."""
 
 
-def print_accounted(
-    console: Console,
-    report: Report,
-    *,
-    timelines: Sequence[Timeline] | None = None,
-    show_text: ShowText = "snippet",
-    command: Sequence[str] = ("profile",),
-    optimize: Sequence[str] = (),
-    boundaries: bool = False,
-    details: bool = False,
-    read_files: bool = True,
-) -> None:
+def print_profile(console: Console, report: Report, shown: ShownProfile = ShownProfile()) -> None:
+    """All of a report, no wider than the console."""
+    print_accounted(console, report, shown)
+    print_ending(console, report, shown)
+
+
+def print_accounted(console: Console, report: Report, shown: ShownProfile) -> None:
     """What is known before anything was measured: the answer, findings, causes, fates, sums, groups, turns, block sizes."""
+    timelines = shown.timelines
     if timelines is None:
         timelines = [] if report.views is None else report.views.timelines
     plain = ascii_only(console)
@@ -81,53 +67,43 @@ def print_accounted(
     put(console)
     total = [gate for gate in report.gates if gate.group is None and gate.kind == "hit_rate"]
     gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
-    print_answer(console, answer_of(report, command=command, optimize=optimize), gate=gate)
+    print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
     if report.findings:
-        print_findings(console, report.findings, plain=plain, show_text=show_text, read_files=read_files)
+        print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
         print_causes(console, report.groups, report.causes)
         put(console)
     print_fates(console, report, plain)
     if report.sums is not None:
         put(console)
         print_sums(console, report.sums)
-    if details or len(report.groups) > 1:
+    if shown.details or len(report.groups) > 1:
         put(console)
         print_groups(console, report, timelines, plain)
     if any(len(group.turns) > 1 for group in report.groups):
         put(console)
         print_turns(console, report.groups, plain)
-    if boundaries and report.boundaries:
+    if shown.boundaries and report.boundaries:
         put(console)
         print_boundaries(console, report.boundaries)
-    if not details and report.ttft.predicted.on is not None:
+    if not shown.details and report.ttft.predicted.on is not None:
         put(console)
         print_predicted(console, report, plain)
 
 
-def print_ending(
-    console: Console,
-    report: Report,
-    *,
-    boundaries: bool = False,
-    details: bool = False,
-    held_by: Sequence[str] = (),
-) -> None:
-    """What was measured, with `details` all that the engine did, and the verdict.
-
-    `held_by` are the lines of a configuration that demands of every build what was demanded of this run.
-    """
+def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
+    """What was measured, with `details` all that the engine did, and the verdict."""
     plain = ascii_only(console)
-    if details:
+    if shown.details:
         put(console)
-        print_details(console, report, plain, boundaries=boundaries)
+        print_details(console, report, plain, boundaries=shown.boundaries)
     else:
         print_measured(console, report, plain)
         say(console, "--details: decode step, block alignment, KV cache, p99", style="dim")
     for text in reuse_lines(report, plain=plain):
         say(console, text)
-    if held_by and not report.partial:
-        _held(console, held_by, plain)
+    if shown.held_by and not report.partial:
+        _held(console, shown.held_by, plain)
     verdict = verdict_on(report)
     if verdict.notices or verdict.outcome != "none" or verdict.checks:
         put(console)

@@ -45,19 +45,18 @@ def print_result(
         )
         print_lint(console, found, show_text=show_text, quiet=False, read_files=read_files)
     elif result.command == "profile" and len(result.reports) == 1:
-        from kvtool.report.terminal.profile import print_profile
+        from kvtool.report.terminal.profile import ShownProfile, print_profile
 
         [report] = result.reports
         check_report(report)
-        print_profile(
-            console,
-            report,
+        shown = ShownProfile(
             show_text=show_text,
             command=command or profile_command(report),
             boundaries=boundaries,
             details=details,
             read_files=read_files,
         )
+        print_profile(console, report, shown)
     else:
         from kvtool.report.terminal.check import print_check
 
