@@ -88,7 +88,6 @@ RUNS = (
     Run("diff_prompts", "benchmarks/diff_prompts.py"),
     Run("latency", "benchmarks/latency_validation.py DATA/llmservingsim_sharegpt", ("engine",)),
     Run("vs_transformers", "benchmarks/vs_transformers.py --vllm-python VLLM", ("engine", "kernels")),
-    Run("vs_transformers_busy", "benchmarks/vs_transformers.py --busy --vllm-python VLLM", ("engine", "kernels")),
     Run("sharing", "benchmarks/sharing.py --requests 8 32 --shares 0 50 95", ("engine", "kernels")),
     Run("planner", "benchmarks/planner.py", ("engine", "kernels")),
     Run("compile_gate", "tests/kernels/compile_gate.py", ("kernels",)),
