@@ -48,6 +48,7 @@ class LintCommand(Command):
     fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
     diff: Annotated[bool, Option("Print what --fix would do; exit 1 where that is something.")] = False
+    no_cache: Annotated[bool, Option("Of folders: read all files anew, and keep nothing of them.")] = False
     undo: Annotated[str | None, Option("With --fix: a patch that takes it back.", "FILE")] = None
     probing: Probing
     rendering: Rendering
@@ -83,7 +84,7 @@ class LintCommand(Command):
             taken=self._taken(),
             allow_outside=self.reading.allow_outside,
         )
-        result = lint(options, selecting, self.showing, self.probing)
+        result = lint(options, selecting, self.showing, self.probing, cached=not self.no_cache)
         result.problems[:0] = problems
         if result.problems and not result.inputs:
             raise all_in_one(result.problems)
