@@ -27,6 +27,7 @@ InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
 
 WORKLOAD_SUFFIXES = (".yaml", ".yml")
 JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2", ".tmpl")
+_BLANK_BYTES = 4096
 DATA = "data"
 """The style of a file that holds prompts beside other things."""
 MOST_DATA_BYTES = 4 * 1024 * 1024
@@ -152,7 +153,7 @@ def _is_jinja(path: str) -> bool:
 
 def _read(path: str, suffix: str) -> TextInput:
     limit = PYTHON_BYTES if suffix == ".py" else TEMPLATE_BYTES
-    if suffix == ".py" and Path(path).is_file() and not Path(path).stat().st_size:
+    if suffix == ".py" and _is_blank(path):
         return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
     text = read_text(Path(path), shown=path, place=Place(path), limit=limit)
     if suffix == ".py":
@@ -162,6 +163,16 @@ def _read(path: str, suffix: str) -> TextInput:
     if suffix in JINJA_SUFFIXES or JINJA_MARK.search(text):
         return TextInput(path, text, "template", "jinja")
     return TextInput(path, text, "text", style_of(text))
+
+
+def _is_blank(path: str) -> bool:
+    """Whether a file is there and holds white space at most."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(_BLANK_BYTES)
+            return not start.strip() and not file.read(1)
+    except (OSError, ValueError):
+        return False  # whoever reads it says why
 
 
 def refuse_templates(paths: Sequence[str]) -> None:
