@@ -80,12 +80,8 @@ class LintCache:
         return _hash(f"{one.kind}\0{one.style}\0{one.text}".encode("utf-8", "surrogatepass"))
 
     def _hash_of(self, path: str) -> str:
-        """Of a file's content; empty where it cannot be read."""
         if path not in self._hashes:
-            try:
-                self._hashes[path] = _hash(Path(path).read_bytes())
-            except (OSError, ValueError):
-                self._hashes[path] = ""
+            self._hashes[path] = file_hash(path)
         return self._hashes[path]
 
 
@@ -98,6 +94,14 @@ def cache_folder() -> Path | None:
             return None
         named = f"{home}/.cache"
     return Path(named) / "kvtool" / "lint"
+
+
+def file_hash(path: str) -> str:
+    """Of a file's content; empty where it is none, or cannot be read."""
+    try:
+        return _hash(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return ""
 
 
 def _hash(data: bytes) -> str:

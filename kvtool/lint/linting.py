@@ -21,7 +21,7 @@ from kvtool.lint.finder import Finder, asked_engine
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.ignores import apply_ignores, ignore_findings
 from kvtool.lint.judged_text import JudgedText
-from kvtool.lint.lint_cache import LintCache, cache_folder
+from kvtool.lint.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.lint_jobs import judge_all
 from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
@@ -173,8 +173,8 @@ def _named_beside(path: str, name: str) -> str | None:
 def _cache(options: RunOptions) -> LintCache:
     """The cache of this folder and these options; none with a tokenizer of which nobody knows whether it is the same."""
     asked = asked_engine(options)
-    folder = cache_folder() if asked.tokenizer is None else None
-    return LintCache(folder, (asked.block_size,))
+    known = "built in" if asked.tokenizer is None else file_hash(asked.tokenizer)
+    return LintCache(cache_folder() if known else None, (asked.block_size, known))
 
 
 def _files_of(inputs: Inputs, options: RunOptions) -> set[str]:
