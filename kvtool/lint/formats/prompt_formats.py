@@ -37,6 +37,11 @@ class PromptFormat:
     read: Reader
     example: str
 
+    @property
+    def language(self) -> str:
+        """What the example is written in, for a page that shows it."""
+        return "json" if self.example.startswith("{") else "yaml" if self.suffixes[0] in _YAML else "text"
+
 
 def _keys(*names: str) -> re.Pattern[str]:
     """Any of these keys, in YAML or JSON."""
