@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 class LintCommand(Command):
     """What costs prefix-cache hits, and where: findings only.
 
-    Workloads, logs and prompts (two or more .txt/.md files) are run through the engine. Of one template, a file in which a framework
-    keeps prompts, or a Python file, where no traffic tells what varies, it reports what a name, its use or a call says: nothing in
-    it is executed or imported.
+    Workloads, logs and prompts (two or more .txt/.md files) are run through the engine. Of one template, a file in which a
+    framework keeps prompts, or a Python file, where no traffic tells what varies, it reports what a name, its use or a call says:
+    nothing in it is executed or imported.
 
     Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
     user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted, else the working
-    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts named so, without what git ignores.
+    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named so, without what
+    git ignores.
     """
 
     inputs: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, at, nodes_below, texts
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, at, nodes_below, texts
 from kvtool.text.files.yaml_nodes import Mapping, Scalar
 
 _FIRST_TURN = ("system_template", "demonstration_template", "instance_template")
@@ -10,7 +10,7 @@ _FIRST_TURN = ("system_template", "demonstration_template", "instance_template")
 _PARTS = ("planning", "managed_agent", "final_answer")
 
 
-def read_agent_templates(file: DataFile) -> FoundPrompts | None:
+def read_agent_templates(file: DataFile) -> HeldPrompts | None:
     """Of each agent the first request of a task; of smolagents each prompt."""
     found: list[Prompt] = [
         tuple(file.part(text, "jinja") for text in texts(node, *_FIRST_TURN))
@@ -29,4 +29,4 @@ def read_agent_templates(file: DataFile) -> FoundPrompts | None:
             for text in part.values.values() if isinstance(part, Mapping) else ():
                 if isinstance(text, Scalar) and text.kind == "str":
                     found.append((file.part(text, "jinja"),))
-    return FoundPrompts(tuple(found)) if found else None
+    return HeldPrompts(tuple(found)) if found else None

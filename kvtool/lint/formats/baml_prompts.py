@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, PromptText
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText
 
 _OPENING = re.compile(r"\bprompt\s{1,80}(#{1,8})\"|\bprompt\s{1,80}\"(?=[^\"\n])")
 
 
-def read_baml(file: DataFile) -> FoundPrompts | None:
+def read_baml(file: DataFile) -> HeldPrompts | None:
     """Each prompt of the file."""
     whole = file.whole()
     found: list[Prompt] = []
@@ -20,4 +20,4 @@ def read_baml(file: DataFile) -> FoundPrompts | None:
             break
         found.append((PromptText(whole[opening.end() : end], "jinja", strict=False),))
         at = end + 1
-    return FoundPrompts(tuple(found))
+    return HeldPrompts(tuple(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, texts
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, texts
 from kvtool.text.files.yaml_nodes import Mapping
 
 _AGENT = ("role", "backstory", "goal")
@@ -10,7 +10,7 @@ _AGENT = ("role", "backstory", "goal")
 _TASK = ("description", "expected_output")
 
 
-def read_crewai(file: DataFile) -> FoundPrompts | None:
+def read_crewai(file: DataFile) -> HeldPrompts | None:
     """The agents or tasks of a file, each a prompt."""
     root = file.mapping
     found: list[Prompt] = []
@@ -19,4 +19,4 @@ def read_crewai(file: DataFile) -> FoundPrompts | None:
             parts = texts(node, *keys)
             if isinstance(node, Mapping) and len(parts) == len(keys):
                 found.append(tuple(file.part(part, "format") for part in parts))
-    return FoundPrompts(tuple(found)) if found else None
+    return HeldPrompts(tuple(found)) if found else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, at, items, nodes_below, text_at
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, at, items, nodes_below, text_at
 from kvtool.text.files.yaml_nodes import Mapping, Scalar
 
 
-def read_dspy(file: DataFile) -> FoundPrompts | None:
+def read_dspy(file: DataFile) -> HeldPrompts | None:
     """The predictors of a program, each with its signature and demos."""
     found: list[Prompt] = []
     for node in nodes_below(file.root):
@@ -21,7 +21,7 @@ def read_dspy(file: DataFile) -> FoundPrompts | None:
         ]
         texts = [instructions, *(demo for demo in demos if isinstance(demo, Scalar) and demo.kind == "str")]
         found.append(tuple(file.part(text, "") for text in texts))
-    return FoundPrompts(tuple(found)) if found else None
+    return HeldPrompts(tuple(found)) if found else None
 
 
 def _keys(node: object) -> list[str]:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, Style, at, items, text_at, texts, word_at
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, Style, at, items, text_at, texts, word_at
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, YamlNode
 
 _STYLES: dict[str, Style] = {"": "format", "f-string": "format", "jinja2": "jinja", "mustache": "mustache"}
 _DEEPEST = 8
 
 
-def read_langchain(file: DataFile) -> FoundPrompts | None:
+def read_langchain(file: DataFile) -> HeldPrompts | None:
     """A saved prompt: `_type`, or names of its variables beside its template; or a serialized one."""
     root = file.mapping
     if root is None:
         return None
     if "lc" in root.values and "kwargs" in root.values:
         found = _texts(file, root, 0)
-        return FoundPrompts((found,)) if found else None
+        return HeldPrompts((found,)) if found else None
     names = items(at(root, "input_variables"))
     declared = "input_variables" in root.values and all(isinstance(name, Scalar) for name in names)
     if word_at(root, "_type") not in ("prompt", "few_shot", "chat") and not declared:
         return None
     if not texts(root, "template", "prefix", "suffix") and "messages" not in root.values:
         return None
-    return FoundPrompts((_texts(file, root, 0),))
+    return HeldPrompts((_texts(file, root, 0),))
 
 
 def _texts(file: DataFile, node: YamlNode | None, depth: int) -> Prompt:

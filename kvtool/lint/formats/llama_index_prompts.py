@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, at, items, nodes_below, text_at, texts
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, at, items, nodes_below, text_at, texts
 from kvtool.text.files.yaml_nodes import Mapping
 
 
-def read_llama_index(file: DataFile) -> FoundPrompts | None:
+def read_llama_index(file: DataFile) -> HeldPrompts | None:
     """Every template of the file that names its variables."""
     found: list[Prompt] = []
     for node in nodes_below(file.root):
@@ -20,4 +20,4 @@ def read_llama_index(file: DataFile) -> FoundPrompts | None:
                 ]
             if parts:
                 found.append(tuple(file.part(part, "format") for part in parts))
-    return FoundPrompts(tuple(found)) if found else None
+    return HeldPrompts(tuple(found)) if found else None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, at, items, text_at, texts, word_at
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, at, items, text_at, texts, word_at
 from kvtool.text.files.yaml_nodes import Mapping, YamlNode
 
 _ROLES = frozenset(("system", "developer", "user", "human", "assistant", "ai", "model", "tool"))
 
 
-def read_messages(file: DataFile) -> FoundPrompts | None:
+def read_messages(file: DataFile) -> HeldPrompts | None:
     """A file that is one chat, or has one under `messages`; None where no message has a placeholder: then it is one of a log."""
     messages = items(file.root) or items(at(file.root, "messages"))
     found = chat(file, messages)
     if not found or not any(part.style for part in found):
         return None
-    return FoundPrompts((found,))
+    return HeldPrompts((found,))
 
 
 def chat(file: DataFile, messages: list[YamlNode]) -> Prompt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, found_style
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, found_style
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 
 PROMPT_WORD = re.compile(r"prompt|instruction|persona|backstory", re.IGNORECASE)
@@ -20,7 +20,7 @@ _LEAST_WORDS = 30
 _SURE_WORDS = 60
 
 
-def read_plain_strings(file: DataFile) -> FoundPrompts | None:
+def read_plain_strings(file: DataFile) -> HeldPrompts | None:
     """Each such text, where its key or its file is named so, or it is long enough to be nothing else."""
     found: list[Prompt] = []
     named = PROMPT_WORD.search(file.path) is not None
@@ -40,7 +40,7 @@ def read_plain_strings(file: DataFile) -> FoundPrompts | None:
             words = _LEAST_WORDS if named or below or PROMPT_WORD.search(key) else _SURE_WORDS
             if key.lower() not in _SCRIPT_KEYS and _is_prompt(node.value, words, key):
                 found.append((file.part(node, None),))
-    return FoundPrompts(tuple(found)) if found else None
+    return HeldPrompts(tuple(found)) if found else None
 
 
 def _is_prompt(text: str, words: int, key: str) -> bool:

@@ -34,7 +34,7 @@ Prompt = tuple[PromptText, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPrompts:
+class HeldPrompts:
     """What a format found: its prompts, and files that it names, as they are written and relative to its own folder."""
 
     prompts: tuple[Prompt, ...]
@@ -78,7 +78,7 @@ class DataFile:
         return PromptText(self.traced(scalar), style, strict)
 
 
-Reader = Callable[[DataFile], FoundPrompts | None]
+Reader = Callable[[DataFile], HeldPrompts | None]
 
 
 def found_style(text: str) -> Style:

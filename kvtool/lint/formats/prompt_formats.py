@@ -16,7 +16,7 @@ from kvtool.lint.formats.llama_index_prompts import read_llama_index
 from kvtool.lint.formats.message_lists import read_messages
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.plain_strings import read_plain_strings
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, PromptText, Reader
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, Reader
 from kvtool.lint.formats.promptfoo_prompts import read_promptfoo
 from kvtool.lint.formats.prompty_files import read_prompty
 from kvtool.lint.formats.semantic_kernel_prompts import read_semantic_kernel
@@ -39,8 +39,8 @@ class PromptFormat:
 
     @property
     def language(self) -> str:
-        """What the example is written in, for a page that shows it."""
-        return "json" if self.example.startswith("{") else "yaml" if self.suffixes[0] in _YAML else "text"
+        """What the example is written in, for a page that shows it. There `yaml` is a workload."""
+        return "json" if self.example.startswith("{") else "text"
 
 
 def _keys(*names: str) -> re.Pattern[str]:
@@ -157,7 +157,7 @@ def read_prompts(path: str, text: str) -> ReadPrompts | None:
     file = DataFile(path, text)
     for each in FORMATS:
         if file.suffix in each.suffixes and each.evidence.search(text):
-            found: FoundPrompts | None = each.read(file)
+            found: HeldPrompts | None = each.read(file)
             if found is not None:
                 return ReadPrompts(each.name, found.prompts, found.files)
     return None

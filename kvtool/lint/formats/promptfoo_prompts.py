@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kvtool.lint.formats.message_lists import chat
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Prompt, at, items, texts
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, at, items, texts
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, YamlNode
 
 _FILE = "file://"
@@ -13,7 +13,7 @@ _READ = (".txt", ".md", ".j2", ".jinja", ".jinja2", ".json", ".yaml", ".yml")
 _BESIDE = frozenset(("providers", "targets", "tests", "defaultTest", "scenarios"))
 
 
-def read_promptfoo(file: DataFile) -> FoundPrompts | None:
+def read_promptfoo(file: DataFile) -> HeldPrompts | None:
     """The prompts of a configuration, and the files that it names."""
     root = file.mapping
     if root is None or "prompts" not in root.values or not _BESIDE & set(root.values):
@@ -29,7 +29,7 @@ def read_promptfoo(file: DataFile) -> FoundPrompts | None:
             elif text.kind == "str" and (isinstance(item, Scalar) or text is at(item, "raw")):
                 prompts.append((file.part(text, "jinja"),))
         prompts += [found for found in [chat(file, _messages(item))] if found]
-    return FoundPrompts(tuple(prompts), tuple(files))
+    return HeldPrompts(tuple(prompts), tuple(files))
 
 
 def _messages(item: YamlNode) -> list[YamlNode]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, PromptText, Style, found_style
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, PromptText, Style, found_style
 
 _FRONT = re.compile(r"\A\s{0,80}---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _MUSTACHE = re.compile(
@@ -12,7 +12,7 @@ _MUSTACHE = re.compile(
 )
 
 
-def read_prompty(file: DataFile) -> FoundPrompts | None:
+def read_prompty(file: DataFile) -> HeldPrompts | None:
     """What stands below the front matter: Jinja, unless it says otherwise."""
     front = _FRONT.match(file.text)
     body = file.whole(front.end() if front is not None else 0)
@@ -21,4 +21,4 @@ def read_prompty(file: DataFile) -> FoundPrompts | None:
         style = "mustache" if front is not None else found_style(body)
     if front is not None and _MUSTACHE.search(front[1]):
         style = "mustache"
-    return FoundPrompts(((PromptText(body, style, strict=file.suffix == ".prompty"),),))
+    return HeldPrompts(((PromptText(body, style, strict=file.suffix == ".prompty"),),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.lint.formats.prompt_data import DataFile, FoundPrompts, Style, at, items, text_at, word_at
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Style, at, items, text_at, word_at
 from kvtool.text.files.yaml_nodes import Mapping
 
 _STYLES: dict[str, Style] = {
@@ -14,7 +14,7 @@ _STYLES: dict[str, Style] = {
 }
 
 
-def read_semantic_kernel(file: DataFile) -> FoundPrompts | None:
+def read_semantic_kernel(file: DataFile) -> HeldPrompts | None:
     """A prompt function: a template beside its format, its settings or its typed variables."""
     root = file.mapping
     template = text_at(root, "template")
@@ -25,4 +25,4 @@ def read_semantic_kernel(file: DataFile) -> FoundPrompts | None:
     if not (typed or named or "execution_settings" in root.values) or "_type" in root.values:
         return None
     style = _STYLES.get(word_at(root, "template_format"), "mustache")
-    return FoundPrompts(((file.part(template, style, strict=False),),))
+    return HeldPrompts(((file.part(template, style, strict=False),),))
