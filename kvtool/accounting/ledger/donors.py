@@ -129,10 +129,14 @@ class _Slots:
             return None
         orders = np.where(near, self._orders, -1)
         if turn.session is not None:
-            ours = [index for index in near.nonzero()[0] if (kept := self.kept[index]) is not None and kept.is_of(turn)]
+            ours: list[int] = [
+                index
+                for index in near.nonzero()[0].tolist()
+                if (kept := self.kept[index]) is not None and kept.is_of(turn)
+            ]
             if ours:
                 return self.kept[max(ours, key=orders.__getitem__)]
-        return self.kept[orders.argmax()]
+        return self.kept[int(orders.argmax())]
 
     def place_for(self, content: DonorContent) -> int:
         """The slot for a new example: the most alike of those that it contains, or a free one, or one not used for longest."""
