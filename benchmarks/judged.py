@@ -90,6 +90,12 @@ class Tally:
         return self.verdicts["right"] / judged if judged else None
 
     @property
+    def not_wrong(self) -> float | None:
+        """Right and arguable ones among those that were judged."""
+        judged = sum(self.verdicts[verdict] for verdict in VERDICTS)
+        return 1 - self.verdicts["wrong"] / judged if judged else None
+
+    @property
     def recall(self) -> float | None:
         return self.found / self.sites if self.sites else None
 

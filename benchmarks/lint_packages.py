@@ -137,13 +137,13 @@ def report(packages: Sequence[JudgedPackage], said: dict[str, Said], lines: dict
 
 
 def _head(title: str, *more: str) -> None:
-    names = ("told", *VERDICTS, UNJUDGED, "precision", "sites", "found", "recall", *more)
+    names = ("told", *VERDICTS, UNJUDGED, "precision", "not wrong", "sites", "found", "recall", *more)
     print(f"{title:<42}" + "".join(f"{name:>11}" for name in names))
 
 
 def _row(title: str, tally: Tally, *more: str) -> None:
     counts = (tally.told, *(tally.verdicts[verdict] for verdict in (*VERDICTS, UNJUDGED)))
-    cells = [*map(str, counts), _share(tally.precision)]
+    cells = [*map(str, counts), _share(tally.precision), _share(tally.not_wrong)]
     cells += [str(tally.sites), str(tally.found), _share(tally.recall)] if tally.sites else ["-"] * 3
     print(f"{title:<42}" + "".join(f"{cell:>11}" for cell in (*cells, *more)))
 

@@ -59,6 +59,7 @@ def run_measured(command: Sequence[str], given: str = "") -> Ran:
         source.write(given.encode())
         source.seek(0)
         environment = {**os.environ, "XDG_CACHE_HOME": caches}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start compiles what it imports
         process = subprocess.Popen(command, stdin=source, stdout=sink, stderr=subprocess.DEVNULL, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -84,7 +84,7 @@ def test_what_nobody_judged_is_neither_right_nor_wrong(judged: ModuleType, tmp_p
     ]
     tally.add(package, told, package.sites)
     assert dict(tally.verdicts) == {"right": 2, "arguable": 1, "wrong": 1, "unjudged": 1}
-    assert (tally.precision, tally.recall) == (0.5, 0.5)
+    assert (tally.precision, tally.not_wrong, tally.recall) == (0.5, 0.75, 0.5)
     empty = judged.Tally()
     empty.add(package, [], package.sites)
     assert (empty.precision, empty.recall) == (None, 0.0)
