@@ -81,6 +81,12 @@ RUNS = (
     Run("advisor", "benchmarks/advisor.py --scenarios 300 --seed 20000"),
     Run("injections", "benchmarks/injections.py DATA --seed 701 702 703"),
     Run(
+        "lint_packages",
+        "benchmarks/lint_packages.py DATA/packages --pcdlint DATA/venv-pcdlint/bin/python "
+        "--promptcachelint DATA/venv-promptcachelint/bin/python",
+        (*PRODUCT, "benchmarks/data", "benchmarks/judged.py", "benchmarks/peer_source.py"),
+    ),
+    Run(
         "diagnosis",
         "benchmarks/diagnosis.py --tau DATA/tau_bench/gpt-4o-airline.json "
         "DATA/lmcache_agent/miniswe/*.jsonl DATA/lmcache_agent/taubench/*.jsonl",
