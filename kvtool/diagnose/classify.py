@@ -11,8 +11,10 @@ from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.dates.date_form import DateForm
 from kvtool.diagnose.detectors import DETECTORS, YEAR
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.plain_signs import plain_signs
 
 __all__ = ["DETECTORS", "OTHER", "DifferenceKind", "classify", "classify_in", "value_span"]
 
@@ -20,10 +22,14 @@ _MAX_VALUE = 4096
 _WINDOW = 256
 _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
-_WITHIN_WORDS = [not re.search(r" |\\s", pattern.pattern) for _, pattern in DETECTORS]
+_WEEKDAYS = [isinstance(pattern, DateForm) and pattern.sort == "weekday" for _, pattern in DETECTORS]
+"""Of each detector, whether it finds names of letters alone."""
+_WITHIN_WORDS = [
+    names or not re.search(r" |\\s", pattern.pattern) for names, (_, pattern) in zip(_WEEKDAYS, DETECTORS, strict=True)
+]
 """Of each detector, whether it neither takes nor looks at white space: what it finds in a line, it finds in a word of it."""
 _LETTERS = re.compile("[a-z]*[ \t]?")
-"""Words in which no detector that stays within words finds anything."""
+"""Words in which no detector that stays within words finds anything, but for the names of weekdays (`mercredi`)."""
 _NEEDED = {"header": "[:=]", "amount": r"\d", "country": "[A-Z]", "path": r"[\\/]"}
 """By the key of detectors that do take white space, what all that they find has: most lines need not be searched by most."""
 
@@ -52,7 +58,7 @@ def value_span(match: re.Match[str]) -> tuple[int, int]:
 
 def classify(text: str) -> DifferenceKind:
     """The kind of a whole value, surrounding space and quotes aside."""
-    value = text[:_MAX_VALUE].strip(" \t\r\n\"'`")
+    value = plain_signs(text[:_MAX_VALUE]).strip(" \t\r\n\"'`")
     if len(text) > _MAX_VALUE or not value:
         return OTHER
     return next((kind for kind, pattern in DETECTORS if pattern.fullmatch(value)), OTHER)
@@ -69,7 +75,7 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
     line_end = text.find("\n", end, end + _WINDOW)
     line_end = min(end + _WINDOW, len(text)) if line_end < 0 else line_end
     if end - start <= _MAX_VALUE and "\n" not in text[start:end]:
-        window = str.__getitem__(text, slice(line_start, line_end))
+        window = plain_signs(str.__getitem__(text, slice(line_start, line_end)))
         found = _detected(window, start - line_start, end - line_start)
         if found is not None:
             kind, low, high = found
@@ -84,7 +90,7 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
 @lru_cache(maxsize=512)
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
     """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
-    word = _word_around(window, left, right)
+    word = name = _word_around(window, left, right)
     if word is not None and _LETTERS.fullmatch(window, *word):
         word = None
     has: dict[re.Pattern[str], bool] = {}
@@ -98,8 +104,8 @@ def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, 
             for low, high in _found(number, window):
                 if low <= left and right <= high:
                     return kind, low, high
-        elif word is not None:
-            for match in pattern.finditer(window, *word):
+        elif (at := name if _WEEKDAYS[number] else word) is not None:
+            for match in pattern.finditer(window, *at):
                 low, high = value_span(match)
                 if low <= left and right <= high:
                     return kind, low, high

@@ -25,8 +25,8 @@ from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.labels import kind_of_label, label_before
 from kvtool.diagnose.layout import Layout
-from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.seen_pair import widened
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
 from kvtool.diagnose.stretches import PromptSide, Sources, VariableAt, by_line, char_span, is_whole, trimmed
@@ -39,9 +39,6 @@ _CONTEXT = 4
 _LONG_LINE = 240
 _MOST_VALUE = 512
 _MOST_DECODED = 4096
-_LABEL = 48
-_LABEL_ENDS = (":", "=", ">", " is", " as")
-_QUOTES = " \t\"'`([{"
 STRUCTURAL = frozenset(
     (
         TOOLS_REORDERED,
@@ -396,7 +393,7 @@ class Namer:
         offset = max(offset - (own.start - low), 0)
         label = _label(self._text, low, numeric=kind.key == "number")
         if kind is OTHER and label:
-            kind = kind_of_name(label) or OTHER
+            kind = kind_of_label(label) or OTHER
         slot = value_slot(self._text, origin, offset, low, high, kind, shifting=self._shifting(own))
         value = str.__getitem__(self._text, slice(low, high))
         absent = theirs is not None and is_whole(theirs, own)
@@ -416,9 +413,5 @@ def _all_in(piece: str, text: str) -> bool:
 
 def _label(text: str, low: int, *, numeric: bool) -> str:
     """The words before a value that may be its name: up to a colon and the like or, before a number, the word beside it."""
-    line = str.__getitem__(text, slice(max(low - _LABEL, 0), low)).rpartition("\n")[2].rstrip(_QUOTES)
-    ends = next((end for end in _LABEL_ENDS if line.endswith(end)), None)
-    if ends is None:
-        return words_beside(line + " ", len(line) + 1, len(line) + 1).rpartition(" ")[2] if numeric else ""
-    line = line[: -len(ends)]
-    return words_beside(line, len(line), len(line))
+    label = label_before(text, low)
+    return words_beside(text, low, low).rpartition(" ")[2] if numeric and not label else label

@@ -10,8 +10,10 @@ from itertools import pairwise
 
 from kvtool.diagnose.classify import DETECTORS, classify, value_span
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.detectors import Form
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.text.traced import Origin, Traced
 
 WHOLE_LINE = "line"
@@ -139,16 +141,14 @@ def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=64)
-def _patterns_of(key: str) -> list[re.Pattern[str]]:
+def _patterns_of(key: str) -> list[Form]:
     """The detectors of a kind."""
     return [pattern for kind, pattern in DETECTORS if kind.key == key]
 
 
-def _value_on(
-    text: str, start: int, stop: int, patterns: list[re.Pattern[str]], *, named: bool
-) -> tuple[int, int] | None:
+def _value_on(text: str, start: int, stop: int, patterns: list[Form], *, named: bool) -> tuple[int, int] | None:
     """The first value on a line."""
-    line = text[start : min(stop, start + _LONGEST_LINE)]
+    line = plain_signs(text[start : min(stop, start + _LONGEST_LINE)])
     for pattern in patterns:
         if value := pattern.search(line):
             low, high = value_span(value)
@@ -156,9 +156,7 @@ def _value_on(
     return (start, stop) if named and not patterns and 0 < stop - start <= _LONGEST_MOVED else None
 
 
-def _places_by_words(
-    text: str, start: int, stop: int, words: str, patterns: list[re.Pattern[str]]
-) -> Iterator[tuple[int, int]]:
+def _places_by_words(text: str, start: int, stop: int, words: str, patterns: list[Form]) -> Iterator[tuple[int, int]]:
     """The values of a kind in `text[start:stop]` beside which these words stand."""
     first = words.split(" ", 1)[0]
     while start < stop:
@@ -166,8 +164,9 @@ def _places_by_words(
         end = stop if end < 0 else end
         line = text[start : min(end, start + _LONGEST_LINE)]
         if first in line:
+            plain = plain_signs(line)
             for pattern in patterns:
-                spans = [value_span(value) for value in pattern.finditer(line)]
+                spans = [value_span(value) for value in pattern.finditer(plain)]
                 here = [span for span in spans if words_beside(line, *span) == words]
                 yield from ((start + low, start + high) for low, high in here)
                 if here:

@@ -1,0 +1,94 @@
+"""What the values of one slot have in common as texts: random ids of any alphabet, branches, hosts, models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv106 import KV106
+from kvtool.diagnose.difference_kind import DifferenceKind
+
+RANDOM = DifferenceKind("id", "random id", KV102.code)
+BRANCH = DifferenceKind("branch", "branch (git)", KV106.code)
+HOST = DifferenceKind("host", "host or pod", KV106.code)
+MODEL = DifferenceKind("version", "model version", KV105.code)
+
+EXPLAINED = 0.95
+"""The share of a slot's values that its kind must explain."""
+_FEWEST = 3
+_FEWEST_OF_LETTERS = 6
+_SHORTEST = 6
+_SHORTEST_OF_LETTERS = 8
+_ALIKE = 0.3
+"""The share of characters, place by place, in which two random ids may be the same: by chance a sixteenth of hex digits are."""
+_LONGEST = 128
+
+_TOKEN = re.compile(r"[A-Za-z0-9_+/=-]{1,128}+")
+_BRANCH = re.compile(
+    r"(?:main|master|develop|development|dev|trunk|staging|production|HEAD"
+    r"|(?:feature|feat|fix|bugfix|hotfix|release|releases|chore|docs|doc|refactor|test|perf|ci|build|wip|spike|experiment"
+    r"|dependabot|renovate|users?|topic|task|issue|story)/[\w./#@+-]{1,120})"
+)
+_HOST = re.compile(
+    r"(?:[a-z0-9](?:[a-z0-9-]{0,62})\.){1,6}(?:local|internal|lan|intra|svc|cluster|corp|home|arpa|net|com|org|io|dev|cloud)(?::\d{1,5})?"
+    r"|[a-z][a-z0-9-]{1,60}-[0-9a-f]{6,10}-[bcdfghjklmnpqrstvwxz2-9]{5}"
+    r"|(?:ip(?:-\d{1,3}){4}|(?:[a-z]{2,20}-){1,4}\d{1,4})"
+)
+_MODEL = re.compile(
+    r"(?i:(?:[\w-]{1,40}/)?(?:gpt|chatgpt|claude|gemini|gemma|llama|codellama|mistral|mixtral|codestral|qwen|deepseek|command|phi|grok"
+    r"|o[1-9]|yi|glm|kimi|nova|granite|nemotron|falcon)[\w.:-]{0,80})"
+)
+_FORMS: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = ((BRANCH, _BRANCH), (HOST, _HOST), (MODEL, _MODEL))
+
+
+def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
+    """The kind that explains nearly all of a slot's distinct values together, and the share that it does; None where none does."""
+    texts = [value for each in values if (value := each.strip(" \t\r\n\"'`")) and len(value) <= _LONGEST]
+    if len(texts) < _FEWEST or len(texts) < EXPLAINED * len(values):
+        return None
+    checks: list[Callable[[], tuple[DifferenceKind, float] | None]] = [lambda: _by_form(texts), lambda: _random(texts)]
+    return next((found for check in checks if (found := check()) is not None), None)
+
+
+def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
+    for kind, form in _FORMS:
+        share = sum(form.fullmatch(text) is not None for text in texts) / len(texts)
+        if share >= EXPLAINED and any(not text.isalpha() for text in texts):
+            return kind, share
+    return None
+
+
+def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
+    """Random ids: of one length, of one word each, and no two alike in more than chance would have."""
+    cores = _cores(texts)
+    length = max(map(len, cores))
+    of_one = [core for core in cores if len(core) == length and _TOKEN.fullmatch(core)]
+    share = len(of_one) / len(cores)
+    if share < EXPLAINED or all(core.isdecimal() for core in of_one):
+        return None
+    letters = not any(sign.isdigit() for core in of_one for sign in core)
+    if length < (_SHORTEST_OF_LETTERS if letters else _SHORTEST) or len(of_one) < (
+        _FEWEST_OF_LETTERS if letters else _FEWEST
+    ):
+        return None
+    same = sum(a == b for one, other in pairwise(of_one) for a, b in zip(one, other, strict=True) if a.isalnum())
+    return (RANDOM, share) if same <= _ALIKE * length * (len(of_one) - 1) else None
+
+
+def _cores(texts: Sequence[str]) -> list[str]:
+    """The values without the words that all of them begin and end with."""
+    start = _constant(texts)
+    stop = _constant([text[start:][::-1] for text in texts])
+    return [text[start : len(text) - stop] for text in texts]
+
+
+def _constant(texts: Sequence[str]) -> int:
+    """How many characters all texts begin with, up to the last one of them that is no letter and no digit."""
+    low, high = min(texts), max(texts)
+    shared = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), len(low))
+    while shared and low[shared - 1].isalnum():
+        shared -= 1
+    return shared
