@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
+from kvtool.diagnose.classify import classify
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
@@ -161,6 +163,14 @@ class SlotCause:
             self._resolved_at = self.values.seen
         return self._resolved
 
+    def saw(self, slot: Slot) -> None:
+        """Keep what this value of the slot has beside it like all others before."""
+        mine = self.slot.frame
+        frame = None if mine is None or slot.frame is None else mine.narrowed(slot.frame)
+        mixed = self.slot.mixed or slot.mixed
+        if frame is not mine or mixed != self.slot.mixed:
+            self.slot = replace(self.slot, frame=frame, mixed=mixed)
+
     def _add_share(self, units: int) -> None:
         self._share_units += units
 
@@ -182,6 +192,7 @@ class CauseBook:
         self._causes: dict[str, dict[Slot, SlotCause]] = {}
         self._chains: dict[str, Chains] = {}
         self._opportunities: dict[str, Opportunities] = {}
+        self._places: dict[tuple[object, ...], list[Slot]] = {}
 
     def add(self, turn: Turn, prompt: Prompt, alignment: DonorAlignment) -> tuple[Rung, ...]:
         """Enter what a prompt and its donor differ in; returns the rung of each gap. Where there are no gaps, that is `met`."""
@@ -199,8 +210,8 @@ class CauseBook:
             rung, found = namer.name(gap)
             rungs.append(rung)
             causes: list[SlotCause] = []
-            for named in found:
-                cause = self._cause(turn, named, gap.start)
+            for seen in found:
+                cause, named = self._cause(turn, seen, gap.start)
                 if cause.pair is None:
                     _show(cause, namer, named, gap, turn, alignment)
                 causes.append(cause)
@@ -316,10 +327,12 @@ class CauseBook:
         """What hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
         return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
 
-    def _cause(self, turn: Turn, named: Named, token: int) -> SlotCause:
-        """The cause of a slot, made where it is new."""
+    def _cause(self, turn: Turn, named: Named, token: int) -> tuple[SlotCause, Named]:
+        """The cause of a slot, made where it is new, and the value as one of its: all of what the slot's frame holds."""
         group = turn.group
         causes = self._causes.setdefault(group, {})
+        if named.slot not in causes:
+            named = self._of_known_slot(group, causes, named)
         slot = named.slot
         if slot not in causes and len(causes) >= MOST_CAUSES:
             slot = Slot("", 0, 0, part="other places", logged=True)
@@ -339,8 +352,32 @@ class CauseBook:
                 structural=named.structural,
                 opportunities=self._opportunities.setdefault(group, Opportunities()),
             )
+            if slot.frame is not None:
+                self._places.setdefault((group, *slot.place), []).append(slot)
+        cause.saw(slot)
         cause.first_token = min(cause.first_token, token)
-        return cause
+        return cause, named
+
+    def _of_known_slot(self, group: str, causes: dict[Slot, SlotCause], named: Named) -> Named:
+        """A value of another form in the frame of a known slot as a value of that slot; others as they are."""
+        new = named.slot.frame
+        if new is None or named.structural or named.low == named.high:
+            return named
+        value = str.__getitem__(named.text, slice(named.low, named.high))
+        for known in self._places.get((group, *named.slot.place), ()):
+            slot = causes[known].slot
+            found = None if slot.frame is None else slot.frame.value_in(f"{new.before}{value}{new.after}")
+            if found is None:
+                continue
+            low, high = (at - len(new.before) + named.low for at in found)
+            if low < named.high and named.low < high:
+                whole = str.__getitem__(named.text, slice(low, high))
+                offset = max(named.offset + low - named.low, 0)
+                named = replace(
+                    named, slot=replace(slot, mixed=True), kind=classify(whole), low=low, high=high, offset=offset
+                )
+                return replace(named, value=whole) if named.value else named
+        return named
 
 
 def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:

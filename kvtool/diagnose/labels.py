@@ -123,8 +123,10 @@ def _of_word(word: str) -> DifferenceKind | None:
 
 @cache
 def _kinds() -> dict[str, DifferenceKind]:
+    """The kind of each word; of a word with several the first."""
     return {
         unicodedata.normalize("NFC", word).casefold(): kind
-        for kind, words in reversed(_WORDS)
-        for word in words.split(" ")
+        for kind, rows in reversed(_WORDS)
+        for row in rows
+        for word in row.split(" ")
     }
