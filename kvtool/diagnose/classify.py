@@ -40,7 +40,7 @@ def _needs() -> list[re.Pattern[str] | None]:
     for within, (kind, pattern) in zip(_WITHIN_WORDS, DETECTORS, strict=True):
         needed = None if within else YEAR if YEAR in pattern.pattern else _NEEDED.get(kind.key)
         if needed is None and kind.code == TIME.code and kind.key != "weekday":
-            needed = r"\d"
+            needed = r"\d" if "past" not in pattern.pattern else "past|to|o.clock|after|before"
         found.append(None if needed is None else re.compile(needed))
     return found
 

@@ -47,6 +47,11 @@ _ID_WORDS = (
 )
 _USER_WORDS = r"(?:user|usr|uid|tenant|customer|cust|cus|account|acct|org|member|employee)"
 
+_HOUR_WORD = "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|noon|midnight)"
+_SPOKEN = (
+    r"(?:(?:just|shortly|a little|soon)\s(?:after|before|past)|half\spast|(?:a\s)?quarter\s(?:past|to|after)"
+    r"|(?:five|ten|twenty|twenty-five)(?:\sminutes)?\s(?:past|to|after))"
+)
 _IDEOGRAPHIC = "[〇零一二三四五六七八九十廿卅元]"
 _DECIMAL = r"(?:\d{1,3}(?:[,.]\d{3}){1,4}|\d{1,15})(?:[.,]\d{1,2})?"
 _CURRENCY = (
@@ -167,6 +172,13 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
         "date (without year)",
         KV101,
         rf"{_B}(?:{_WEEKDAY},?\s)?(?:{_MONTH_NAME}\s{_DAY_NTH}|{_DAY_NTH}\s{_MONTH_NAME}){_E}",
+    ),
+    ("date", "date (ISO week)", KV101, rf"{_B}{_YEAR}-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?{_E}"),
+    (
+        "clock",
+        "clock time",
+        KV101,
+        rf"(?i:{_B}(?:{_SPOKEN}\s{_HOUR_WORD}|{_HOUR_WORD}\so.clock)(?:,?\son\sthe\s{_DAY_NTH}(?:\sof)?\s{_MONTH_NAME})?{_E})",
     ),
     ("date", "month and year", KV101, rf"{_B}{_MONTH_NAME},?\s{_YEAR}{_E}"),
     (

@@ -9,7 +9,7 @@ from functools import cache
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv105 import COUNTER, KV105
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.kv107 import FLAG
 from kvtool.diagnose.codes.kv201 import KV201
@@ -17,6 +17,7 @@ from kvtool.diagnose.dates.calendar_words import WORD
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
 
+MODEL = DifferenceKind("model", "model version", KV105.code)
 READING = DifferenceKind("reading", "reading (temperature, weather, battery)", KV201.code)
 
 _LONGEST = 200
@@ -41,7 +42,7 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
     (
         USER,
         (
-            "phone telephone tel mobile caller patient student member nickname benutzer benutzername",
+            "workspace phone telephone tel mobile caller patient student member nickname benutzer benutzername",
             "nutzer nutzerin kunde kundin konto mandant sprache währung utilisateur utilisatrice client",
             "compte langue pays devise usuario cliente cuenta idioma país moneda utente lingua valuta",
             "paese usuário conta língua moeda gebruiker klant taal användare kund språk bruger użytkownik",
@@ -65,6 +66,7 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
     (
         ENVIRONMENT,
         (
+            "operating operativo exploitation betriebssystem операционная 操作系统 作業系統 운영체제",
             "host pod machine server screen resolution zweig verzeichnis ordner rechner branche",
             "répertoire dossier rama directorio carpeta cartella ramo diretório pasta gałąź katalog ветка",
             "каталог папка коммит dal dizin فرع مجلد शाखा 分支 目录 目錄 主机 主機 ブランチ ディレクトリ",
@@ -79,6 +81,10 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        MODEL,
+        ("model engine modell modèle modelo modello модель 模型 モデル 모델",),
+    ),
+    (
         FLAG,
         ("arm versuchsgruppe",),
     ),
@@ -91,6 +97,23 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
         ),
     ),
 )
+_WHOM = frozenset(
+    (
+        *(
+            "talking to",
+            "talk to",
+            "speaking to",
+            "speaking with",
+            "speak with",
+            "chatting with",
+            "belongs to",
+            "is called",
+        ),
+        *("is named", "called", "named", "helping", "assisting", "hello", "hi", "dear", "hallo", "heißt", "s'appelle"),
+        *("se llama", "si chiama", "se chama", "heter", "зовут", "hola", "bonjour"),
+    )
+)
+"""Words before the name of a person."""
 
 
 def label_before(text: str, low: int) -> str:
@@ -111,6 +134,15 @@ def kind_of_label(label: str) -> DifferenceKind | None:
         if (kind := _of_word(word)) is not None:
             return kind
     return None
+
+
+def kind_beside(words: str) -> DifferenceKind | None:
+    """What the words directly before a short value say of it, without a sign that parts them: whose it is, or where it runs."""
+    said = words.casefold().split(" ")
+    if said[-1] in _WHOM or " ".join(said[-2:]) in _WHOM:
+        return USER
+    kind = kind_of_label(said[-1])
+    return kind if kind in (USER, ENVIRONMENT, MODEL) else None
 
 
 def _of_word(word: str) -> DifferenceKind | None:

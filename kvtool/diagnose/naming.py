@@ -25,7 +25,7 @@ from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.labels import kind_of_label, label_before
+from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.seen_pair import widened
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
@@ -38,6 +38,7 @@ _CONTEXT = 4
 """Tokens around a gap that are decoded with it: the bytes of one character may stand in several tokens."""
 _LONG_LINE = 240
 _MOST_VALUE = 512
+_SHORT_VALUE = 64
 _MOST_DECODED = 4096
 STRUCTURAL = frozenset(
     (
@@ -394,6 +395,10 @@ class Namer:
         label = _label(self._text, low, numeric=kind.key == "number")
         if kind is OTHER and label:
             kind = kind_of_label(label) or OTHER
+        elif kind is OTHER and high - low <= _SHORT_VALUE:
+            label = words_beside(self._text, low, low)
+            kind = (kind_beside(label) if label else None) or OTHER
+            label = label if kind is not OTHER else ""
         slot = value_slot(self._text, origin, offset, low, high, kind, shifting=self._shifting(own))
         value = str.__getitem__(self._text, slice(low, high))
         absent = theirs is not None and is_whole(theirs, own)

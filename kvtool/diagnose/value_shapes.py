@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv105 import KV105
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.labels import MODEL
 
 RANDOM = DifferenceKind("id", "random id", KV102.code)
 BRANCH = DifferenceKind("branch", "branch (git)", KV106.code)
 HOST = DifferenceKind("host", "host or pod", KV106.code)
-MODEL = DifferenceKind("version", "model version", KV105.code)
+SYSTEM = DifferenceKind("system", "host, build or model", KV106.code)
 
 EXPLAINED = 0.95
 """The share of a slot's values that its kind must explain."""
@@ -22,11 +23,16 @@ _FEWEST = 3
 _FEWEST_OF_LETTERS = 6
 _SHORTEST = 6
 _SHORTEST_OF_LETTERS = 8
+_NUMBERED = 0.6
+"""The share of names of hosts or builds that have a number."""
+_VOWELS = "aeiou"
+_VOWELS_OF_WORDS = 0.29
+"""The share of vowels that words of a language have more of; by chance a fifth of all letters are."""
 _ALIKE = 0.3
 """The share of characters, place by place, in which two random ids may be the same: by chance a sixteenth of hex digits are."""
 _LONGEST = 128
 
-_TOKEN = re.compile(r"[A-Za-z0-9_+/=-]{1,128}+")
+_PART = re.compile(r"[^\W_]++")
 _BRANCH = re.compile(
     r"(?:main|master|develop|development|dev|trunk|staging|production|HEAD"
     r"|(?:feature|feat|fix|bugfix|hotfix|release|releases|chore|docs|doc|refactor|test|perf|ci|build|wip|spike|experiment"
@@ -41,7 +47,13 @@ _MODEL = re.compile(
     r"(?i:(?:[\w-]{1,40}/)?(?:gpt|chatgpt|claude|gemini|gemma|llama|codellama|mistral|mixtral|codestral|qwen|deepseek|command|phi|grok"
     r"|o[1-9]|yi|glm|kimi|nova|granite|nemotron|falcon)[\w.:-]{0,80})"
 )
-_FORMS: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = ((BRANCH, _BRANCH), (HOST, _HOST), (MODEL, _MODEL))
+_SYSTEM = re.compile(r"[A-Za-z][A-Za-z0-9]{0,40}(?:[-.:/][A-Za-z0-9]{1,40}){1,6}")
+_FORMS: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
+    (BRANCH, _BRANCH),
+    (HOST, _HOST),
+    (MODEL, _MODEL),
+    (SYSTEM, _SYSTEM),
+)
 
 
 def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
@@ -54,28 +66,42 @@ def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
 
 
 def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
+    cores = _cores(texts)
     for kind, form in _FORMS:
-        share = sum(form.fullmatch(text) is not None for text in texts) / len(texts)
-        if share >= EXPLAINED and any(not text.isalpha() for text in texts):
+        named = cores if kind is SYSTEM else texts
+        share = sum(form.fullmatch(text) is not None for text in named) / len(named)
+        numbered = sum(any(map(str.isdigit, text)) for text in named)
+        if share >= EXPLAINED and (
+            numbered >= _NUMBERED * len(named) if kind is SYSTEM else not all(map(str.isalpha, named))
+        ):
             return kind, share
     return None
 
 
 def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
-    """Random ids: of one length, of one word each, and no two alike in more than chance would have."""
-    cores = _cores(texts)
-    length = max(map(len, cores))
-    of_one = [core for core in cores if len(core) == length and _TOKEN.fullmatch(core)]
-    share = len(of_one) / len(cores)
-    if share < EXPLAINED or all(core.isdecimal() for core in of_one):
+    """Random ids: each of the words that vary has one length, and no two are alike in more than chance would have."""
+    parted = [_PART.findall(core) for core in _cores(texts)]
+    usual = Counter(tuple(map(len, parts)) for parts in parted).most_common(1)[0][0]
+    of_one = [parts for parts in parted if tuple(map(len, parts)) == usual]
+    share = len(of_one) / len(parted)
+    if share < EXPLAINED:
         return None
-    letters = not any(sign.isdigit() for core in of_one for sign in core)
-    if length < (_SHORTEST_OF_LETTERS if letters else _SHORTEST) or len(of_one) < (
-        _FEWEST_OF_LETTERS if letters else _FEWEST
+    columns = [column for column in zip(*of_one, strict=True) if len(set(column)) > 1]
+    return (RANDOM, share) if columns and all(map(_is_random, columns)) else None
+
+
+def _is_random(words: Sequence[str]) -> bool:
+    """Whether words of one length look drawn by chance."""
+    letters = not any(map(str.isdigit, "".join(words)))
+    least, fewest = (_SHORTEST_OF_LETTERS, _FEWEST_OF_LETTERS) if letters else (_SHORTEST, _FEWEST)
+    if len(words[0]) < least or len(set(words)) < fewest or all(map(str.isdecimal, words)):
+        return False
+    if letters and sum(map(_VOWELS.__contains__, "".join(words).lower())) > _VOWELS_OF_WORDS * len(words[0]) * len(
+        words
     ):
-        return None
-    same = sum(a == b for one, other in pairwise(of_one) for a, b in zip(one, other, strict=True) if a.isalnum())
-    return (RANDOM, share) if same <= _ALIKE * length * (len(of_one) - 1) else None
+        return False
+    same = sum(a == b for one, other in pairwise(words) for a, b in zip(one, other, strict=True))
+    return same <= _ALIKE * len(words[0]) * (len(words) - 1)
 
 
 def _cores(texts: Sequence[str]) -> list[str]:

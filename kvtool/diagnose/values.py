@@ -13,7 +13,7 @@ from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.labels import kind_of_label
+from kvtool.diagnose.labels import kind_beside, kind_of_label
 from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.value_shapes import EXPLAINED, shape_of
 
@@ -222,4 +222,4 @@ class SlotValues:
         if not self.labels or not (detected is OTHER or detected.key == "number" or detected.code == _ANY_ID):
             return None
         label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]))
-        return kind_of_label(label) if times >= _MAJORITY * self.seen else None
+        return kind_of_label(label) or kind_beside(label) if times >= _MAJORITY * self.seen else None

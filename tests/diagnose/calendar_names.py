@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kvtool.diagnose.dates.calendar_words import FILE, WORD, WordClass
+from kvtool.diagnose.dates.calendar_words import FILE, HALVES, WORD, WordClass
 
 _QUOTED = re.compile(r"'([^']*)'")
 _BEHIND_HOUR = re.compile(r"[hHkK]{1,2}\s?'?([^'A-Za-z{}]+|(?<=')[^']+)")
@@ -59,7 +59,7 @@ def _add_names(found: dict[WordClass, set[str]], calendar: dict[str, Any], *, le
             found["weekday"].update(words)
     for name in _names(calendar.get("dayPeriods", {})):
         words = _words(name)
-        if len(words) == 1 and not _is_letter(words[0]):
+        if len(words) == 1 and (not _is_letter(words[0]) or words[0] in HALVES):
             found["period"].update(words)
     for width in ("eraNames", "eraAbbr"):
         for number, name in calendar.get("eras", {}).get(width, {}).items():
@@ -102,8 +102,8 @@ def _words(name: str) -> list[str]:
 
 
 def _is_letter(word: str) -> bool:
-    """Whether a word is one letter of an alphabet, which says nothing; a sign for a month or a day does."""
-    return len(word) == 1 and unicodedata.category(word) != "Lo"
+    """Whether a word is one letter of an alphabet, or two Latin ones, which say nothing; a sign for a month or a day does."""
+    return (word.isascii() and len(word) <= 2) or (len(word) == 1 and unicodedata.category(word) != "Lo")
 
 
 def _said(name: str) -> list[str]:

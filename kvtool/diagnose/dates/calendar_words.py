@@ -19,6 +19,8 @@ _PARTS = (
     r"\s\d!-/:-@\[-`{-~\u00a1-\u00bf\u060c\u061b\u061c\u066a-\u066d\u06d4\u0964"
     r"\u2000-\u206f\u3000-\u3003\u3008-\u3011\uff01-\uff0f\uff1a-\uff20"
 )
+HALVES = ("am", "pm", "a.m", "p.m")
+"""The halves of the day, as they are written behind an hour."""
 WORD = re.compile(rf"[^{_PARTS}]+(?:[.'\u2019][^{_PARTS}]+)*+")
 """A word with the vowel signs of its script (`\\w` has none of them), and with points and apostrophes within it."""
 
@@ -34,3 +36,21 @@ def calendar_words() -> dict[str, WordClass]:
     for name in order:
         found.update(dict.fromkeys(lines[name].split(" "), name))
     return found
+
+
+@cache
+def longest_by_sign() -> dict[str, int]:
+    """How long the longest word is that begins with a sign: where words are not parted, one is looked for at each."""
+    found: dict[str, int] = {}
+    for word in calendar_words():
+        found[word[0]] = max(len(word), found.get(word[0], 0))
+    return found
+
+
+@cache
+def telling_words() -> frozenset[str]:
+    """The words in ASCII that may tell a date or a time; the others only join it."""
+    telling = ("month", "weekday", "unit", "era")
+    return frozenset(
+        word for word, sort in calendar_words().items() if word.isascii() and len(word) > 2 and sort in telling
+    ).union(HALVES)

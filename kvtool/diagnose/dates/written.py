@@ -13,23 +13,22 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from kvtool.diagnose.dates.calendar_words import WORD, WordClass, calendar_words
+from kvtool.diagnose.dates.calendar_words import HALVES, WORD, WordClass, calendar_words, longest_by_sign, telling_words
 
 Written = Literal["timestamp", "date", "clock", "weekday"]
 
 _TOKEN = re.compile(rf"\d++|{WORD.pattern}")
 _GAP = re.compile(r"[ \t,./()\-:'\u2013\u2019\u00b7\u060c\u3001\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]{0,4}")
 _BIDI = re.compile("[\u200e\u200f\u061c]")
+_IN_NUMBERS = re.compile(r"\d ?[hH] ?\d|\d[/.-] ?\d\d?[/.-] ?\d")
+_ASCII_WORD = re.compile("[a-z]+(?:[.'][a-z]+)*+")
 _DATE_SIGN = re.compile(r"[/.\-]")
 _LONGEST_NUMBER = 4
 _LONGEST_WORD = 32
-_LONGEST_NAME = 16
-"""Signs of a name that is looked for within a word."""
 _SURE_LETTERS = 4
 _SURE_NAME = 5
 """Letters of a weekday's name in ASCII from which on it is taken for one without a date around it."""
 _JOINING = ("joint", "unit", "era")
-_HALVES = ("am", "pm", "a.m", "p.m")
 _SCORE = ("点", "點")
 """What stands behind an hour, and behind a score."""
 _YEARS = (1300, 2700)
@@ -57,6 +56,8 @@ class WrittenAt(NamedTuple):
 
 def written_in(text: str) -> list[WrittenAt]:
     """The dates and times of a line whose signs are plain, in order; they do not overlap."""
+    if text.isascii() and not _may_tell(text):
+        return []
     found: list[WrittenAt] = []
     row: list[Token] = []
     for token in _tokens(text):
@@ -65,6 +66,11 @@ def written_in(text: str) -> list[WrittenAt]:
             row = []
         row.append(token)
     return found + _judged(text, row)
+
+
+def _may_tell(text: str) -> bool:
+    """Whether a text in ASCII can have a date: three numbers of one, hours with their sign, or a word that tells one."""
+    return _IN_NUMBERS.search(text) is not None or not telling_words().isdisjoint(_ASCII_WORD.findall(text.lower()))
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -86,14 +92,13 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
         return
     if word.isascii() or unicodedata.category(word[0]) != "Lo":
         return
-    at = 0
+    at, longest = 0, longest_by_sign()
     while at < len(word):
-        ends = range(min(len(word), at + _LONGEST_NAME), at, -1)
+        ends = range(min(len(word), at + longest.get(word[at], 0)), at, -1)
         token = next((each for end in ends if (each := _token(word[at:end], low + at)) is not None), None)
-        if token is None:
-            return
-        yield token
-        at = token.high - low
+        if token is not None:
+            yield token
+        at = at + 1 if token is None else token.high - low
 
 
 def _token(word: str, low: int) -> Token | None:
@@ -132,7 +137,7 @@ def _judged(text: str, row: list[Token]) -> list[WrittenAt]:
         and not _is_held(text, row[last - 1], row[last - 2] if last > 1 else None)
     ):
         last -= 1
-    while first < last and (row[first].sort in ("joint", "unit") or row[first].word in _HALVES):
+    while first < last and (row[first].sort in ("joint", "unit") or row[first].word in HALVES):
         first += 1
     row = row[first:last]
     if all(token.sort != "number" for token in row):
@@ -207,7 +212,7 @@ def _has_hour(row: list[Token]) -> bool:
         if after is None:
             continue
         third = row[at + 2] if at + 2 < len(row) else None
-        if after.sort == "period" and (after.word in _HALVES or (after.sure and not after.word.isascii())):
+        if after.sort == "period" and (after.word in HALVES or (after.sure and not after.word.isascii())):
             return True
         if after.sort == "unit" and _is_hour(after, third):
             return True
