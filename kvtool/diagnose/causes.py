@@ -374,7 +374,13 @@ class CauseBook:
                 whole = str.__getitem__(named.text, slice(low, high))
                 offset = max(named.offset + low - named.low, 0)
                 named = replace(
-                    named, slot=replace(slot, mixed=True), kind=classify(whole), low=low, high=high, offset=offset
+                    named,
+                    slot=replace(slot, mixed=True),
+                    kind=classify(whole),
+                    label="",
+                    low=low,
+                    high=high,
+                    offset=offset,
                 )
                 return replace(named, value=whole) if named.value else named
         return named

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache
 
@@ -26,6 +27,9 @@ _WINDOW = 48
 _QUOTES = " \t\"'`([{\u00a0\u201c\u201e\u00ab\u300c"
 _ENDS = (*(":", "=", ">", " is", " as", " ist", " est", " es", " é", " è"), *("\uff1a", "は", "が", "은", "는"))
 _MOST_WORDS = 3
+_WITHIN = re.compile(
+    r"(?P<label>[^\s:=\uff1a]{1,40})[:=\uff1a][ \t]{0,2}(?P<rest>(?:[^\s\d:=\uff1a]{1,16} ){0,2}[^\s:=\uff1a/]{0,32})$"
+)
 _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
     (
         TIME,
@@ -134,6 +138,19 @@ def kind_of_label(label: str) -> DifferenceKind | None:
         if (kind := _of_word(word)) is not None:
             return kind
     return None
+
+
+def shared_label(text: str, low: int, first: int) -> tuple[str, int] | None:
+    """The label of a word `text[low:]` that differs from `first` on, and where its value begins; None where it has none.
+
+    The label may be a part of the word (`org=acme`), or stand before words that other values have, too (`Customer: Ms. Ada`).
+    """
+    plain = str.__getitem__(text, slice(max(low - _WINDOW, 0), first)).rpartition("\n")[2]
+    within = _WITHIN.search(plain)
+    if within is None:
+        return None
+    label, rest = within["label"], within["rest"]
+    return (label, low) if len(rest) >= first - low else (label, first - len(rest))
 
 
 def kind_beside(words: str) -> DifferenceKind | None:

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
 from kvtool.diagnose.classify import classify, classify_in
+from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
@@ -25,7 +26,7 @@ from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before
+from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.seen_pair import widened
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
@@ -396,14 +397,26 @@ class Namer:
         if kind is OTHER and label:
             kind = kind_of_label(label) or OTHER
         elif kind is OTHER and high - low <= _SHORT_VALUE:
-            label = words_beside(self._text, low, low)
-            kind = (kind_beside(label) if label else None) or OTHER
-            label = label if kind is not OTHER else ""
+            grown = low
+            kind, low, label = _by_words(self._text, low, own.start)
+            offset += low - grown
         slot = value_slot(self._text, origin, offset, low, high, kind, shifting=self._shifting(own))
         value = str.__getitem__(self._text, slice(low, high))
         absent = theirs is not None and is_whole(theirs, own)
         other = "" if absent else None
         return Named(slot, kind, False, origin, offset, self._text, low, high, value, label, absent, other)
+
+
+def _by_words(text: str, low: int, first: int) -> tuple[DifferenceKind, int, str]:
+    """The kind of a short value that differs from `first` on, by the words before it; where it begins, and those words."""
+    beside = words_beside(text, low, low)
+    if beside and (kind := kind_beside(beside)) is not None:
+        return kind, low, beside
+    shared = shared_label(text, low, first)
+    kind = kind_of_label(shared[0]) if shared is not None else None
+    if shared is None or kind is None or (shared[1] <= low and kind is not USER):
+        return OTHER, low, ""
+    return kind, max(low, shared[1]), shared[0]
 
 
 def _elsewhere(own: PromptSide, theirs: PromptSide) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from kvtool.diagnose.codes.kv102 import KV102
@@ -32,6 +32,8 @@ _ALIKE = 0.3
 """The share of characters, place by place, in which two random ids may be the same: by chance a sixteenth of hex digits are."""
 _LONGEST = 128
 
+_AROUND = " \t\r\n\"'`.,;:!?()[]{}"
+_DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[^\W_]++")
 _BRANCH = re.compile(
     r"(?:main|master|develop|development|dev|trunk|staging|production|HEAD"
@@ -58,24 +60,30 @@ _FORMS: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
 
 def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     """The kind that explains nearly all of a slot's distinct values together, and the share that it does; None where none does."""
-    texts = [value for each in values if (value := each.strip(" \t\r\n\"'`")) and len(value) <= _LONGEST]
+    texts = [value for each in values if (value := each.strip(_AROUND)) and len(value) <= _LONGEST]
     if len(texts) < _FEWEST or len(texts) < EXPLAINED * len(values):
         return None
-    checks: list[Callable[[], tuple[DifferenceKind, float] | None]] = [lambda: _by_form(texts), lambda: _random(texts)]
-    return next((found for check in checks if (found := check()) is not None), None)
+    return _by_form(texts) or _random(texts) or _system(texts)
 
 
 def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
-    cores = _cores(texts)
     for kind, form in _FORMS:
-        named = cores if kind is SYSTEM else texts
-        share = sum(form.fullmatch(text) is not None for text in named) / len(named)
-        numbered = sum(any(map(str.isdigit, text)) for text in named)
-        if share >= EXPLAINED and (
-            numbered >= _NUMBERED * len(named) if kind is SYSTEM else not all(map(str.isalpha, named))
-        ):
+        share = _share(form, texts)
+        if share >= EXPLAINED and not all(map(str.isalpha, texts)):
             return kind, share
     return None
+
+
+def _system(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
+    """Names of several parts, most of them with a number, that differ in more than that: what differs in it alone is a number."""
+    share = _share(_SYSTEM, texts)
+    numbered = sum(any(map(str.isdigit, text)) for text in texts)
+    named = numbered >= _NUMBERED * len(texts) and len({_DIGITS.sub("0", text) for text in texts}) > 1
+    return (SYSTEM, share) if share >= EXPLAINED and named else None
+
+
+def _share(form: re.Pattern[str], texts: Sequence[str]) -> float:
+    return sum(form.fullmatch(text) is not None for text in texts) / len(texts)
 
 
 def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:

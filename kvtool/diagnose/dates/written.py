@@ -29,6 +29,8 @@ _SURE_LETTERS = 4
 _SURE_NAME = 5
 """Letters of a weekday's name in ASCII from which on it is taken for one without a date around it."""
 _JOINING = ("joint", "unit", "era")
+_LASTING = ("間", "间", "간")
+"""What makes hours of an hour."""
 _SCORE = ("点", "點")
 """What stands behind an hour, and behind a score."""
 _YEARS = (1300, 2700)
@@ -96,19 +98,28 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
     while at < len(word):
         ends = range(min(len(word), at + longest.get(word[at], 0)), at, -1)
         token = next((each for end in ends if (each := _token(word[at:end], low + at)) is not None), None)
-        if token is not None:
+        if token is not None and not (token.sort == "unit" and word[token.high - low :].startswith(_LASTING)):
             yield token
         at = at + 1 if token is None else token.high - low
 
 
 def _token(word: str, low: int) -> Token | None:
     said = word.lower() if word.isascii() else unicodedata.normalize("NFC", word).casefold()
-    sort = calendar_words().get(said)
+    words = calendar_words()
+    sort = words.get(said) or _inflected(words, said)
     if sort is None:
         return None
     letters = unicodedata.category(said[0]) != "Lo"
     sure = len(said) >= _SURE_LETTERS or not letters or (not said.isascii() and len(said) == 3)
     return Token(low, low + len(word), -1, sort, sure, said)
+
+
+def _inflected(words: dict[str, WordClass], said: str) -> WordClass | None:
+    """The class of a name with one or two letters more at its end: `фебруара` of `фебруар`."""
+    if len(said) <= _SURE_NAME or unicodedata.category(said[0]) == "Lo":
+        return None
+    sorts = (words.get(said[:-cut]) for cut in (1, 2) if len(said) - cut >= _SURE_NAME)
+    return next((sort for sort in sorts if sort in ("month", "weekday")), None)
 
 
 def _goes_on(text: str, row: list[Token], token: Token) -> bool:
