@@ -54,7 +54,6 @@ _FORMS: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
     (BRANCH, _BRANCH),
     (HOST, _HOST),
     (MODEL, _MODEL),
-    (SYSTEM, _SYSTEM),
 )
 
 

@@ -22,22 +22,10 @@ ALPHABETS = (
     string.ascii_uppercase + "23456789",
     string.ascii_letters + string.digits,
 )
-WORDS = [
-    "harbour",
-    "lantern",
-    "meadow",
-    "orchard",
-    "thicket",
-    "granite",
-    "whisper",
-    "current",
-    "problem",
-    "chapter",
-    "balance",
-    "teacher",
-    "journal",
-    "kitchen",
-]
+WORDS = (
+    *("harbour", "lantern", "meadow", "orchard", "thicket", "granite", "whisper"),
+    *("current", "problem", "chapter", "balance", "teacher", "journal", "kitchen"),
+)
 
 
 def resolved(values: list[str], label: str = "") -> tuple[str, float]:
