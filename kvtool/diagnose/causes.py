@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
-from kvtool.diagnose.classify import classify
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.known_places import KnownPlaces
 from kvtool.diagnose.naming import Named, Namer
 from kvtool.diagnose.seen_pair import LineExcerpt, SeenPair, seen_pair
 from kvtool.diagnose.slots import Slot, content_part
@@ -192,7 +192,7 @@ class CauseBook:
         self._causes: dict[str, dict[Slot, SlotCause]] = {}
         self._chains: dict[str, Chains] = {}
         self._opportunities: dict[str, Opportunities] = {}
-        self._places: dict[tuple[object, ...], list[Slot]] = {}
+        self._places = KnownPlaces()
 
     def add(self, turn: Turn, prompt: Prompt, alignment: DonorAlignment) -> tuple[Rung, ...]:
         """Enter what a prompt and its donor differ in; returns the rung of each gap. Where there are no gaps, that is `met`."""
@@ -332,7 +332,7 @@ class CauseBook:
         group = turn.group
         causes = self._causes.setdefault(group, {})
         if named.slot not in causes:
-            named = self._of_known_slot(group, causes, named)
+            named = self._places.told(group, named, lambda known: causes[known].slot)
         slot = named.slot
         if slot not in causes and len(causes) >= MOST_CAUSES:
             slot = Slot("", 0, 0, part="other places", logged=True)
@@ -352,38 +352,10 @@ class CauseBook:
                 structural=named.structural,
                 opportunities=self._opportunities.setdefault(group, Opportunities()),
             )
-            if slot.frame is not None:
-                self._places.setdefault((group, *slot.place), []).append(slot)
+            self._places.add(group, slot)
         cause.saw(slot)
         cause.first_token = min(cause.first_token, token)
         return cause, named
-
-    def _of_known_slot(self, group: str, causes: dict[Slot, SlotCause], named: Named) -> Named:
-        """A value of another form in the frame of a known slot as a value of that slot; others as they are."""
-        new = named.slot.frame
-        if new is None or named.structural or named.low == named.high:
-            return named
-        value = str.__getitem__(named.text, slice(named.low, named.high))
-        for known in self._places.get((group, *named.slot.place), ()):
-            slot = causes[known].slot
-            found = None if slot.frame is None else slot.frame.value_in(f"{new.before}{value}{new.after}")
-            if found is None:
-                continue
-            low, high = (at - len(new.before) + named.low for at in found)
-            if low < named.high and named.low < high:
-                whole = str.__getitem__(named.text, slice(low, high))
-                offset = max(named.offset + low - named.low, 0)
-                named = replace(
-                    named,
-                    slot=replace(slot, mixed=True),
-                    kind=classify(whole),
-                    label="",
-                    low=low,
-                    high=high,
-                    offset=offset,
-                )
-                return replace(named, value=whole) if named.value else named
-        return named
 
 
 def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:
