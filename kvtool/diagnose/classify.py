@@ -12,6 +12,7 @@ from functools import lru_cache
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.dates.date_form import DateForm
+from kvtool.diagnose.dates.written import may_hold
 from kvtool.diagnose.detectors import DETECTORS, YEAR
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.plain_signs import plain_signs
@@ -24,6 +25,8 @@ _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
 _WEEKDAYS = [isinstance(pattern, DateForm) and pattern.sort == "weekday" for _, pattern in DETECTORS]
 """Of each detector, whether it finds names of letters alone."""
+_DATED = [isinstance(pattern, DateForm) and pattern.sort != "weekday" for _, pattern in DETECTORS]
+"""Of each detector, whether it reads a line for written dates."""
 _WITHIN_WORDS = [
     names or not re.search(r" |\\s", pattern.pattern) for names, (_, pattern) in zip(_WEEKDAYS, DETECTORS, strict=True)
 ]
@@ -94,6 +97,7 @@ def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, 
     if word is not None and _LETTERS.fullmatch(window, *word):
         word = None
     has: dict[re.Pattern[str], bool] = {}
+    dated: bool | None = None
     for number, kind, pattern, within, needed in _IN_ORDER:
         if needed is not None:
             if needed not in has:
@@ -101,6 +105,10 @@ def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, 
             if not has[needed]:
                 continue
         if not within:
+            if _DATED[number]:
+                dated = may_hold(window, left, right) if dated is None else dated
+                if not dated:
+                    continue
             for low, high in _found(number, window):
                 if low <= left and right <= high:
                     return kind, low, high

@@ -21,6 +21,9 @@ _TOKEN = re.compile(rf"\d++|{WORD.pattern}")
 _GAP = re.compile(r"[ \t,./()\-:'\u2013\u2019\u00b7\u060c\u3001\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]{0,4}")
 _BIDI = re.compile("[\u200e\u200f\u061c]")
 _IN_NUMBERS = re.compile(r"\d ?[hH] ?\d|\d[/.-] ?\d\d?[/.-] ?\d")
+_DIGIT = re.compile(r"\d")
+_LONGEST, _AROUND = 160, 64
+"""Characters of a date, and those around a part of it that are looked at."""
 _ASCII_WORD = re.compile("[a-z]+(?:[.'][a-z]+)*+")
 _DATE_SIGN = re.compile(r"[/.\-]")
 _LONGEST_NUMBER = 4
@@ -58,7 +61,7 @@ class WrittenAt(NamedTuple):
 
 def written_in(text: str) -> list[WrittenAt]:
     """The dates and times of a line whose signs are plain, in order; they do not overlap."""
-    if text.isascii() and not _may_tell(text):
+    if text.isascii() and not _has_telling_words(text):
         return []
     found: list[WrittenAt] = []
     row: list[Token] = []
@@ -70,8 +73,16 @@ def written_in(text: str) -> list[WrittenAt]:
     return found + _judged(text, row)
 
 
-def _may_tell(text: str) -> bool:
-    """Whether a text in ASCII can have a date: three numbers of one, hours with their sign, or a word that tells one."""
+def may_hold(text: str, low: int, high: int) -> bool:
+    """Whether `text[low:high]` can be a part of a date or a time: a look around it, which costs less than to read the line."""
+    if high - low > _LONGEST:
+        return False
+    near = text[max(low - _AROUND, 0) : high + _AROUND]
+    return _DIGIT.search(near) is not None and (not near.isascii() or _has_telling_words(near))
+
+
+def _has_telling_words(text: str) -> bool:
+    """Whether a text in ASCII has three numbers of a date, hours with their sign, or a word that tells a date."""
     return _IN_NUMBERS.search(text) is not None or not telling_words().isdisjoint(_ASCII_WORD.findall(text.lower()))
 
 
