@@ -33,6 +33,7 @@ _ALIKE = 0.3
 _LONGEST = 128
 
 _AROUND = " \t\r\n\"'`.,;:!?()[]{}"
+_LABEL_ENDS = "=:\uff1a \t"
 _DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[^\W_]++")
 _BRANCH = re.compile(
@@ -62,7 +63,8 @@ def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     texts = [value for each in values if (value := each.strip(_AROUND)) and len(value) <= _LONGEST]
     if len(texts) < _FEWEST or len(texts) < EXPLAINED * len(values):
         return None
-    return _by_form(texts) or _random(texts) or _system(texts)
+    named = _without_label(texts)
+    return _by_form(named) or _random(texts) or _system(named)
 
 
 def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
@@ -109,6 +111,13 @@ def _is_random(words: Sequence[str]) -> bool:
         return False
     same = sum(a == b for one, other in pairwise(words) for a, b in zip(one, other, strict=True))
     return same <= _ALIKE * len(words[0]) * (len(words) - 1)
+
+
+def _without_label(texts: Sequence[str]) -> list[str]:
+    """The values without a label that all of them begin with (`node=`)."""
+    shared = texts[0][: _constant(texts)]
+    start = next((at for at in range(len(shared), 0, -1) if shared[at - 1] in _LABEL_ENDS), 0)
+    return [text[start:].lstrip(_AROUND) for text in texts]
 
 
 def _cores(texts: Sequence[str]) -> list[str]:

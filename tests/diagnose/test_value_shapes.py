@@ -63,6 +63,7 @@ def test_words_are_no_random_ids(seed: int, count: int) -> None:
         ("main|feature/cart|fix/login-2|release/2026.3", "KV106"),
         ("web-7f9c6bd5d4-x2x8k|web-7f9c6bd5d4-9qk2z|web-6c4d8f9b7c-bb5tw", "KV106"),
         ("db-1.eu.internal|db-2.us.internal|cache-4.eu.internal", "KV106"),
+        ("node=web-03.prod|node=api-2.eu-west|node=runner-77", "KV106"),
         ("gpt-4o|claude-3-5-sonnet|gpt-4.1-mini", "KV105"),
         ("12,345|11,020|9,871|8,400|7,012|6,440|4,100|3,333", "KV105"),
         ("INV-1201|INV-7713|INV-2210|INV-9034", "KV201"),
