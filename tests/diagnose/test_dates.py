@@ -119,6 +119,7 @@ def test_calendars_and_scripts_without_blanks(at: datetime, which: str) -> None:
         ("le 4 mars", "other"),
         ("среда, 4 марта 2026", "date"),
         ("วันพุธที่ 4 มีนาคม พ.ศ. 2569", "date"),
+        ("4. фебруара", "date"),
         ("9 Uhr", "clock"),
         ("9h13", "clock"),
         ("1 PM", "clock"),

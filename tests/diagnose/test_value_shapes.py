@@ -81,6 +81,8 @@ def test_nearly_all_values_must_have_the_shape() -> None:
     ids = [f"{chance.getrandbits(48):012x}" for _ in range(30)]
     assert shape_of([*ids, "deadbeefcafe"]) is not None
     assert shape_of([*ids[:10], "please", "see the note below"]) is None
+    assert shape_of([f"zq7xk2mw{number:02}" for number in range(20)]) is None  # alike but for a number
+    assert shape_of(["elephant", "mountain", "children", "triangle", "airplane", "computer", "notebook"]) is None
 
 
 @pytest.mark.parametrize(
