@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
@@ -11,6 +12,7 @@ from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.known_places import KnownPlaces
 from kvtool.diagnose.naming import Named, Namer
 from kvtool.diagnose.seen_pair import LineExcerpt, SeenPair, seen_pair
 from kvtool.diagnose.slots import Slot, content_part
@@ -161,6 +163,14 @@ class SlotCause:
             self._resolved_at = self.values.seen
         return self._resolved
 
+    def saw(self, slot: Slot) -> None:
+        """Keep what this value of the slot has beside it like all others before."""
+        mine = self.slot.frame
+        frame = None if mine is None or slot.frame is None else mine.narrowed(slot.frame)
+        mixed = self.slot.mixed or slot.mixed
+        if frame is not mine or mixed != self.slot.mixed:
+            self.slot = replace(self.slot, frame=frame, mixed=mixed)
+
     def _add_share(self, units: int) -> None:
         self._share_units += units
 
@@ -182,6 +192,7 @@ class CauseBook:
         self._causes: dict[str, dict[Slot, SlotCause]] = {}
         self._chains: dict[str, Chains] = {}
         self._opportunities: dict[str, Opportunities] = {}
+        self._places = KnownPlaces()
 
     def add(self, turn: Turn, prompt: Prompt, alignment: DonorAlignment) -> tuple[Rung, ...]:
         """Enter what a prompt and its donor differ in; returns the rung of each gap. Where there are no gaps, that is `met`."""
@@ -199,8 +210,8 @@ class CauseBook:
             rung, found = namer.name(gap)
             rungs.append(rung)
             causes: list[SlotCause] = []
-            for named in found:
-                cause = self._cause(turn, named, gap.start)
+            for seen in found:
+                cause, named = self._cause(turn, seen, gap.start)
                 if cause.pair is None:
                     _show(cause, namer, named, gap, turn, alignment)
                 causes.append(cause)
@@ -316,10 +327,12 @@ class CauseBook:
         """What hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
         return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
 
-    def _cause(self, turn: Turn, named: Named, token: int) -> SlotCause:
-        """The cause of a slot, made where it is new."""
+    def _cause(self, turn: Turn, named: Named, token: int) -> tuple[SlotCause, Named]:
+        """The cause of a slot, made where it is new, and the value as one of its: all of what the slot's frame holds."""
         group = turn.group
         causes = self._causes.setdefault(group, {})
+        if named.slot not in causes:
+            named = self._places.told(group, named, lambda known: causes[known].slot)
         slot = named.slot
         if slot not in causes and len(causes) >= MOST_CAUSES:
             slot = Slot("", 0, 0, part="other places", logged=True)
@@ -339,8 +352,10 @@ class CauseBook:
                 structural=named.structural,
                 opportunities=self._opportunities.setdefault(group, Opportunities()),
             )
+            self._places.add(group, slot)
+        cause.saw(slot)
         cause.first_token = min(cause.first_token, token)
-        return cause
+        return cause, named
 
 
 def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:

@@ -12,8 +12,11 @@ from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.dates.date_form import DateForm
+from kvtool.diagnose.dates.written import may_hold
 from kvtool.diagnose.detectors import DETECTORS, YEAR
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.plain_signs import plain_signs
 
 __all__ = ["DETECTORS", "OTHER", "DifferenceKind", "classify", "classify_in", "value_span"]
 
@@ -21,10 +24,16 @@ _MAX_VALUE = 4096
 _WINDOW = 256
 _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
-_WITHIN_WORDS = [not re.search(r" |\\s", pattern.pattern) for _, pattern in DETECTORS]
+_WEEKDAYS = [isinstance(pattern, DateForm) and pattern.sort == "weekday" for _, pattern in DETECTORS]
+"""Of each detector, whether it finds names of letters alone."""
+_DATED = [isinstance(pattern, DateForm) and pattern.sort != "weekday" for _, pattern in DETECTORS]
+"""Of each detector, whether it reads a line for written dates."""
+_WITHIN_WORDS = [
+    names or not re.search(r" |\\s", pattern.pattern) for names, (_, pattern) in zip(_WEEKDAYS, DETECTORS, strict=True)
+]
 """Of each detector, whether it neither takes nor looks at white space: what it finds in a line, it finds in a word of it."""
 _LETTERS = re.compile("[a-z]*[ \t]?")
-"""Words in which no detector that stays within words finds anything."""
+"""Words in which no detector that stays within words finds anything, but for the names of weekdays (`mercredi`)."""
 _NEEDED = {"header": "[:=]", "amount": r"\d", "country": "[A-Z]", "path": r"[\\/]"}
 """By the key of detectors that do take white space, what all that they find has: most lines need not be searched by most."""
 
@@ -35,7 +44,7 @@ def _needs() -> list[re.Pattern[str] | None]:
     for within, (kind, pattern) in zip(_WITHIN_WORDS, DETECTORS, strict=True):
         needed = None if within else YEAR if YEAR in pattern.pattern else _NEEDED.get(kind.key)
         if needed is None and kind.code == TIME.code and kind.key != "weekday":
-            needed = r"\d"
+            needed = r"\d" if "past" not in pattern.pattern else "past|to|o.clock|after|before"
         found.append(None if needed is None else re.compile(needed))
     return found
 
@@ -53,7 +62,7 @@ def value_span(match: re.Match[str]) -> tuple[int, int]:
 
 def classify(text: str) -> DifferenceKind:
     """The kind of a whole value, surrounding space and quotes aside."""
-    value = text[:_MAX_VALUE].strip(" \t\r\n\"'`")
+    value = plain_signs(text[:_MAX_VALUE]).strip(" \t\r\n\"'`")
     if len(text) > _MAX_VALUE or not value:
         return OTHER
     return next((kind for kind, pattern in DETECTORS if pattern.fullmatch(value)), OTHER)
@@ -70,7 +79,7 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
     line_end = text.find("\n", end, end + _WINDOW)
     line_end = min(end + _WINDOW, len(text)) if line_end < 0 else line_end
     if end - start <= _MAX_VALUE and "\n" not in text[start:end]:
-        window = str.__getitem__(text, slice(line_start, line_end))
+        window = plain_signs(str.__getitem__(text, slice(line_start, line_end)))
         found = _detected(window, start - line_start, end - line_start)
         if found is not None:
             kind, low, high = found
@@ -84,15 +93,16 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
 
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
     """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
-    return _looked_through(window, _word_around(window, left, right)).holding(left, right)
+    word = _word_around(window, left, right)
+    return _looked_through(window, word, dated=may_hold(window, left, right)).holding(left, right)
 
 
 class _Looked:
     """What detectors find in a line, one after the other, as far as anybody asked."""
 
-    def __init__(self, window: str, word: tuple[int, int] | None) -> None:
+    def __init__(self, window: str, word: tuple[int, int] | None, *, dated: bool) -> None:
         self._found: list[tuple[DifferenceKind, int, int]] = []
-        self._rest = _each(window, word)
+        self._rest = _each(window, word, dated=dated)
 
     def holding(self, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
         """The first that holds `[left, right)`."""
@@ -107,12 +117,16 @@ class _Looked:
 
 
 @lru_cache(maxsize=512)
-def _looked_through(window: str, word: tuple[int, int] | None) -> _Looked:
-    return _Looked(window, word)
+def _looked_through(window: str, word: tuple[int, int] | None, *, dated: bool) -> _Looked:
+    return _Looked(window, word, dated=dated)
 
 
-def _each(window: str, word: tuple[int, int] | None) -> Iterator[tuple[DifferenceKind, int, int]]:
-    """What the detectors find, in their order: in all of a line or, where they stay within words, in this one."""
+def _each(window: str, word: tuple[int, int] | None, *, dated: bool) -> Iterator[tuple[DifferenceKind, int, int]]:
+    """What the detectors find, in their order: in all of a line or, where they stay within words, in this one.
+
+    `dated` says that a written date may stand where it is looked for.
+    """
+    name = word
     if word is not None and _LETTERS.fullmatch(window, *word):
         word = None
     has: dict[re.Pattern[str], bool] = {}
@@ -123,9 +137,10 @@ def _each(window: str, word: tuple[int, int] | None) -> Iterator[tuple[Differenc
             if not has[needed]:
                 continue
         if not within:
-            yield from ((kind, low, high) for low, high in _found(number, window))
-        elif word is not None:
-            yield from ((kind, *value_span(match)) for match in pattern.finditer(window, *word))
+            if dated or not _DATED[number]:
+                yield from ((kind, low, high) for low, high in _found(number, window))
+        elif (at := name if _WEEKDAYS[number] else word) is not None:
+            yield from ((kind, *value_span(match)) for match in pattern.finditer(window, *at))
 
 
 @lru_cache(maxsize=512)

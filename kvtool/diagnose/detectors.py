@@ -2,12 +2,14 @@
 
 They stand in one table and not beside the codes that they lead to, as their order decides between codes. Each is bounded or
 possessive, so that none backtracks over another. Where what tells a value stands beside it (`commit 7f85625`), the group `value` is
-the value alone.
+the value alone. They read text with plain signs (`plain_signs`): digits of every script are 0 to 9.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Protocol
 
 from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.kv101 import KV101
@@ -16,6 +18,7 @@ from kvtool.diagnose.codes.kv104 import KV104
 from kvtool.diagnose.codes.kv105 import KV105
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.dates.date_form import DateForm
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 # Parts of patterns. `_B`, `_E`: not inside a longer word or number.
@@ -44,6 +47,12 @@ _ID_WORDS = (
 )
 _USER_WORDS = r"(?:user|usr|uid|tenant|customer|cust|cus|account|acct|org|member|employee)"
 
+_HOUR_WORD = "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|noon|midnight)"
+_SPOKEN = (
+    r"(?:(?:just|shortly|a little|soon)\s(?:after|before|past)|half\spast|(?:a\s)?quarter\s(?:past|to|after)"
+    r"|(?:five|ten|twenty|twenty-five)(?:\sminutes)?\s(?:past|to|after))"
+)
+_IDEOGRAPHIC = "[〇零一二三四五六七八九十廿卅元]"
 _DECIMAL = r"(?:\d{1,3}(?:[,.]\d{3}){1,4}|\d{1,15})(?:[.,]\d{1,2})?"
 _CURRENCY = (
     "USD|EUR|GBP|JPY|CNY|INR|CHF|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|KRW|SGD|HKD|ZAR|TRY|ILS|AED|BTC|ETH"
@@ -58,7 +67,25 @@ _COUNTRY = (
     "|Australia|New Zealand|Canada|Mexico|Brazil|Argentina|Chile|South Africa|Nigeria|Egypt|Israel|Indonesia|Vietnam|Thailand"
 )
 
-_TABLE: list[tuple[str, str, CodeEntry, str]] = [
+
+class Form(Protocol):
+    """What finds values: a compiled pattern, or what works like one."""
+
+    @property
+    def pattern(self) -> str:
+        """How it is written."""
+
+    def finditer(self, string: str, pos: int = ..., endpos: int = ..., /) -> Iterator[re.Match[str]]:
+        """The values in a text."""
+
+    def search(self, string: str, /) -> re.Match[str] | None:
+        """The first of them."""
+
+    def fullmatch(self, string: str, /) -> re.Match[str] | None:
+        """The value that is all of a text."""
+
+
+_TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
     # key, name, code, pattern; the first that covers the differing text wins, so the specific come first
     (
         "header",
@@ -146,6 +173,13 @@ _TABLE: list[tuple[str, str, CodeEntry, str]] = [
         KV101,
         rf"{_B}(?:{_WEEKDAY},?\s)?(?:{_MONTH_NAME}\s{_DAY_NTH}|{_DAY_NTH}\s{_MONTH_NAME}){_E}",
     ),
+    ("date", "date (ISO week)", KV101, rf"{_B}{_YEAR}-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?{_E}"),
+    (
+        "clock",
+        "clock time",
+        KV101,
+        rf"(?i:{_B}(?:{_SPOKEN}\s{_HOUR_WORD}|{_HOUR_WORD}\so.clock)(?:,?\son\sthe\s{_DAY_NTH}(?:\sof)?\s{_MONTH_NAME})?{_E})",
+    ),
     ("date", "month and year", KV101, rf"{_B}{_MONTH_NAME},?\s{_YEAR}{_E}"),
     (
         "ip",
@@ -225,6 +259,16 @@ _TABLE: list[tuple[str, str, CodeEntry, str]] = [
         KV102,
         r"(?<![\w/+=-])(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{16,}+={0,2}(?![\w/+])",
     ),
+    (
+        "date",
+        "date",
+        KV101,
+        rf"(?:{_IDEOGRAPHIC}{{1,6}}年)?{_IDEOGRAPHIC}{{1,3}}月{_IDEOGRAPHIC}{{1,3}}[日号號]",
+    ),
+    ("timestamp", "timestamp", KV101, DateForm("timestamp")),
+    ("date", "date", KV101, DateForm("date")),
+    ("clock", "clock time", KV101, DateForm("clock")),
+    ("weekday", "day of the week", KV101, DateForm("weekday")),
     ("path", "path (home)", KV106, r"(?<![\w$%])(?:\$HOME|\$\{HOME\}|%[A-Z]{3,20}%)(?:[\\/][\w.@+-]{1,255})*+[\\/]?"),
     ("path", "path (Windows)", KV106, r"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/][\w.@+~ -]*[\w])+[\\/]?"),
     ("path", "path", KV106, r"(?<![\w./~-])(?:~|\.{1,2})?(?:/[\w.@+%=:~-]++)+(?<![.:])/?"),
@@ -245,6 +289,7 @@ _TABLE: list[tuple[str, str, CodeEntry, str]] = [
     ("number", "number", KV105, r"(?<![\d.,])\d++(?![\d,]|\.\d)"),  # digits inside a word: step3, gpt4
 ]
 
-DETECTORS: list[tuple[DifferenceKind, re.Pattern[str]]] = [
-    (DifferenceKind(key, name, entry.code), re.compile(pattern)) for key, name, entry, pattern in _TABLE
+DETECTORS: list[tuple[DifferenceKind, Form]] = [
+    (DifferenceKind(key, name, entry.code), re.compile(pattern) if isinstance(pattern, str) else pattern)
+    for key, name, entry, pattern in _TABLE
 ]

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
 from kvtool.diagnose.classify import classify, classify_in
+from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
@@ -25,8 +26,8 @@ from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
 from kvtool.diagnose.layout import Layout
-from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.seen_pair import widened
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
 from kvtool.diagnose.stretches import PromptSide, Sources, VariableAt, by_line, char_span, is_whole, trimmed
@@ -38,10 +39,8 @@ _CONTEXT = 4
 """Tokens around a gap that are decoded with it: the bytes of one character may stand in several tokens."""
 _LONG_LINE = 240
 _MOST_VALUE = 512
+_SHORT_VALUE = 64
 _MOST_DECODED = 4096
-_LABEL = 48
-_LABEL_ENDS = (":", "=", ">", " is", " as")
-_QUOTES = " \t\"'`([{"
 STRUCTURAL = frozenset(
     (
         TOOLS_REORDERED,
@@ -396,12 +395,28 @@ class Namer:
         offset = max(offset - (own.start - low), 0)
         label = _label(self._text, low, numeric=kind.key == "number")
         if kind is OTHER and label:
-            kind = kind_of_name(label) or OTHER
+            kind = kind_of_label(label) or OTHER
+        elif kind is OTHER and high - low <= _SHORT_VALUE:
+            grown = low
+            kind, low, label = _by_words(self._text, low, own.start)
+            offset += low - grown
         slot = value_slot(self._text, origin, offset, low, high, kind, shifting=self._shifting(own))
         value = str.__getitem__(self._text, slice(low, high))
         absent = theirs is not None and is_whole(theirs, own)
         other = "" if absent else None
         return Named(slot, kind, False, origin, offset, self._text, low, high, value, label, absent, other)
+
+
+def _by_words(text: str, low: int, first: int) -> tuple[DifferenceKind, int, str]:
+    """The kind of a short value that differs from `first` on, by the words before it; where it begins, and those words."""
+    beside = words_beside(text, low, low)
+    if beside and (kind := kind_beside(beside)) is not None:
+        return kind, low, beside
+    shared = shared_label(text, low, first)
+    kind = kind_of_label(shared[0]) if shared is not None else None
+    if shared is None or kind is None or (shared[1] <= low and kind is not USER):
+        return OTHER, low, ""
+    return kind, max(low, shared[1]), shared[0]
 
 
 def _elsewhere(own: PromptSide, theirs: PromptSide) -> bool:
@@ -416,9 +431,5 @@ def _all_in(piece: str, text: str) -> bool:
 
 def _label(text: str, low: int, *, numeric: bool) -> str:
     """The words before a value that may be its name: up to a colon and the like or, before a number, the word beside it."""
-    line = str.__getitem__(text, slice(max(low - _LABEL, 0), low)).rpartition("\n")[2].rstrip(_QUOTES)
-    ends = next((end for end in _LABEL_ENDS if line.endswith(end)), None)
-    if ends is None:
-        return words_beside(line + " ", len(line) + 1, len(line) + 1).rpartition(" ")[2] if numeric else ""
-    line = line[: -len(ends)]
-    return words_beside(line, len(line), len(line))
+    label = label_before(text, low)
+    return words_beside(text, low, low).rpartition(" ")[2] if numeric and not label else label

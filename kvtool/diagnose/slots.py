@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
 from kvtool.diagnose.classify import DETECTORS, classify, value_span
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.detectors import Form
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.frames import Frame
 from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.text.traced import Origin, Traced
 
 WHOLE_LINE = "line"
@@ -46,6 +49,15 @@ class Slot:
     """Which part of a logged message's content it is in, where that is a list."""
     words: str | None = None
     """The words beside the value on its line, where no line number tells it; None where `line_in_text` does."""
+    frame: Frame | None = field(default=None, compare=False)
+    """What stands beside a logged value, as far as all values seen have it in common."""
+    mixed: bool = field(default=False, compare=False)
+    """Whether values of other forms than `kind` were found in the frame: it tells them then, and no detector."""
+
+    @property
+    def place(self) -> tuple[str, int, int | None, str | None]:
+        """Where a logged value stands, whatever it looks like."""
+        return self.part, self.line_in_text, self.content_part, self.words
 
 
 def content_part(origin: Origin) -> int | None:
@@ -92,15 +104,19 @@ def value_slot(
     if origin is not None and origin.verbatim and not origin.pointer:
         line, _ = origin.position(offset)
         return Slot(origin.path, line, 1, part=origin.part)
+    frame = None
+    if origin is not None and origin.text:
+        start = max(low - offset, 0)
+        frame = Frame.around(text, low, high, start, start + len(origin.text))
     if shifting is not None:
         words = "" if kind is OTHER else words_beside(text, low, high)
-        return Slot("", 0, 0, part=shifting, kind=kind.key, logged=True, words=words)
+        return Slot("", 0, 0, part=shifting, kind=kind.key, logged=True, words=words, frame=frame)
     if origin is None:
         return Slot("", 0, 0, part="chat template", line_in_text=text.count("\n", 0, low), kind=kind.key)
     line = origin.text.count("\n", 0, offset)
     part = content_part(origin)
     key = WHOLE_LINE if kind is OTHER else kind.key
-    return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=key, logged=True, content_part=part)
+    return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=key, logged=True, content_part=part, frame=frame)
 
 
 def words_beside(text: str, low: int, high: int) -> str:
@@ -128,46 +144,58 @@ def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
             continue
         if slot.words is not None:
             if origin.part.endswith(slot.part.removeprefix("messages ")):
-                yield from _places_by_words(plain, start, at, slot.words, patterns)
+                yield from _places_by_words(plain, start, at, slot, slot.words, patterns)
         elif (origin.part, content_part(origin)) == (slot.part, slot.content_part):
             first = origin.text.count("\n", 0, offset) if origin.text else plain.count("\n", 0, start)
             line = nth_line(plain, start, at, slot.line_in_text - first)
-            found = None if line is None else _value_on(plain, *line, patterns, named=slot.kind != OTHER.key)
+            found = None if line is None else _value_on(plain, *line, slot, patterns)
             if found is not None:
                 yield found
                 return
 
 
 @lru_cache(maxsize=64)
-def _patterns_of(key: str) -> list[re.Pattern[str]]:
+def _patterns_of(key: str) -> list[Form]:
     """The detectors of a kind."""
     return [pattern for kind, pattern in DETECTORS if kind.key == key]
 
 
-def _value_on(
-    text: str, start: int, stop: int, patterns: list[re.Pattern[str]], *, named: bool
-) -> tuple[int, int] | None:
+def _value_on(text: str, start: int, stop: int, slot: Slot, patterns: list[Form]) -> tuple[int, int] | None:
     """The first value on a line."""
     line = text[start : min(stop, start + _LONGEST_LINE)]
+    if slot.mixed and (framed := _in_frame(line, slot)) is not None:
+        return start + framed[0], start + framed[1]
+    plain = plain_signs(line)
     for pattern in patterns:
-        if value := pattern.search(line):
+        if value := pattern.search(plain):
             low, high = value_span(value)
             return start + low, start + high
+    named = slot.kind != OTHER.key
     return (start, stop) if named and not patterns and 0 < stop - start <= _LONGEST_MOVED else None
 
 
+def _in_frame(line: str, slot: Slot) -> tuple[int, int] | None:
+    """The value of a slot with forms of several kinds: where the words that are around all of them stand."""
+    found = None if slot.frame is None else slot.frame.value_in(f"\n{line}\n")
+    return None if found is None else (found[0] - 1, found[1] - 1)
+
+
 def _places_by_words(
-    text: str, start: int, stop: int, words: str, patterns: list[re.Pattern[str]]
+    text: str, start: int, stop: int, slot: Slot, words: str, patterns: list[Form]
 ) -> Iterator[tuple[int, int]]:
-    """The values of a kind in `text[start:stop]` beside which these words stand."""
+    """The values of a slot in `text[start:stop]` beside which these words stand."""
     first = words.split(" ", 1)[0]
     while start < stop:
         end = text.find("\n", start, stop)
         end = stop if end < 0 else end
         line = text[start : min(end, start + _LONGEST_LINE)]
         if first in line:
-            for pattern in patterns:
-                spans = [value_span(value) for value in pattern.finditer(line)]
+            plain = plain_signs(line)
+            framed = _in_frame(line, slot) if slot.mixed and words else None
+            if framed is not None:
+                yield start + framed[0], start + framed[1]
+            for pattern in patterns if framed is None else ():
+                spans = [value_span(value) for value in pattern.finditer(plain)]
                 here = [span for span in spans if words_beside(line, *span) == words]
                 yield from ((start + low, start + high) for low, high in here)
                 if here:

@@ -13,14 +13,17 @@ from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.labels import kind_beside, kind_of_label
 from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.value_shapes import EXPLAINED, shape_of
 
 MOST_VALUES = 100_000
 MOST_EXAMPLES = 32
 MOST_CHARACTERS = 256
 _MOST_STEPS = 64
 _MOST_SESSIONS = 4096
-_INTEGER = re.compile(r"(?<![\d.])-?\d{1,15}(?![\d.])")
+_INTEGER = re.compile(r"(?<![\d.,])-?(?:\d{1,3}(?:[,\u2019]\d{3}){1,4}|\d{1,15})(?![\d.]|,\d)")
+_GROUPED = re.compile(r"[,\u2019]")
 
 _FLAG_WORDS = frozenset(
     (
@@ -34,7 +37,7 @@ _MAJORITY = 0.6
 _OFTEN_ABSENT = 0.25
 _SERIES = 0.8
 _RISES = 6
-"""Integers that only rise, without an even step, count as a counter from so many rises on: by chance once in 720 times."""
+"""Integers that only rise, or only fall, without an even step, count as a counter from so many on: by chance once in 360 times."""
 
 
 class Resolved(NamedTuple):
@@ -51,6 +54,7 @@ class Series:
     last: int | None = None
     steps: Counter[int] = field(default_factory=Counter)
     rises: int = 0
+    falls: int = 0
     count: int = 0
 
     def add(self, number: int) -> None:
@@ -62,6 +66,7 @@ class Series:
         """Count one difference."""
         self.count += 1
         self.rises += step > 0
+        self.falls += step < 0
         if step in self.steps or len(self.steps) < _MOST_STEPS:
             self.steps[step] += 1
 
@@ -70,8 +75,9 @@ class Series:
         steps = [count for step, count in self.steps.items() if step]
         return max(steps) / self.count if steps and self.count > 1 else 0.0
 
-    def rising(self) -> bool:
-        return self.count >= _RISES and self.rises == self.count
+    def one_way(self) -> bool:
+        """Whether the numbers only rise, or only fall, as what is left of a budget does."""
+        return self.count >= _RISES and self.count in (self.rises, self.falls)
 
 
 @dataclass(slots=True)
@@ -121,7 +127,7 @@ class SlotValues:
         of = None if session is None else hash(session)
         self._count_session(of, key)
         if (found := _INTEGER.search(value[:MOST_CHARACTERS])) is not None:
-            number = int(found[0])
+            number = int(_GROUPED.sub("", found[0]))
             self.in_order.add(number)
             if of is not None:
                 if of in self._numbers:
@@ -152,8 +158,9 @@ class SlotValues:
         """The kind of the slot's values.
 
         The first that applies: an exact time; the name of the variable or of the label before the value; a section that is there
-        or not; what detectors make of most distinct values; integers in even steps; words of a switch; few values, each session
-        with one (`constant_within` says that sessions were seen to keep theirs). The confidence is the share of the values that
+        or not; what detectors make of nearly all distinct values, else a shape that nearly all of them have, else what detectors
+        make of most; integers in even steps; words of a switch; few values, each session with one (`constant_within` says that
+        sessions were seen to keep theirs). The confidence is the share of the values that
         say so, times n/(n+1) for n distinct values; 0.9 of that where the name alone says it.
         """
         count = max(sum(self.kinds.values()), 1)
@@ -170,6 +177,9 @@ class SlotValues:
         texts = len(self.distinct) - (hash("") in self.distinct)
         if (self.seen > 1 or variable is not None) and self.absent >= _OFTEN_ABSENT * self.seen and texts <= 1:
             return Resolved(OPTIONAL, min(self.absent / self.seen + 0.5, 1.0) * sure)
+        shape = shape_of([value for value in self.examples if value]) if share < EXPLAINED or kind is OTHER else None
+        if shape is not None:
+            return Resolved(shape[0], shape[1] * sure)
         if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
             return detected
         return self._by_course(share if kind.key == "number" else 0.0, sure, texts, constant_within=constant_within)
@@ -179,7 +189,7 @@ class SlotValues:
         even = max(self.in_order.regular(), self.in_session.regular())
         if numeric >= _MAJORITY and even >= _SERIES:
             return Resolved(COUNTER, even * sure)
-        if numeric >= _MAJORITY and (self.in_order.rising() or self.in_session.rising()):
+        if numeric >= _MAJORITY and (self.in_order.one_way() or self.in_session.one_way()):
             return Resolved(COUNTER, 0.7 * sure)
         if self.examples and all(example.strip().lower() in _FLAG_WORDS for example in self.examples if example):
             return Resolved(FLAG, 0.8 * sure)
@@ -212,4 +222,4 @@ class SlotValues:
         if not self.labels or not (detected is OTHER or detected.key == "number" or detected.code == _ANY_ID):
             return None
         label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]))
-        return kind_of_name(label) if times >= _MAJORITY * self.seen else None
+        return kind_of_label(label) or kind_beside(label) if times >= _MAJORITY * self.seen else None

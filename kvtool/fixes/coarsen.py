@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from typing import Literal
+from unicodedata import decimal
 
 from kvtool.diagnose.classify import DETECTORS, value_span
 from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.fixes.move import MoveTarget, places_at
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.traced import Traced, line_around
@@ -41,7 +43,7 @@ def coarsen_times(turn: Turn, target: MoveTarget) -> Turn:
 
 def _times(text: str, start: int, stop: int) -> list[tuple[int, int, str]]:
     """Edits that coarsen each time in `text[start:stop]`."""
-    value = text[start:stop]
+    value = plain_signs(text[start:stop])
     taken: list[tuple[int, int]] = []
     edits: list[tuple[int, int, str]] = []
     for kind, pattern in DETECTORS:
@@ -52,8 +54,9 @@ def _times(text: str, start: int, stop: int) -> list[tuple[int, int, str]]:
             if any(low < other_high and other_low < high for other_low, other_high in taken):
                 continue
             taken.append((low, high))
-            coarse = coarsened(value[low:high], "hour" if kind.key == "clock" else "day")
-            if coarse != value[low:high]:
+            written = text[start + low : start + high]
+            coarse = coarsened(written, "hour" if kind.key == "clock" else "day")
+            if coarse != written:
                 edits.append((start + low, start + high, coarse))
     return edits
 
@@ -78,14 +81,19 @@ def coarsened(value: str, step: Step) -> str:
     for name in zeroed[step]:
         if clock[name] is not None:
             low, high = clock.span(name)
-            result[low:high] = _DIGIT.sub("0", clock[name])
+            result[low:high] = _DIGIT.sub(_zero, clock[name])
     if step == "day":
         if clock["half"]:
             low, high = clock.span("half")
             result[low:high] = clock["half"].translate(str.maketrans("Pp", "Aa"))
         low, high = clock.span("hour")
-        result[low:high] = ["12" if clock["half"] else "0" * (high - low)]
+        result[low:high] = ["12" if clock["half"] else _DIGIT.sub(_zero, clock["hour"])]
     return "".join(result)
+
+
+def _zero(digit: re.Match[str]) -> str:
+    """The zero of a digit's own script."""
+    return chr(ord(digit[0]) - decimal(digit[0]))
 
 
 def drop_values(turn: Turn, target: MoveTarget) -> Turn:

@@ -21,6 +21,7 @@ from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import is_tool
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
+from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.move import places_of
 from kvtool.fixes.turn_texts import lines_with_places, texts_of
@@ -38,7 +39,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LABEL_NUMBER = re.compile(
     r"\A((?:#{1,6} |\*\*|- |<)?[\[(]?(?:[^\W\d]{1,20}(?: |=|\s#)?)?(?:[^\W\d]{1,10}=[\"']?)?)\d{1,6}(?!\d)"
 )
-_TIMES = [pattern for kind, pattern in DETECTORS if kind.code == KV101.code]
+_TIMES = [
+    pattern for kind, pattern in DETECTORS if kind.code == KV101.code and isinstance(pattern, re.Pattern)
+]  # what is coarsened is a clock in digits, whatever language the date beside it is in
 _LONGEST_LINE = 1 << 16
 
 Check = Callable[[Turn, Turn], str | None]
@@ -216,6 +219,7 @@ def _times_only(before: Turn, after: Turn) -> str | None:
 
 
 def _without_times(text: str) -> str:
+    text = plain_signs(text)
     for pattern in _TIMES:
         text = "\n".join(pattern.sub("\0", line) if len(line) < _LONGEST_LINE else line for line in text.split("\n"))
     return text

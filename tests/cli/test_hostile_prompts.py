@@ -21,6 +21,7 @@ from kvtool.config.option import made
 from kvtool.diagnose.classify import classify_in, value_span
 from kvtool.diagnose.compare.order import shuffled
 from kvtool.diagnose.detectors import DETECTORS
+from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
@@ -111,7 +112,7 @@ def test_items_are_told_apart_in_any_white_space(blank: str) -> None:
 def reference(text: str, start: int, end: int) -> str | None:
     """The kind of the first detector that covers a range, looked for in all of a line."""
     for kind, pattern in DETECTORS:
-        if any(low <= start and end <= high for low, high in map(value_span, pattern.finditer(text))):
+        if any(low <= start and end <= high for low, high in map(value_span, pattern.finditer(plain_signs(text)))):
             return kind.key
     return None
 

@@ -225,13 +225,40 @@ def test_a_logged_timestamp(tmp_path: Path, byte_renderer: Renderer, parts: bool
     assert finding.rerun.group_after > finding.rerun.group_before + 0.3
 
 
-def test_a_value_of_two_kinds_is_counted_by_kind(tmp_path: Path, byte_renderer: Renderer) -> None:
+def test_values_of_two_kinds_in_one_frame_are_one_slot(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """What stands beside them tells that they are: a fix reaches each, whatever it looks like."""
     ids = ["0f8b8cb4-1d5a-4c9e-9f0a-5c1f6a7b8c9d", "7a1d2f3e-5b6c-4d7e-8f90-a1b2c3d4e5f6"]
     contents: list[object] = [f"Ref {value}\n{RULES}" for value in [stamp(1), ids[0], stamp(2), ids[1], stamp(3)]]
-    causes = causes_of(log_of(tmp_path, contents), byte_renderer, group="log")
-    assert {cause.slot.line_in_text for cause in causes} == {0}
-    assert sum(cause.requests for cause in causes) == 4
-    assert {cause.kind.key for cause in causes} >= {"timestamp_iso", "uuid"}
+    source = log_of(tmp_path, contents)
+    (cause,) = causes_of(source, byte_renderer, group="log")
+    assert (cause.slot.line_in_text, cause.slot.mixed, cause.requests, cause.distinct) == (0, True, 4, 4)
+    assert {kind.key for kind in cause.values.kinds} == {"timestamp_iso", "uuid"}
+    (finding,) = findings(source, byte_renderer)
+    assert finding.rerun is not None
+    assert finding.rerun.group_after > finding.rerun.group_before + 0.3
+
+
+def test_random_delimiters_are_one_slot_and_one_fix(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """Digits alone, letters alone, a date by chance: the slot is told by all of its values."""
+    nonces = [
+        "3f9a2b1c",
+        "48213377",
+        "deadbeef",
+        "20261103",
+        "c0ffee77",
+        "1e500000",
+        "9b8c7d6e",
+        "abcdefab",
+        "0a1b2c3d",
+    ]
+    contents: list[object] = [f"Data stands in:\n<data-{nonce}>\n{RULES}" for nonce in nonces]
+    source = log_of(tmp_path, contents)
+    (cause,) = causes_of(source, byte_renderer, group="log")
+    assert cause.kind.code == "KV102"
+    assert cause.requests == len(nonces) - 1
+    (finding,) = findings(source, byte_renderer)
+    assert finding.rerun is not None
+    assert finding.rerun.group_after > 0.7
 
 
 def test_the_first_token_is_where_the_earliest_difference_was(tmp_path: Path, byte_renderer: Renderer) -> None:

@@ -312,5 +312,6 @@ def test_what_was_asked_before_changes_no_answer(pieces: list[str], asked: list[
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz", max_size=50))
 def test_no_detector_of_words_finds_anything_in_letters_alone(word: str) -> None:
-    for (kind, pattern), within in zip(DETECTORS, module._WITHIN_WORDS, strict=True):
+    for number, (kind, pattern) in enumerate(DETECTORS):
+        within = module._WITHIN_WORDS[number] and not module._WEEKDAYS[number]
         assert not within or not pattern.search(word), kind

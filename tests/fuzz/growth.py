@@ -78,6 +78,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "reversed numbers": lambda size: "\n".join(f"{number:06}" for number in range(size // 7, 0, -1)),
     "hex words": _lines("{0:016x}"),
     "de Bruijn": lambda size: (_SEQUENCE * (size // len(_SEQUENCE) + 1))[:size],
+    "dates in words": _filled("4 de März 1/2 日水曜日 "),
     "template tags": _filled("{{ x }}{% if y %}"),
 }
 WAYS: dict[str, tuple[str, ...]] = {

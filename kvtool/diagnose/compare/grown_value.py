@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from kvtool.diagnose.classify import DETECTORS, classify_in
@@ -10,10 +9,8 @@ from kvtool.diagnose.codes.kv102 import KV102
 from kvtool.diagnose.codes.kv104 import KV104
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.labels import kind_of_label, label_before
 
-_LABEL_WINDOW = 48
-_LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]{0,30})['\"`]?\s{0,2}(?::|=|>|(?<= )(?:is|as) )\s{0,2}['\"`]?$")
 _RANK = {key: rank for rank, key in enumerate(dict.fromkeys(kind.key for kind, _ in DETECTORS))}
 _WHOSE = (KV102.code, KV104.code)
 """What a label may say of a bare number: that it is somebody's id."""
@@ -61,9 +58,8 @@ def _rank(kind: DifferenceKind) -> int:
 def _grown(text: str, part: Range) -> tuple[DifferenceKind, int, int]:
     kind, low, high = classify_in(text, *part)
     if low < high and (kind is OTHER or kind.key == "number"):
-        left = str.__getitem__(text, slice(max(low - _LABEL_WINDOW, 0), low)).rpartition("\n")[2]
-        label = _LABEL.search(left)
-        told = kind_of_name(label[1]) if label else None
+        label = label_before(text, low)
+        told = kind_of_label(label) if label else None
         if told is not None and (kind is OTHER or told.code in _WHOSE):
             kind = told
     return kind, low, high

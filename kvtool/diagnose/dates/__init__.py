@@ -1,0 +1,1 @@
+"""Dates and times as people of all languages write them."""

@@ -1,0 +1,180 @@
+# ruff: noqa: RUF001 - digits and signs of other scripts are meant
+"""Dates and times in the words, digits and calendars of many languages; their forms are written by hand, not taken from CLDR."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.diagnose.classify import classify, classify_in
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.dates.calendar_words import calendar_words
+from kvtool.diagnose.dates.written import written_in
+from kvtool.diagnose.plain_signs import plain_signs
+from kvtool.fixes.coarsen import coarsened
+
+DIGITS = {
+    "ar": "٠١٢٣٤٥٦٧٨٩",
+    "fa": "۰۱۲۳۴۵۶۷۸۹",
+    "hi": "०१२३४५६७८९",
+    "bn": "০১২৩৪৫৬৭৮৯",
+    "th": "๐๑๒๓๔๕๖๗๘๙",
+    "my": "၀၁၂၃၄၅၆၇၈၉",
+    "wide": "０１２３４５６７８９",
+}
+MONTHS = {
+    "hr": "siječnja veljače ožujka travnja svibnja lipnja srpnja kolovoza rujna listopada studenoga prosinca",
+    "ro": "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie",
+    "da": "januar februar marts april maj juni juli august september oktober november december",
+    "lt": "sausio vasario kovo balandžio gegužės birželio liepos rugpjūčio rugsėjo spalio lapkričio gruodžio",
+    "bg": "януари февруари март април май юни юли август септември октомври ноември декември",
+    "ka": "იანვარი თებერვალი მარტი აპრილი მაისი ივნისი ივლისი აგვისტო სექტემბერი ოქტომბერი ნოემბერი დეკემბერი",
+    "ca": "gener febrer març abril maig juny juliol agost setembre octubre novembre desembre",
+    "sw": "Januari Februari Machi Aprili Mei Juni Julai Agosti Septemba Oktoba Novemba Desemba",
+    "ta": "ஜனவரி பிப்ரவரி மார்ச் ஏப்ரல் மே ஜூன் ஜூலை ஆகஸ்ட் செப்டம்பர் அக்டோபர் நவம்பர் டிசம்பர்",
+    "ur": "جنوری فروری مارچ اپریل مئی جون جولائی اگست ستمبر اکتوبر نومبر دسمبر",
+    "sk": "januára februára marca apríla mája júna júla augusta septembra októbra novembra decembra",
+    "is": "janúar febrúar mars apríl maí júní júlí ágúst september október nóvember desember",
+}  # fmt: skip
+"""Languages that no example in the code names."""
+
+
+def in_digits(script: str, text: str) -> str:
+    return text.translate({ord(str(at)): digit for at, digit in enumerate(DIGITS[script])})
+
+
+MOMENTS = st.integers(0, 40_000_000).map(lambda minutes: datetime(1960, 1, 1) + timedelta(minutes=minutes))
+
+
+def covers(line: str, value: str) -> bool:
+    """Whether any part of a value in a line is named as a time, and nothing beyond the value taken with it."""
+    start = line.index(value)
+    stop = start + len(value)
+    for low, high in ((start, stop), (start, start + 1)):
+        kind, first, last = classify_in(line, low, high)
+        if kind.code != KV101.code or first < start or last > stop:
+            return False
+    return True
+
+
+@settings(deadline=None, max_examples=150)
+@given(MOMENTS, st.sampled_from(sorted(MONTHS)), st.integers(0, 4))
+def test_a_day_and_a_month_in_words_are_a_date(at: datetime, language: str, form: int) -> None:
+    month = MONTHS[language].split()[at.month - 1]
+    value = (
+        f"{at.day} {month} {at.year}",
+        f"{at.day}. {month} {at.year}, {at:%H:%M}",
+        f"{at.year} {month} {at.day}",
+        f"{at.day} de {month} de {at.year}",
+        f"{month} {at.day}, {at.year}",
+    )[form]
+    assert covers(f"@@ {value} @@", value)
+
+
+@settings(deadline=None, max_examples=150)
+@given(MOMENTS, st.sampled_from(sorted(DIGITS)), st.integers(0, 3))
+def test_digits_of_every_script_are_digits(at: datetime, script: str, form: int) -> None:
+    value = in_digits(
+        script,
+        (f"{at.day}/{at:%m}/{at.year}", f"{at:%Y-%m-%d %H:%M}", f"{at:%H:%M:%S}", f"{at:%Y-%m-%dT%H:%M:%S}")[form],
+    )
+    assert covers(f"({value})", value)
+
+
+@settings(deadline=None, max_examples=100)
+@given(MOMENTS, st.sampled_from(("buddhist", "persian", "hijri", "reiwa", "minguo", "korean", "chinese", "vietnamese")))
+def test_calendars_and_scripts_without_blanks(at: datetime, which: str) -> None:
+    h12 = at.hour % 12 or 12
+    value = {
+        "buddhist": f"{at.day}/{at.month}/{at.year + 543}",
+        "persian": in_digits("fa", f"{at.year - 621}/{at.month}/{min(at.day, 29)}"),
+        "hijri": f"{min(at.day, 29)} رمضان {1380 + at.year % 80} هـ",
+        "reiwa": f"令和{1 + at.year % 30}年{at.month}月{at.day}日",
+        "minguo": f"民國{at.year - 1911}年{at.month}月{at.day}日",
+        "korean": f"{at.month}월 {at.day}일 {'오전' if at.hour < 12 else '오후'} {h12}시 {at.minute}분",
+        "chinese": f"{'上午' if at.hour < 12 else '下午'}{h12}点{at.minute}分",
+        "vietnamese": f"{at.day} tháng {at.month} năm {at.year}",
+    }[which]
+    found = [(sort, plain[low:high]) for plain in [plain_signs(f"[{value}]")] for sort, low, high in written_in(plain)]
+    assert found, value
+    assert all(sort in ("date", "timestamp", "clock") for sort, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("2026年3月4日 9時13分", "timestamp"),
+        ("令和8年3月4日 午後1時5分", "timestamp"),
+        ("二〇二六年三月四日", "date"),
+        ("오후 1시 20분", "clock"),
+        ("٤/٠٣/٢٠٢٦", "date"),
+        ("٤\u200f/٣\u200f/٢٠٢٦", "date"),
+        ("4. März 2026", "date"),
+        ("mercredi 4 mars", "date"),
+        ("le 4 mars", "other"),
+        ("среда, 4 марта 2026", "date"),
+        ("วันพุธที่ 4 มีนาคม พ.ศ. 2569", "date"),
+        ("4. фебруара", "date"),
+        ("9 Uhr", "clock"),
+        ("9h13", "clock"),
+        ("1 PM", "clock"),
+        ("04.03.26", "date"),
+        ("水曜日", "weekday"),
+        ("Mittwoch", "weekday"),
+        ("half past three on the 5th of March", "clock"),
+        ("2026-W10-3", "date"),
+    ],
+)
+def test_forms(text: str, key: str) -> None:
+    assert classify(text).key == key
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tomorrow", "gestern", "昨日", "Answer in 4 sentences.", "see table 7 so far", "3 to 5", "Section 12 of the act",
+        "2 h", "rated 9点", "+49 30 12 34 56", "555-0134-2299", "4 die 3", "turn 3 de 12", "1 mar", "10.0.0.1",
+        "max 5 items", "4 of 7", "13,50", "Mars", "May", "№ 12", "第3章", "3人", "7時間", "2시간", "100%", "v1.2",
+    ],
+)  # fmt: skip
+def test_what_is_no_time(text: str) -> None:
+    """Relative words, counts, durations, telephone numbers."""
+    assert not [found for found in written_in(plain_signs(text)) if found.sort != "weekday"]
+
+
+def test_a_row_does_not_take_the_number_before_it() -> None:
+    assert [line[low:high] for line in ["item 5, 4 mars 2026"] for _, low, high in written_in(line)] == ["4 mars 2026"]
+
+
+def test_plain_signs_stand_at_their_places() -> None:
+    chance = random.Random(3)
+    for _ in range(200):
+        text = "".join(chance.choice("a1٤۴४৪๔４／：٫\u00a0月é\u0301😀") for _ in range(40))
+        plain = plain_signs(text)
+        assert len(plain) == len(text)
+        assert all(one == other or not re.match(r"[a月é]", one) for one, other in zip(text, plain, strict=True))
+
+
+def test_a_clock_in_other_digits_is_coarsened_in_them() -> None:
+    assert coarsened("٩:١٣", "hour") == "٩:٠٠"
+    assert coarsened("4 मार्च २०२६, ९:१३", "day") == "4 मार्च २०२६, ०:००"
+
+
+def test_the_packed_words_are_those_of_many_languages() -> None:
+    words = calendar_words()
+    for line in MONTHS.values():
+        assert sum(words.get(word.casefold()) == "month" for word in line.split()) >= 11, line
+    assert {words[each] for each in ("mercredi", "среда", "水曜日")} == {"weekday"}
+    assert words["오후"] == words["午後"] == words["शाम"] == "period"
+
+
+def test_hostile_rows_cost_what_they_are_long() -> None:
+    """Counted in looked up words: none is asked for again and again."""
+    for unit in ("de ", "1/", "3月", "日", "4 mars ", "1 de ", "9時", "มีนาคม", "٤/"):
+        found = written_in(plain_signs(unit * 20_000))
+        assert len(found) <= 20_000

@@ -1,0 +1,135 @@
+# ruff: noqa: RUF001 - letters of other alphabets are meant
+"""A slot named by all of its values, and by the words beside them."""
+
+from __future__ import annotations
+
+import random
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.diagnose.classify import classify
+from kvtool.diagnose.frames import Frame
+from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
+from kvtool.diagnose.value_shapes import shape_of
+from kvtool.diagnose.values import SlotValues
+
+ALPHABETS = (
+    "0123456789abcdef",
+    string.ascii_lowercase,
+    string.ascii_uppercase + "23456789",
+    string.ascii_letters + string.digits,
+)
+WORDS = (
+    *("harbour", "lantern", "meadow", "orchard", "thicket", "granite", "whisper"),
+    *("current", "problem", "chapter", "balance", "teacher", "journal", "kitchen"),
+)
+
+
+def resolved(values: list[str], label: str = "") -> tuple[str, float]:
+    slot = SlotValues()
+    for number, value in enumerate(values):
+        slot.add(value, classify(value), label, str(number), absent=False)
+    found = slot.resolve(None, constant_within=False)
+    return found.kind.code, found.confidence
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 10**9),
+    st.sampled_from(ALPHABETS),
+    st.integers(8, 24),
+    st.sampled_from(("{}", "data-{}", "<{}]]…[[/{}>", "k {} x")),
+)
+def test_random_ids_of_any_alphabet(seed: int, alphabet: str, length: int, form: str) -> None:
+    chance = random.Random(seed)
+    ids = ["".join(chance.choices(alphabet, k=length)) for _ in range(16)]
+    assert resolved([form.replace("{}", each) for each in ids])[0] == "KV102"
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**9), st.integers(1, 9))
+def test_words_are_no_random_ids(seed: int, count: int) -> None:
+    """Words of one length, and sentences of them: text that varies."""
+    chance = random.Random(seed)
+    assert resolved([" ".join(chance.choices(WORDS, k=count)) for _ in range(16)])[0] == "KV201"
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ("main|feature/cart|fix/login-2|release/2026.3", "KV106"),
+        ("web-7f9c6bd5d4-x2x8k|web-7f9c6bd5d4-9qk2z|web-6c4d8f9b7c-bb5tw", "KV106"),
+        ("db-1.eu.internal|db-2.us.internal|cache-4.eu.internal", "KV106"),
+        ("node=web-03.prod|node=api-2.eu-west|node=runner-77", "KV106"),
+        ("gpt-4o|claude-3-5-sonnet|gpt-4.1-mini", "KV105"),
+        ("12,345|11,020|9,871|8,400|7,012|6,440|4,100|3,333", "KV105"),
+        ("INV-1201|INV-7713|INV-2210|INV-9034", "KV201"),
+        ("well-known|long-term|open-source|in-house", "KV201"),
+        ("Ada asks why|Bob asks how|Cy asks when", "KV201"),
+        ("$12.99|$14.50|$9.00|$18.20", "KV201"),
+    ],
+)
+def test_shapes(values: str, code: str) -> None:
+    assert resolved(values.split("|"))[0] == code
+
+
+def test_nearly_all_values_must_have_the_shape() -> None:
+    chance = random.Random(4)
+    ids = [f"{chance.getrandbits(48):012x}" for _ in range(30)]
+    assert shape_of([*ids, "deadbeefcafe"]) is not None
+    assert shape_of([*ids[:10], "please", "see the note below"]) is None
+    assert shape_of([f"zq7xk2mw{number:02}" for number in range(20)]) is None  # alike but for a number
+    assert shape_of(["elephant", "mountain", "children", "triangle", "airplane", "computer", "notebook"]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "code"),
+    [
+        ("Kundin: Löhr", "Löhr", "KV104"),
+        ("Benutzer: Özlem", "Özlem", "KV104"),
+        ("Пользователь: Анна", "Анна", "KV104"),
+        ("お客様: 佐藤", "佐藤", "KV104"),
+        ("当前用户：李娜", "李娜", "KV104"),
+        ("उपयोगकर्ता: अनिता", "अनिता", "KV104"),
+        ("العميل: ليلى", "ليلى", "KV104"),
+        ("Répertoire : src", "src", "KV106"),
+        ("Zweig = kasse", "kasse", "KV106"),
+        ("现在的日期：初四", "初四", "KV101"),
+        ("Schritt: drei", "drei", "KV105"),
+        ("Modell: atlas", "atlas", "KV105"),
+        ("Hinweis: lang", "lang", None),
+        ("Resumen: corto", "corto", None),
+    ],
+)
+def test_labels_of_many_languages(line: str, value: str, code: str | None) -> None:
+    label = label_before(line, line.index(value))
+    kind = kind_of_label(label) if label else None
+    assert (kind and kind.code) == code
+
+
+def test_words_beside_a_short_value() -> None:
+    assert [kind and kind.code for kind in map(kind_beside, ("You are talking to", "On branch", "The weather is"))] == [
+        "KV104",
+        "KV106",
+        None,
+    ]
+    assert shared_label("org=acme", 0, 4) == ("org", 4)
+    assert shared_label("Customer: Ms. Ada", 14, 14) == ("Customer", 14)
+    assert shared_label("see http://a", 4, 11) is None
+
+
+def test_a_frame_finds_each_value_and_narrows_to_what_all_have() -> None:
+    texts = [f"You help.\n<data-{value}>, {extra}\nRules" for value, extra in (("a1", "now"), ("zz9", "not"))]
+    frames = [Frame.around(text, text.index("data-") + 5, text.index(">"), 0, len(text)) for text in texts]
+    frame = frames[0].narrowed(frames[1])
+    assert frame == Frame("\n<data-", ">, no")
+    assert frame.is_telling
+    assert frame.value_in("\n<data-whatever>, nobody\n") == (7, 15)
+    assert frame.value_in("\nYou help.\n") is None
+    assert not Frame("\n", "\n").is_telling
+    assert not Frame(" ", " x").is_telling
+    assert Frame.around("ab12cd", 2, 4, 0, 6) == Frame("\nab", "cd\n")
+    assert Frame.around("xx\nab12cd\nyy", 5, 7, 0, 12) == Frame("\nab", "cd\n")
