@@ -102,6 +102,8 @@ def no_gain_finding(
 def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
     """What and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
+    if cause.spelled is not None:
+        what = f"{what} ({' / '.join(f'`{one}`' if one != 'nothing' else one for one in cause.spelled)})"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
     to_blame = f"in the way of {cause.requests:,} requests" if cause.requests else f"changed in {cause.seen:,} requests"
     values = f"{cause.distinct:,} values, {to_blame}"

@@ -266,7 +266,12 @@ class Namer:
         start, stop = own.start + shift, own.stop + shift
         touching = [change for change in changes if change.start <= stop and start <= change.stop]
         if touching:
-            return max(touching, key=lambda each: min(each.stop, stop) - max(each.start, start))
+            found = max(touching, key=lambda each: min(each.stop, stop) - max(each.start, start))
+            # of several forms at one place the last one: what is done about it takes the milder ones along
+            same = [
+                each for each in touching if (each.start, each.stop, each.cosmetic) == (found.start, found.stop, True)
+            ]
+            return same[-1] if same else found
         moved = next((change for change in changes if change.kind in _ORDERS), None)
         return moved if moved is not None and self._is_donors(theirs) and _elsewhere(own, theirs) else None
 

@@ -21,7 +21,7 @@ from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
 from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
 from kvtool.diagnose.compare.tools import MAX_EXCERPT
-from kvtool.diagnose.compare.units import same_end
+from kvtool.diagnose.compare.units import plain, same_end
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
@@ -254,7 +254,7 @@ def _alike(a: str, b: str) -> bool:
     """Whether two texts in the place of the last message are one text with something changed: they share long lines."""
     if min(len(a), len(b)) < _BEHIND:
         return False
-    lines_a, lines_b = Counter(a.split("\n")), Counter(b.split("\n"))
+    lines_a, lines_b = (Counter(map(plain, each.split("\n"))) for each in (a, b))
     shared = sum(len(line) * count for line, count in (lines_a & lines_b).items())
     return shared >= _BEHIND and shared >= _LEAST_ALIKE * min(len(a), len(b))
 
