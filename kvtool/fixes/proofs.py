@@ -34,6 +34,10 @@ ROLE_WARNING = "text changes its role"
 OTHER_TEXT_WARNING = "text that is not the application's own changes"
 """How the warning of a fix begins that rewrites what users, tools or the model said."""
 
+INLINE_ORDER = "order-inline"
+"""How the key of a fix begins that puts items of one line in another order."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LABEL_NUMBER = re.compile(
     r"\A((?:#{1,6} |\*\*|- |<)?[\[(]?(?:[^\W\d]{1,20}(?: |=|\s#)?)?(?:[^\W\d]{1,10}=[\"']?)?)\d{1,6}(?!\d)"
@@ -160,6 +164,8 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     gone, come = old - new, new - old
     if not gone and not come:
         return None
+    if fix.key.startswith(f"{INLINE_ORDER}:"):
+        return None if _words(gone) == _words(come) else "text was lost or invented"
     if _pieces(gone, renumbered=renumbered) == _pieces(come, renumbered=renumbered):
         return None
     if not between_roles and _pieces(_no_roles(gone), renumbered=renumbered) == _pieces(
@@ -188,6 +194,14 @@ def _lines(turn: Turn, *, between_roles: bool) -> Counter[tuple[str, str]]:
         for line in str.__str__(at.text).split("\n")
         if line.strip()
     )
+
+
+def _words(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, tuple[str, ...]]]:
+    """The words and signs of each line, in whatever order."""
+    found: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for (role, line), count in lines.items():
+        found[role, tuple(sorted(_WORD.findall(line)))] += count
+    return found
 
 
 def _no_roles(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:

@@ -25,9 +25,10 @@ from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_to
 from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
+from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.move import destination, move_targets, target_of
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
-from kvtool.fixes.proofs import OTHER_TEXT_WARNING, ROLE_WARNING
+from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.fixes.window import StrideWindow
@@ -216,13 +217,20 @@ def _examples(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
+    """The orders of lists that stand below each other, and of those on one line."""
     role = role_of_part(cause.slot.part)
-    order = ItemOrder.learn(samples, {role} if role else _NOT_GENERATED)
-    if order is None or role == "assistant":
+    if role == "assistant":
         return []
-    if order.numbered:
-        warnings = (*warnings, _NUMBERS)
-    return [_fix(cause, "order", "P2", what, lambda: order, *warnings, shared=role or "prompt")]
+    roles = {role} if role else _NOT_GENERATED
+    fixes = []
+    order = ItemOrder.learn(samples, roles)
+    if order is not None:
+        numbers = (_NUMBERS,) if order.numbered else ()
+        fixes.append(_fix(cause, "order", "P2", what, lambda: order, *warnings, *numbers, shared=role or "prompt"))
+    inline = InlineOrder.learn(samples, roles)
+    if inline is not None:
+        fixes.append(_fix(cause, INLINE_ORDER, "P2", what, lambda: inline, *warnings, shared=role or "prompt"))
+    return fixes
 
 
 def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

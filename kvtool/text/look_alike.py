@@ -63,9 +63,9 @@ def in_one_script(text: str) -> list[tuple[int, int, str]]:
         stop = len(text) if stop < 0 else stop
         rest = text[start:stop].translate(_NO_TWINS)
         latin = bool(_LATIN.search(rest)) and not any(letters.search(rest) for letters, _ in _SCRIPTS)
-        for word in _WORD.finditer(text, start, stop):
-            if _HAS_TWIN.search(word[0]) and (plain := _in_one_script(word[0], latin=latin)) != word[0]:
-                edits.append((word.start(), word.end(), plain))
+        words = [word for word in _WORD.finditer(text, start, stop) if _HAS_TWIN.search(word[0])]
+        plain = [(word.start(), word.end(), _in_one_script(word[0], latin=latin)) for word in words]
+        edits += [edit for word, edit in zip(words, plain, strict=True) if word[0] != edit[2]]
         at = stop
     return edits
 

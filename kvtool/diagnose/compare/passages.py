@@ -16,10 +16,12 @@ from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import Value, value_around
+from kvtool.diagnose.compare.inline_items import LONGEST_LINE, reordered
 from kvtool.diagnose.compare.order import order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
+from kvtool.text.traced import line_around
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_PASSAGE = 200_000
@@ -62,6 +64,8 @@ def compare_passage(passage: Passage) -> list[Named]:
         return []
     shared = 1 - unequal / size
     hull = (chunks[0][0][0], chunks[-1][0][1], chunks[0][1][0], chunks[-1][1][1])
+    if (listed := _on_one_line(passage, hull)) is not None:
+        return [(order_kind(passage.b, listed[2], listed[3]), listed)]
     if shuffled(passage.a[hull[0] : hull[1]], passage.b[hull[2] : hull[3]]):
         kind = order_kind(passage.b, hull[2], hull[3]) if "\n" in passage.b[hull[2] : hull[3]] else DOCUMENTS_REORDERED
         return [(kind, hull)]
@@ -79,6 +83,26 @@ def compare_passage(passage: Passage) -> list[Named]:
         (OPTIONAL if value.kind is OTHER and _is_one_sided(passage, value) else value.kind, (*value.a, *value.b))
         for value in values
     ]
+
+
+def _on_one_line(passage: Passage, hull: tuple[int, int, int, int]) -> tuple[int, int, int, int] | None:
+    """The ranges of a list on one line of both texts whose items changed places, where nothing else differs in it."""
+    a0, a1, b0, b1 = hull
+    if a1 - a0 != b1 - b0 or a1 - a0 > LONGEST_LINE or sorted(passage.a[a0:a1]) != sorted(passage.b[b0:b1]):
+        return None
+    (low_a, high_a), (low_b, high_b) = line_around(passage.a, a0), line_around(passage.b, b0)
+    if high_a < a1 or high_b < b1:
+        return None
+    found = reordered(passage.a[low_a:high_a], passage.b[low_b:high_b])
+    if found is None:
+        return None
+    mine, theirs = found
+    return (
+        low_a + mine.items[0][0],
+        low_a + mine.items[-1][1],
+        low_b + theirs.items[0][0],
+        low_b + theirs.items[-1][1],
+    )
 
 
 def _trimmed(passage: Passage) -> Passage:
