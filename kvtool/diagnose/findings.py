@@ -19,9 +19,9 @@ Locate = Callable[[Origin, int], tuple[int, int]]
 
 WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
-_MUCH = 0.2
-"""Share of a group's prompt tokens from which a loss is told even if no fix that was tried won anything."""
-_CLAIM = "stands before shared text"
+MUST_BE_TOLD = 0.05
+"""Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
+CLAIM = "stands before shared text"
 
 
 def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
@@ -32,6 +32,11 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
         return False  # a recorded answer cannot be rewritten
     return slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
+
+
+def must_be_told(tokens: int, group: GroupTotals) -> bool:
+    """Whether a loss of so many tokens of a group is too large to be passed over."""
+    return tokens > MUST_BE_TOLD * group.prompt_tokens
 
 
 def is_declared_stable(cause: SlotCause) -> bool:
@@ -67,7 +72,7 @@ def fixed_finding(
     declared = is_declared_stable(cause)
     if gain <= 0 and not declared:
         return None
-    claim = "stands in a segment declared stable" if declared else _CLAIM
+    claim = "stands in a segment declared stable" if declared else CLAIM
     if number:
         claim += " next, with the fix above" if number == 1 else " next, with the fixes above"
     together_text = f" ({together} fixes together)" if together > 1 else ""
@@ -92,9 +97,9 @@ def no_gain_finding(
     fix: str,
 ) -> Finding | None:
     """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
-    if cause.blocked < _MUCH * group.prompt_tokens:
+    if not must_be_told(cause.blocked, group):
         return None
-    return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(
+    return described(cause, CLAIM, place=place, block_size=block_size).model_copy(
         update={"severity": severity, "fix": fix}
     )
 

@@ -36,7 +36,9 @@ _CALL = re.compile(
     r"^\W{0,6}(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)|<(?:tool|function|action|command)\b)", re.MULTILINE
 )
 _LEAD = 200
-"""Characters before a list that say what it is of."""
+"""Characters before a list that say what it is of, and those in which they stand where other items come between:"""
+_LEADS = 4_096
+_BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LEAST_MOVED = 32
@@ -114,13 +116,22 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     return EXAMPLES_REORDERED if len(found) >= 2 and 12 * len(found) >= lines else DOCUMENTS_REORDERED
 
 
+def _lead(text: str, start: int) -> str:
+    """What introduces the item at `start`: what stands before it on its line, else the last line before that is no item like it."""
+    line = text.rfind("\n", 0, start) + 1
+    if text[line:start].strip(_BULLETS):
+        return text[max(line, start - _LEAD) : start]
+    mark = text[start : start + 1]
+    lines = text[max(line - _LEADS, 0) : line].split("\n")
+    return next((each for each in reversed(lines) if each.strip() and not each.lstrip().startswith(mark)), "")[-_LEAD:]
+
+
 def _are_tools(text: str, start: int, stop: int) -> bool:
     """Whether what stands before a list, on its line or the last one before it that is not blank, says that it is of tools.
 
     Where nothing does, items that all look like calls or are elements of such a name.
     """
-    before = text[max(start - _LEAD, 0) : start].rstrip()
-    lead = before[before.rfind("\n") + 1 :]
+    lead = _lead(text, start)
     if _DOCUMENTS.search(lead):
         return False
     if _TOOLS.search(lead):
