@@ -9,6 +9,7 @@ from kvtool.diagnose.chains import Chain, Chains
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -104,7 +105,7 @@ class SlotCause:
         self.pair: SeenPair | None = None
         """The first two requests of a log that tell it; None where there are none."""
         self.spelled: tuple[str, str] | None = None
-        """Of what nobody sees, the characters of either request where they first differ, escaped."""
+        """Of what nobody sees, the characters of either request where they first differ, escaped; of roles, the two."""
         self.requests = 0
         """Requests in which it is to blame for tokens."""
         self.blocked = 0
@@ -351,8 +352,11 @@ class CauseBook:
 def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:
     """Enter a value, once for each request."""
     session = turn.session if turn.session is not None else turn.salt
-    if cause.spelled is None and named.kind.code == KV121.code and named.other is not None:
-        cause.spelled = spelled(named.other, named.value)
+    if cause.spelled is None and named.other is not None:
+        if named.kind.code == KV121.code:
+            cause.spelled = spelled(named.other, named.value)
+        elif named.kind is ROLE_CHANGED:
+            cause.spelled = named.other, named.value
     cause.values.add(named.value, named.kind, named.label, session, absent=named.absent, other=named.other)
     if turn.session is not None and turn.session == donor_session:
         cause.within += 1

@@ -9,8 +9,10 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import content_part
+from kvtool.diagnose.spelled import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
+from kvtool.text.terminal.console import sanitize
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import RequestName
 
@@ -21,6 +23,7 @@ WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
 MUST_BE_TOLD = 0.05
 """Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
+_LONGEST = 40
 CLAIM = "stands before shared text"
 
 
@@ -108,7 +111,7 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
     """What and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
     if cause.spelled is not None:
-        what = f"{what} ({' / '.join(f'`{one}`' if one != 'nothing' else one for one in cause.spelled)})"
+        what = f"{what} ({' / '.join(map(_quoted, cause.spelled))})"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
     to_blame = f"in the way of {cause.requests:,} requests" if cause.requests else f"changed in {cause.seen:,} requests"
     values = f"{cause.distinct:,} values, {to_blame}"
@@ -131,6 +134,10 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
         if cause.slot.variable and cause.origin is not None
         else cause.value_stop - cause.value_start,
     )
+
+
+def _quoted(spelled: str) -> str:
+    return spelled if spelled == NOTHING else f"`{sanitize(spelled[:_LONGEST])}`"
 
 
 def _logged(cause: SlotCause) -> LoggedPlace | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvtool.diagnose.compare.units import common_prefix
 
+NOTHING = "nothing"
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MOST = 8
 """Characters that stand for each other at one place, at most."""
@@ -42,6 +43,6 @@ def _apart(one: str, other: str) -> tuple[int, int]:
 
 def _written(text: str) -> str:
     if not text:
-        return "nothing"
+        return NOTHING
     pieces = [_ESCAPES.get(sign) or f"U+{ord(sign):04X}" for sign in text]
     return ("" if all(sign in _ESCAPES for sign in text) else " ").join(pieces)

@@ -15,6 +15,7 @@ from kvtool.diagnose.codes.kv112 import KV112
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.codes.kv115 import KV115
+from kvtool.diagnose.codes.kv116 import KV116
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.compare.json_forms import canonical
@@ -291,4 +292,22 @@ def _history_longer(before: Turn, after: Turn) -> str | None:
     return None
 
 
-_P3: dict[str, Check] = {KV101.code: _times_only, KV115.code: _tools_in_other_order, KV141.code: _history_longer}
+def _roles_only(before: Turn, after: Turn) -> str | None:
+    """Nothing but roles of instructions and of users differs."""
+    old, new = before.messages or [], after.messages or []
+    if (before.text, before.tools) != (after.text, after.tools) or len(old) != len(new):
+        return "more than roles changed"
+    bound = any(
+        one.get("role") != other.get("role") and "assistant" in (one.get("role"), other.get("role"))
+        for one, other in zip(old, new, strict=True)
+    )
+    same = all({**one, "role": ""} == {**other, "role": ""} for one, other in zip(old, new, strict=True))
+    return None if same and not bound else "more than roles changed"
+
+
+_P3: dict[str, Check] = {
+    KV116.code: _roles_only,
+    KV101.code: _times_only,
+    KV115.code: _tools_in_other_order,
+    KV141.code: _history_longer,
+}
