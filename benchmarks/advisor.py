@@ -1,6 +1,10 @@
 """How good kvtool's diagnoses and fixes are, on workloads whose causes were planted (see `planted.py`).
 
     python benchmarks/advisor.py --scenarios 200 --seed 1000
+    python benchmarks/advisor.py --scenarios 40 --seed 1000 --kind all --verbose
+
+`--kind` takes the cases of `scenarios/` instead: values inside of structure, scripts, repeated values, forms, hidden causes, and
+traps, judged by cause, place and fix together, with the units that a fix tears (`scenarios/judge.py`). The rest is about slots.
 
 Each scenario is written as a chat log and profiled like any other. The table compares kvtool with what simpler tools do on the same
 logs: patterns only (every match of a detector in the first prompt is a finding), the first divergence only (of each request and the
@@ -29,29 +33,18 @@ from pathlib import Path
 from typing import Any
 
 import peer_promptcachelint
+from advisor_bench import LEAST_GAIN, Bench, plan_of
+from advisor_bench import bench as shared_bench
 from planted import PlantedSlot, Scenario, scenario
+from scenarios import table
+from scenarios.kinds import KINDS
 
-from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.classify import DETECTORS, classify_in
-from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.geometry import find_geometry
-from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.fixes.fix import Fix, combined
-from kvtool.profiler.passes import Pass, PassResult
-from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.fixes.fix import Fix
 from kvtool.results.finding import Finding
-from kvtool.text.templates.chat import ChatTemplate
-from kvtool.text.terminal.progress import Progress
-from kvtool.text.tokens.tokenizer import load_tokenizer
-from kvtool.workload.jobs import JobMaker
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
-from kvtool.workload.render import Renderer
 
-LATENCY = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
 IOU = 0.5
-LEAST_GAIN = 0.01
-"""Hit rate that the oracle must win for a scenario to count for the captured gain."""
 
 Span = tuple[str, int, int]
 """A line of a prompt and the range of a value in it."""
@@ -106,45 +99,25 @@ class Marks:
         return statistics.fmean(scores) if scores else 0.0
 
 
-class Bench:
-    """The tokenizer and template that all scenarios share."""
-
-    def __init__(self) -> None:
-        tokenizer = load_tokenizer(None, offline=True)
-        self.renderer = Renderer(lambda: tokenizer, lambda loaded: ChatTemplate.load(None, loaded))
-
-    def plan(self, case: Scenario, log: Path) -> Plan:
-        """The scenario's block size and, where it has one, a capacity: a share of what an unlimited cache would fill."""
-        plan = Plan(EngineConfig(block_size=case.block_size), LATENCY)
-        if case.capacity_share is None:
-            return plan
-        filled = self.account(plan, log).filled_blocks
-        longest = 4096 // case.block_size
-        blocks = max(round(filled * case.capacity_share), longest) + 1
-        return Plan(EngineConfig(block_size=case.block_size, num_blocks=blocks), LATENCY)
-
-    def account(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> PassResult:
-        maker = JobMaker(self.renderer, seed=0)
-        rewrite = combined(fixes) if fixes else None
-        accountant = Pass(plan, maker, progress=Progress(None), explain=False, rewrite=rewrite)
-        return accountant.run(LogSource([str(log)], LogOptions()))
-
-    def rate(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> float:
-        return TokenTotals.of(self.account(plan, log, fixes).ledger.totals()).hit_rate
-
-    def tokens(self, text: str) -> int:
-        return len(self.renderer.tokenizer.encode_ids(text))
+def _plan(bench: Bench, case: Scenario, log: Path) -> Plan:
+    """The scenario's block size and, where it has one, a capacity: a share of what an unlimited cache would fill."""
+    plan = plan_of(case.block_size)
+    if case.capacity_share is None:
+        return plan
+    filled = bench.account(plan, log).filled_blocks
+    longest = 4096 // case.block_size
+    return plan_of(case.block_size, max(round(filled * case.capacity_share), longest) + 1)
 
 
 def evaluate(seed: int) -> dict[str, Marks]:
     """All tools on the scenario of a seed."""
-    bench = _bench()
+    bench = shared_bench()
     case = scenario(seed)
     with tempfile.TemporaryDirectory() as folder:
         log, held_out = Path(folder) / "log.jsonl", Path(folder) / "held_out.jsonl"
         case.write(log)
         case.write(held_out, first=case.requests)
-        plan = bench.plan(case, log)
+        plan = _plan(bench, case, log)
         before = bench.rate(plan, log)
         oracle = before
         for variant in _oracles(bench, case):
@@ -161,15 +134,6 @@ def evaluate(seed: int) -> dict[str, Marks]:
         _note_gain(sort, before, bench.rate(plan, naive), oracle)
         found["stable-first sort"] = sort
         return found
-
-
-_BENCH: list[Bench] = []
-
-
-def _bench() -> Bench:
-    if not _BENCH:
-        _BENCH.append(Bench())
-    return _BENCH[0]
 
 
 def _causes(bench: Bench, case: Scenario, plan: Plan, folder: Path) -> frozenset[int]:
@@ -201,10 +165,7 @@ def _kvtool(
     before: float,
     oracle: float,
 ) -> Marks:
-    source = LogSource([str(log)], LogOptions())
-    profiler = Profiler(
-        source, bench.renderer, plan, ReportOptions(), progress=Progress(None), locate=locate, path=str(log)
-    )
+    profiler = bench.profiler(plan, log)
     profile = profiler.run()
     told = [finding for finding in profile.findings if not finding.code.startswith(("KV3", "KV203", "KV204"))]
     marks = _told(case, truth, [(finding.code, _span(finding)) for finding in told])
@@ -448,10 +409,26 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first scenario")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument(
+        "--kind",
+        choices=("slots", *KINDS, "all"),
+        nargs="+",
+        default=["slots"],
+        help="kinds of scenarios; all: those beside slots",
+    )
     parser.add_argument("--verbose", action="store_true", help="what kvtool got wrong, scenario by scenario")
     arguments = parser.parse_args()
     started = time.perf_counter()
     seeds = range(arguments.seed, arguments.seed + arguments.scenarios)
+    if arguments.kind != ["slots"]:
+        kinds = list(KINDS) if "all" in arguments.kind else arguments.kind
+        found = table.run(kinds, seeds, arguments.processes, verbose=arguments.verbose)
+        table.show(found)
+        print(f"{len(seeds)} cases of each kind in {time.perf_counter() - started:.0f} s")
+        if arguments.json is not None:
+            told = {tool: {kind: table.figures(cases) for kind, cases in by.items()} for tool, by in found.items()}
+            arguments.json.write_text(json.dumps(told, indent=2) + "\n")
+        return
     sums: dict[str, Marks] = {}
     with ProcessPoolExecutor(arguments.processes) as pool:
         for seed, found in zip(seeds, pool.map(evaluate, seeds), strict=True):
