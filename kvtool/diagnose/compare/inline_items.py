@@ -20,8 +20,13 @@ _INTRO = re.compile(
 )
 """What may stand before the first item."""
 _ELEMENT = re.compile(r"[ \t,;]*(<([A-Za-z][\w.-]{0,40})(?:\s[^<>]{0,300})?(?:/>|>[^<]{0,2000}</\2>))")
-_SEPARATORS = ";|,\u3001\uff0c\uff1b"
-"""The first of them that stands outside of brackets parts a list."""
+_SEPARATOR = re.compile(r"[;|,\u3001\uff0c\uff1b]|(?<=\s)[^\w\s()\[\]{}\"'`.!?:]{1,3}(?=\s)")
+"""What parts items: a sign of lists, or any between spaces."""
+_FIRST = ";|,\u3001\uff0c\uff1b"
+"""Of several the one that comes first here parts the list, else the first on the line."""
+_NAMES = re.compile(r"(?:[`'\"]?[A-Za-z_][\w.:-]{0,80}(?:\(\))?[`'\"]?[ \t]+){2}[`'\"]?[A-Za-z_][\w.:\- \t`'\"()]*")
+"""Words that nothing but spaces part."""
+_NAME = re.compile(r"[^\s(]+(?:\([^()]{0,400}\))?[^\s(]*")
 _LAST = re.compile(r"[ \t]*(?:and|or|und|oder|et|ou|y|e|o|\u0438)[ \t]+", re.IGNORECASE)
 _TWO = re.compile(r"(\S+)[ \t]+(?:and|or|und|oder|et|ou|y|e|o|\u0438)[ \t]+(\S+)", re.IGNORECASE)
 _OPENING, _CLOSING = "([{", ")]}"
@@ -82,7 +87,8 @@ def _elements(line: str, start: int) -> list[Range]:
 
 def _parted(line: str, start: int) -> list[Range]:
     """What separators outside of brackets part, up to the end of the sentence, of the line or of what is around it."""
-    cuts: dict[str, list[int]] = {}
+    signs = {found.start(): found.end() for found in _SEPARATOR.finditer(line, start)}
+    cuts: dict[str, list[Range]] = {}
     depth, stop = 0, len(line)
     for at in range(start, len(line)):
         sign = line[at]
@@ -95,23 +101,33 @@ def _parted(line: str, start: int) -> list[Range]:
             depth -= 1
         elif depth:
             continue
-        elif sign in _SEPARATORS:
-            cuts.setdefault(sign, []).append(at)
+        elif at in signs:
+            cuts.setdefault(line[at : signs[at]], []).append((at, signs[at]))
         elif (sign in _ENDS and (at + 1 == len(line) or line[at + 1].isspace())) or line.startswith("</", at):
             stop = at
             break
-    own = next((cuts[sign] for sign in _SEPARATORS if sign in cuts), [])
+    own = next((cuts[sign] for sign in _FIRST if sign in cuts), next(iter(cuts.values()), []))
+    if not own and _NAMES.fullmatch(line, start, len(line[:stop].rstrip())):
+        return [found.span() for found in _NAME.finditer(line, start, stop)][:MOST_ITEMS]
     if not own or len(own) >= MOST_ITEMS:
         return []
-    items = [
-        _stripped(line, low, high) for low, high in zip([start, *(at + 1 for at in own)], [*own, stop], strict=True)
-    ]
+    bounds = zip([start, *(end for _, end in own)], [*(begin for begin, _ in own), stop], strict=True)
+    items = _last_parted(line, [_stripped(line, low, high) for low, high in bounds])
+    return items if all(low < high for low, high in items) else []
+
+
+def _last_parted(line: str, items: list[Range]) -> list[Range]:
+    """The items, the last one without `and`, and without the words behind it where all others are single ones."""
     low, high = items[-1]
     if found := _LAST.match(line, low, high):
-        items[-1] = found.end(), high
-    elif found := _TWO.fullmatch(line, low, high):
-        items[-1:] = [found.span(1), found.span(2)]
-    return items if all(low < high for low, high in items) else []
+        low = found.end()
+    first: list[Range] = []
+    single = not any(sign.isspace() for begin, end in items[:-1] for sign in line[begin:end])
+    if (two := _TWO.match(line, low, high)) and (single or two.end() == high):
+        first, low = [two.span(1)], two.start(2)
+    if single and (name := _NAME.match(line, low, high)):
+        high = name.end()
+    return [*items[:-1], *first, (low, high)]
 
 
 def _stripped(line: str, low: int, high: int) -> Range:

@@ -24,7 +24,7 @@ _EXAMPLE = re.compile(
 _TOOLS = re.compile(
     r"\b(?:tools?|functions?|actions?|commands?|plugins?|skills?|capabilit(?:y|ies)|api|apis|werkzeuge?|funktionen|outils?"
     r"|fonctions?|herramientas?|funciones|ferramentas?)\b|\u0438\u043d\u0441\u0442\u0440\u0443\u043c\u0435\u043d\u0442|\u30c4\u30fc\u30eb|\u5de5\u5177|\ub3c4\uad6c"
-    r"|\b(?:can|may) (?:use|call|invoke|run)\b",
+    r"|\b(?:can|may) (?:use|call|invoke|run)\b|\b(?:use|using|call|invoke|run)\W{0,3}$",
     re.IGNORECASE,
 )
 """Words by which a list is one of tools."""
