@@ -26,6 +26,7 @@ from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.cosmetic import cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.names import kind_of_name
@@ -119,6 +120,9 @@ class Namer:
         change = self._change(own, theirs)
         if change is not None:
             return "cosmetic" if change.cosmetic else "blocked", [self._changed(change, own, theirs)]
+        spelling = self._spelling(own, theirs)
+        if spelling is not None:
+            return "cosmetic", [replace(self._structural(spelling, own), other=str(theirs))]
         found: list[Named] = []
         for mine, other in by_line(*trimmed(own, theirs)):
             found += self._values(mine, other)
@@ -223,6 +227,19 @@ class Namer:
         stretch = self._layout.stretch(own.start, own.stop)
         answered = stretch is not None and self._layout.role(stretch.index) == "assistant"
         return GENERATED if generated or answered else SEAM
+
+    def _spelling(self, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
+        """The form that alone differs in a gap; on a line that varies elsewhere, too, the whole comparison does not tell it."""
+        if theirs is None:
+            return None
+        mine, other = str(own), str(theirs)
+        if mine.isascii() and other.isascii() and mine.split() != other.split():
+            return None
+        behind = str.__getitem__(own.text, slice(own.stop, own.stop + 1))
+        same = behind == str.__getitem__(theirs.text, slice(theirs.stop, theirs.stop + 1))
+        end = (behind if same else "") + "\0"
+        unseen = cosmetic("\0" + mine + end, "\0" + other + end)
+        return unseen[-1].kind if unseen else None
 
     def _change(self, own: PromptSide, theirs: PromptSide | None) -> Change | None:
         """The change of structure that a gap belongs to; None where it is a value that differs."""

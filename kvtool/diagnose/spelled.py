@@ -8,7 +8,7 @@ NOTHING = "nothing"
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MOST = 8
 """Characters that stand for each other at one place, at most."""
-_BEHIND = (3, 1, 0)
+_BEHIND = (2, 1, 0)
 """Characters that both have behind that place: some where they can be had, for one is the same by chance."""
 
 

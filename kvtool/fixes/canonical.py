@@ -56,7 +56,7 @@ _EDITS: dict[str, Callable[[str], list[Edit]]] = {
 }
 """What each kind of `kvtool.diagnose.cosmetic` replaces, the mildest first; a kind takes the milder ones along."""
 COSMETIC_KINDS = tuple(_EDITS)
-_IN_CODE = ("bom", "line_endings", "unicode_form")
+IN_CODE = ("bom", "line_endings", "unicode_form")
 """Kinds that say nothing in fenced code either."""
 
 
@@ -159,7 +159,7 @@ def _normalized(text: str, steps: Collection[str]) -> str:
     for step in steps:
         plain = str.__str__(text)
         found = [edit for edit in _EDITS[step](plain) if plain[edit[0] : edit[1]] != edit[2]]
-        if found and (found := _outside(found, list(_left_alone(text, code=step not in _IN_CODE)))):
+        if found and (found := _outside(found, list(_left_alone(text, code=step not in IN_CODE)))):
             text = edited(text, found)
     return text
 

@@ -23,7 +23,7 @@ from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.fixes.block_order import BlockOrder
-from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
+from kvtool.fixes.canonical import COSMETIC_KINDS, IN_CODE, normalize, sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
@@ -197,7 +197,8 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     role = role_of_part(cause.slot.part)
     roles = INSTRUCTIONS | {role}
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
-    what = f"normalize {cause.kind.name}, outside of code and of what variables bring"
+    outside = "what variables bring" if kind in IN_CODE else "code and of what variables bring"
+    what = f"normalize {cause.kind.name}, outside of {outside}"
     shared = f"{kind}:{role}"
     return [
         _fix(

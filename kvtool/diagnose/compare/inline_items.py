@@ -29,6 +29,8 @@ _NAMES = re.compile(r"(?:[`'\"]?[A-Za-z_][\w.:-]{0,80}(?:\(\))?[`'\"]?[ \t]+){2}
 _NAME = re.compile(r"[^\s(]+(?:\([^()]{0,400}\))?[^\s(]*")
 _LAST = re.compile(r"[ \t]*(?:and|or|und|oder|et|ou|y|e|o|\u0438)[ \t]+", re.IGNORECASE)
 _TWO = re.compile(r"(\S+)[ \t]+(?:and|or|und|oder|et|ou|y|e|o|\u0438)[ \t]+(\S+)", re.IGNORECASE)
+_MARKS = (":", "=", ">")
+"""Where nothing but spaces parts items, one of these introduces them."""
 _OPENING, _CLOSING = "([{", ")]}"
 _ENDS = ".!?"
 
@@ -107,7 +109,7 @@ def _parted(line: str, start: int) -> list[Range]:
             stop = at
             break
     own = next((cuts[sign] for sign in _FIRST if sign in cuts), next(iter(cuts.values()), []))
-    if not own and _NAMES.fullmatch(line, start, len(line[:stop].rstrip())):
+    if not own and line[:start].rstrip().endswith(_MARKS) and _NAMES.fullmatch(line, start, len(line[:stop].rstrip())):
         return [found.span() for found in _NAME.finditer(line, start, stop)][:MOST_ITEMS]
     if not own or len(own) >= MOST_ITEMS:
         return []
