@@ -264,8 +264,9 @@ class Profiler:
             advice = self._advise(result, teller)
             advice, findings = one_of_each(advice, findings)
             findings = with_causes(advice, findings, groups)
-            findings = with_the_rest(findings, groups, result.causes, teller.described, path=self.path)
-            check_nothing_hidden(findings, groups)
+            if not result.partial:  # else causes are left to be told
+                findings = with_the_rest(findings, groups, result.causes, teller.described, path=self.path)
+                check_nothing_hidden(findings, groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:

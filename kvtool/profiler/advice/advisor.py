@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.findings import is_candidate, must_be_told
+from kvtool.diagnose.findings import must_be_told
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.proofs import check_proof
 from kvtool.profiler.advice.lookahead import Lookahead
