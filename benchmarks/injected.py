@@ -438,5 +438,5 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection("white space", _set("line_endings", "trailing_space", "whitespace", "final_newline"), _respelled(_white)),
     Injection("Unicode form", _set("unicode_form"), _respelled(_unicode, _ACCENTS)),
     Injection("sliding window", _set("window"), _window),
-    Injection("history edit", _set("history_edited"), _edited),
+    Injection("history edit", _set("history_edited", "cut_short"), _edited),
 )

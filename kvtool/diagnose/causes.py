@@ -10,12 +10,15 @@ from kvtool.diagnose.chains import Chain, Chains
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
+from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.known_places import KnownPlaces
 from kvtool.diagnose.naming import Named, Namer
 from kvtool.diagnose.seen_pair import LineExcerpt, SeenPair, seen_pair
 from kvtool.diagnose.slots import Slot, content_part
+from kvtool.diagnose.spelled import spelled
 from kvtool.diagnose.values import Resolved, SlotValues
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
@@ -64,6 +67,7 @@ class SlotCause:
         "record",
         "requests",
         "slot",
+        "spelled",
         "structural",
         "value_start",
         "value_stop",
@@ -102,6 +106,8 @@ class SlotCause:
         self.written: tuple[str, int | None, int | None] | None = None
         self.pair: SeenPair | None = None
         """The first two requests of a log that tell it; None where there are none."""
+        self.spelled: tuple[str, str] | None = None
+        """Of what nobody sees, the characters of either request where they first differ, escaped; of roles, the two."""
         self.requests = 0
         """Requests in which it is to blame for tokens."""
         self.blocked = 0
@@ -361,6 +367,11 @@ class CauseBook:
 def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:
     """Enter a value, once for each request."""
     session = turn.session if turn.session is not None else turn.salt
+    if cause.spelled is None and named.other is not None:
+        if named.kind.code == KV121.code:
+            cause.spelled = spelled(named.other, named.value)
+        elif named.kind is ROLE_CHANGED:
+            cause.spelled = named.other, named.value
     cause.values.add(named.value, named.kind, named.label, session, absent=named.absent, other=named.other)
     if turn.session is not None and turn.session == donor_session:
         cause.within += 1

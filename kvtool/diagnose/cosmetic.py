@@ -1,4 +1,4 @@
-"""Differences that a reader does not see: line endings, trailing spaces, Unicode forms, a byte order mark."""
+"""Differences that a reader does not see: line endings, spaces, Unicode forms, look-alike letters, a byte order mark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.text.look_alike import as_latin, ascii_signs, compatible
 
 _FORMAT = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
@@ -59,6 +60,21 @@ NORMALIZERS: list[Normalizer] = [  # the mildest first
         DifferenceKind("invisible", "invisible characters", KV121.code),
         "without invisible characters",
         lambda text: _FORMAT.sub("", text),
+    ),
+    Normalizer(
+        DifferenceKind("compatible", "compatibility forms of letters", KV121.code),
+        "without compatibility forms of letters",
+        compatible,
+    ),
+    Normalizer(
+        DifferenceKind("look_alike", "look-alike letters", KV121.code),
+        "with letters of one script",
+        as_latin,
+    ),
+    Normalizer(
+        DifferenceKind("signs", "forms of quotes and dashes", KV121.code),
+        "with one form of quotes and dashes",
+        ascii_signs,
     ),
     Normalizer(
         DifferenceKind("space_kind", "kinds of space", KV121.code),

@@ -9,8 +9,10 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import content_part
+from kvtool.diagnose.spelled import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
+from kvtool.text.terminal.console import sanitize
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import RequestName
 
@@ -19,9 +21,10 @@ Locate = Callable[[Origin, int], tuple[int, int]]
 
 WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
-_MUCH = 0.2
-"""Share of a group's prompt tokens from which a loss is told even if no fix that was tried won anything."""
-_CLAIM = "stands before shared text"
+MUST_BE_TOLD = 0.05
+"""Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
+_LONGEST = 40
+CLAIM = "stands before shared text"
 
 
 def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
@@ -32,6 +35,11 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
         return False  # a recorded answer cannot be rewritten
     return slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
+
+
+def must_be_told(tokens: int, group: GroupTotals) -> bool:
+    """Whether a loss of so many tokens of a group is too large to be passed over."""
+    return tokens > MUST_BE_TOLD * group.prompt_tokens
 
 
 def is_declared_stable(cause: SlotCause) -> bool:
@@ -67,7 +75,7 @@ def fixed_finding(
     declared = is_declared_stable(cause)
     if gain <= 0 and not declared:
         return None
-    claim = "stands in a segment declared stable" if declared else _CLAIM
+    claim = "stands in a segment declared stable" if declared else CLAIM
     if number:
         claim += " next, with the fix above" if number == 1 else " next, with the fixes above"
     together_text = f" ({together} fixes together)" if together > 1 else ""
@@ -92,9 +100,9 @@ def no_gain_finding(
     fix: str,
 ) -> Finding | None:
     """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
-    if cause.blocked < _MUCH * group.prompt_tokens:
+    if not must_be_told(cause.blocked, group):
         return None
-    return described(cause, _CLAIM, place=place, block_size=block_size).model_copy(
+    return described(cause, CLAIM, place=place, block_size=block_size).model_copy(
         update={"severity": severity, "fix": fix}
     )
 
@@ -102,6 +110,8 @@ def no_gain_finding(
 def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
     """What and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
+    if cause.spelled is not None:
+        what = f"{what} ({' / '.join(map(_quoted, cause.spelled))})"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
     to_blame = f"in the way of {cause.requests:,} requests" if cause.requests else f"changed in {cause.seen:,} requests"
     values = f"{cause.distinct:,} values, {to_blame}"
@@ -124,6 +134,10 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
         if cause.slot.variable and cause.origin is not None
         else cause.value_stop - cause.value_start,
     )
+
+
+def _quoted(spelled: str) -> str:
+    return spelled if spelled == NOTHING else f"`{sanitize(spelled[:_LONGEST])}`"
 
 
 def _logged(cause: SlotCause) -> LoggedPlace | None:

@@ -16,15 +16,18 @@ from kvtool.diagnose.codes.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
+from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.kv122 import SEAM
 from kvtool.diagnose.codes.kv124 import GENERATED
 from kvtool.diagnose.codes.kv141 import WINDOW
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv143 import CUT_SHORT
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.cosmetic import cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
 from kvtool.diagnose.layout import Layout
@@ -51,15 +54,19 @@ STRUCTURAL = frozenset(
         OPTIONAL,
         WINDOW,
         HISTORY_EDITED,
+        CUT_SHORT,
+        ROLE_CHANGED,
     )
 )
 """Kinds of change that are told instead of a value."""
 _ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, EXAMPLES_REORDERED)
+_SLIP = 16
+"""Characters by which the place of what was put in or left out may differ: those behind it may be those that it ends with."""
 _LEAST_MOVED = 16
 _MOST_MOVED = 32
-_IN_SESSIONS = (WINDOW.code, HISTORY_EDITED.code)
+_IN_SESSIONS = (WINDOW.code, HISTORY_EDITED.code, CUT_SHORT.code)
 """What happens to a history; the history of another session is simply another one."""
-_IN_VARIABLES = (OPTIONAL.code, HISTORY_EDITED.code)
+_IN_VARIABLES = (OPTIONAL.code, HISTORY_EDITED.code, CUT_SHORT.code)
 """Changes of structure that say less than the template variable which they stand in."""
 
 
@@ -112,6 +119,9 @@ class Namer:
         change = self._change(own, theirs)
         if change is not None:
             return "cosmetic" if change.cosmetic else "blocked", [self._changed(change, own, theirs)]
+        spelling = self._spelling(own, theirs)
+        if spelling is not None:
+            return "cosmetic", [replace(self._structural(spelling, own), other=str(theirs))]
         found: list[Named] = []
         for mine, other in by_line(*trimmed(own, theirs)):
             found += self._values(mine, other)
@@ -217,6 +227,19 @@ class Namer:
         answered = stretch is not None and self._layout.role(stretch.index) == "assistant"
         return GENERATED if generated or answered else SEAM
 
+    def _spelling(self, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
+        """The form that alone differs in a gap; on a line that varies elsewhere, too, the whole comparison does not tell it."""
+        if theirs is None:
+            return None
+        mine, other = str(own), str(theirs)
+        if mine.isascii() and other.isascii() and mine.split() != other.split():
+            return None
+        behind = str.__getitem__(own.text, slice(own.stop, own.stop + 1))
+        same = behind == str.__getitem__(theirs.text, slice(theirs.stop, theirs.stop + 1))
+        end = (behind if same else "") + "\0"
+        unseen = cosmetic("\0" + mine + end, "\0" + other + end)
+        return unseen[-1].kind if unseen else None
+
     def _change(self, own: PromptSide, theirs: PromptSide | None) -> Change | None:
         """The change of structure that a gap belongs to; None where it is a value that differs."""
         if not self._changes:
@@ -240,16 +263,20 @@ class Namer:
         layout = self._layout
         stretch = layout.stretch(own.start, own.stop)
         index = layout.next_message(own.start) if stretch is None else stretch.index
+        at = (index, index + 1) if stretch is not None and own.start >= stretch.stop else (index,)
+        roles = [each for each in self._changes if each.kind is ROLE_CHANGED and each.part.index in at]
+        if roles:  # its text is the same, so what differs beside it is what the template makes of the role
+            return roles[0]
         if stretch is not None:
             inside = [each for each in self._changes if each.part.kind == "message" and each.part.index == index]
             found = self._nearest(inside, own, theirs, stretch.offset - stretch.start)
             if found is not None:
                 return found
-        elif layout.holds_tools(own.start, own.stop):
+        else:
             tools = [each for each in self._changes if each.part.kind == "tools"]
-            if tools:
+            if tools and layout.holds_tools(own.start, own.stop):
                 return min(tools, key=lambda each: each.cosmetic)
-        else:  # in what the template makes of tool calls, say
+            # in what the template makes of roles or of tool calls, say
             beside = [each for each in self._changes if each.part.kind == "message" and self._is_beside(each, index)]
             if beside:
                 return min(beside, key=lambda each: each.cosmetic)
@@ -265,7 +292,15 @@ class Namer:
         start, stop = own.start + shift, own.stop + shift
         touching = [change for change in changes if change.start <= stop and start <= change.stop]
         if touching:
-            return max(touching, key=lambda each: min(each.stop, stop) - max(each.start, start))
+            found = max(touching, key=lambda each: min(each.stop, stop) - max(each.start, start))
+            # of several forms at one place the last one: what is done about it takes the milder ones along
+            same = [
+                each for each in touching if (each.start, each.stop, each.cosmetic) == (found.start, found.stop, True)
+            ]
+            return same[-1] if same else found
+        near = [change for change in changes if change.start - _SLIP <= stop and start <= change.stop + _SLIP]
+        if near and (start == stop or (self._is_donors(theirs) and theirs.start == theirs.stop)):
+            return near[0]  # what was put in or left out may be aligned a little further on
         moved = next((change for change in changes if change.kind in _ORDERS), None)
         return moved if moved is not None and self._is_donors(theirs) and _elsewhere(own, theirs) else None
 
@@ -277,12 +312,16 @@ class Namer:
     def _changed(self, change: Change, own: PromptSide, theirs: PromptSide | None) -> Named:
         """The slot of a change of structure. Where only the donor has a section, its place in the source is the donor's."""
         part = "history" if change.kind.code in _IN_SESSIONS else "tools" if change.part.kind == "tools" else ""
-        value = str(own) if part == "history" else change.after
+        if change.kind is ROLE_CHANGED:
+            part = f"messages[{change.part.index}]" if change.part.index == 0 else "history"
+        value = str(own) if change.kind.code in _IN_SESSIONS else change.after
         absent = change.kind.code == OPTIONAL.code and not (change.before and change.after)
         words = words_beside(change.before or change.after, 0, 0) if absent else None
         if absent and not change.after and self._is_donors(theirs):
             own = theirs
         named = self._structural(change.kind, own, part, words)
+        if change.kind is ROLE_CHANGED:  # the template that writes a role is not to blame for which one it is
+            named = replace(named, origin=None, offset=0)
         return replace(named, value=value, other=change.before, absent=absent)
 
     def _structural(self, kind: DifferenceKind, side: PromptSide, part: str = "", words: str | None = None) -> Named:

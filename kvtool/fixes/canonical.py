@@ -12,6 +12,7 @@ from typing import Any
 from kvtool.diagnose.compare.tools import is_tool, tool_name
 from kvtool.fixes.turn_texts import INSTRUCTIONS, edited, map_texts
 from kvtool.text.json_text import sorted_json
+from kvtool.text.look_alike import compatible_letters, in_one_script, signs_in_ascii
 from kvtool.text.message import Message
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
@@ -20,24 +21,43 @@ _DEEPEST = 100
 _MOST_ROUNDS = 8
 _FENCE = re.compile(r"^[ \t]{0,3}+(?:```|~~~)", re.MULTILINE)
 _FORMAT = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]++"
+    "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]++"
+    # between other letters than Latin ones joiners say how these are written, and in emoji which it is
+    "|(?<![^\x00-\u024f])[\u200c\u200d\ufe00-\ufe0f]++(?![^\x00-\u024f])"
 )
 _COMPOSED = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]++")
-_EDITS: dict[str, tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = {
-    "bom": (re.compile("\\A\ufeff"), lambda _: ""),
-    "line_endings": (re.compile(r"\r\n?+"), lambda _: "\n"),
-    "final_newline": (re.compile(r"(?<![\r\n])[\r\n]++\Z"), lambda _: ""),
-    "trailing_space": (re.compile(r"(?<![ \t])[ \t]++(?=\r?\n|\Z)"), lambda _: ""),
-    "unicode_form": (_COMPOSED, lambda found: unicodedata.normalize("NFC", found[0])),
-    "invisible": (_FORMAT, lambda _: ""),
-    "space_kind": (re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\t]"), lambda _: " "),
-    "whitespace": (
-        re.compile(r"(?<![\n ])(?<!\A) {2,}+|\n{3,}+"),
-        lambda found: "\n\n" if found[0][0] == "\n" else " ",
-    ),
+Edit = tuple[int, int, str]
+"""Characters `[start, stop)`, and what to put there."""
+
+
+def _each(pattern: str | re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> Callable[[str], list[Edit]]:
+    compiled = re.compile(pattern)
+    return lambda text: [(found.start(), found.end(), replacement(found)) for found in compiled.finditer(text)]
+
+
+def _composed(text: str) -> list[Edit]:
+    if unicodedata.is_normalized("NFC", text):
+        return []
+    return [(found.start(), found.end(), unicodedata.normalize("NFC", found[0])) for found in _COMPOSED.finditer(text)]
+
+
+_EDITS: dict[str, Callable[[str], list[Edit]]] = {
+    "bom": _each("\\A\ufeff", lambda _: ""),
+    "line_endings": _each(r"\r\n?+", lambda _: "\n"),
+    "final_newline": _each(r"(?<![\r\n])[\r\n]++\Z", lambda _: ""),
+    "trailing_space": _each(r"(?<![ \t])[ \t]++(?=\r?\n|\Z)", lambda _: ""),
+    "unicode_form": _composed,
+    "invisible": _each(_FORMAT, lambda _: ""),
+    "compatible": compatible_letters,
+    "look_alike": in_one_script,
+    "signs": signs_in_ascii,
+    "space_kind": _each("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\t]", lambda _: " "),
+    "whitespace": _each(r"(?<![\n ])(?<!\A) {2,}+|\n{3,}+", lambda found: "\n\n" if found[0][0] == "\n" else " "),
 }
 """What each kind of `kvtool.diagnose.cosmetic` replaces, the mildest first; a kind takes the milder ones along."""
 COSMETIC_KINDS = tuple(_EDITS)
+IN_CODE = ("bom", "line_endings", "unicode_form")
+"""Kinds that say nothing in fenced code either."""
 
 
 def sort_tools(turn: Turn) -> Turn:
@@ -117,7 +137,7 @@ def _sorted_call(call: Any) -> Any:
 def normalize(turn: Turn, kind: str, roles: Collection[str] = INSTRUCTIONS) -> Turn:
     """The turn with this kind of cosmetic difference, and the milder ones, removed from texts of these roles.
 
-    Fenced code and what a template variable produced stay as they are.
+    What a template variable produced stays as it is, and but for line endings and Unicode forms fenced code does.
     """
     steps = COSMETIC_KINDS[: COSMETIC_KINDS.index(kind) + 1]
     if kind not in ("final_newline", "whitespace"):
@@ -137,20 +157,16 @@ def _settled(text: str, steps: Collection[str]) -> str:
 
 def _normalized(text: str, steps: Collection[str]) -> str:
     for step in steps:
-        pattern, replacement = _EDITS[step]
         plain = str.__str__(text)
-        if step == "unicode_form" and unicodedata.is_normalized("NFC", plain):
-            continue
-        found = [(match.start(), match.end(), replacement(match)) for match in pattern.finditer(plain)]
-        found = [edit for edit in found if plain[edit[0] : edit[1]] != edit[2]]
-        if found and (found := _outside(found, list(_left_alone(text)))):
+        found = [edit for edit in _EDITS[step](plain) if plain[edit[0] : edit[1]] != edit[2]]
+        if found and (found := _outside(found, list(_left_alone(text, code=step not in IN_CODE)))):
             text = edited(text, found)
     return text
 
 
-def _outside(edits: list[tuple[int, int, str]], ranges: list[tuple[int, int]]) -> list[tuple[int, int, str]]:
+def _outside(edits: list[Edit], ranges: list[tuple[int, int]]) -> list[Edit]:
     """The edits that touch none of the ranges; both are in order."""
-    kept: list[tuple[int, int, str]] = []
+    kept: list[Edit] = []
     at = 0
     for edit in edits:
         while at < len(ranges) and ranges[at][1] <= edit[0]:
@@ -160,10 +176,10 @@ def _outside(edits: list[tuple[int, int, str]], ranges: list[tuple[int, int]]) -
     return kept
 
 
-def _left_alone(text: str) -> Iterator[tuple[int, int]]:
-    """Fenced code and the values of variables, in order and not overlapping."""
+def _left_alone(text: str, *, code: bool) -> Iterator[tuple[int, int]]:
+    """The values of variables, and fenced code where that is asked for, in order and not overlapping."""
     ranges: list[tuple[int, int]] = []
-    fences = [found.start() for found in _FENCE.finditer(str.__str__(text))]
+    fences = [found.start() for found in _FENCE.finditer(str.__str__(text))] if code else []
     for start, stop in zip(fences[::2], [*fences[1::2], len(text)], strict=False):
         ranges.append((start, stop))
     at = 0

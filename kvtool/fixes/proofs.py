@@ -15,6 +15,7 @@ from kvtool.diagnose.codes.kv112 import KV112
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.codes.kv115 import KV115
+from kvtool.diagnose.codes.kv116 import KV116
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.compare.json_forms import canonical
@@ -35,6 +36,10 @@ ROLE_WARNING = "text changes its role"
 OTHER_TEXT_WARNING = "text that is not the application's own changes"
 """How the warning of a fix begins that rewrites what users, tools or the model said."""
 
+INLINE_ORDER = "order-inline"
+"""How the key of a fix begins that puts items of one line in another order."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LABEL_NUMBER = re.compile(
     r"\A((?:#{1,6} |\*\*|- |<)?[\[(]?(?:[^\W\d]{1,20}(?: |=|\s#)?)?(?:[^\W\d]{1,10}=[\"']?)?)\d{1,6}(?!\d)"
@@ -163,6 +168,8 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     gone, come = old - new, new - old
     if not gone and not come:
         return None
+    if fix.key.startswith(f"{INLINE_ORDER}:"):
+        return None if _words(gone) == _words(come) else "text was lost or invented"
     if _pieces(gone, renumbered=renumbered) == _pieces(come, renumbered=renumbered):
         return None
     if not between_roles and _pieces(_no_roles(gone), renumbered=renumbered) == _pieces(
@@ -191,6 +198,14 @@ def _lines(turn: Turn, *, between_roles: bool) -> Counter[tuple[str, str]]:
         for line in str.__str__(at.text).split("\n")
         if line.strip()
     )
+
+
+def _words(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, tuple[str, ...]]]:
+    """The words and signs of each line, in whatever order."""
+    found: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for (role, line), count in lines.items():
+        found[role, tuple(sorted(_WORD.findall(line)))] += count
+    return found
 
 
 def _no_roles(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
@@ -281,4 +296,22 @@ def _history_longer(before: Turn, after: Turn) -> str | None:
     return None
 
 
-_P3: dict[str, Check] = {KV101.code: _times_only, KV115.code: _tools_in_other_order, KV141.code: _history_longer}
+def _roles_only(before: Turn, after: Turn) -> str | None:
+    """Nothing but roles of instructions and of users differs."""
+    old, new = before.messages or [], after.messages or []
+    if (before.text, before.tools) != (after.text, after.tools) or len(old) != len(new):
+        return "more than roles changed"
+    bound = any(
+        one.get("role") != other.get("role") and "assistant" in (one.get("role"), other.get("role"))
+        for one, other in zip(old, new, strict=True)
+    )
+    same = all({**one, "role": ""} == {**other, "role": ""} for one, other in zip(old, new, strict=True))
+    return None if same and not bound else "more than roles changed"
+
+
+_P3: dict[str, Check] = {
+    KV116.code: _roles_only,
+    KV101.code: _times_only,
+    KV115.code: _tools_in_other_order,
+    KV141.code: _history_longer,
+}

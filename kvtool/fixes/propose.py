@@ -15,19 +15,23 @@ from kvtool.diagnose.codes.kv112 import KV112
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.codes.kv115 import KV115
+from kvtool.diagnose.codes.kv116 import KV116
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv122 import KV122
 from kvtool.diagnose.codes.kv124 import KV124
 from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.codes.kv142 import KV142
+from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.fixes.block_order import BlockOrder
-from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
+from kvtool.fixes.canonical import COSMETIC_KINDS, IN_CODE, normalize, sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
+from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.move import destination, move_targets, target_of
+from kvtool.fixes.one_role import OneRole
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
-from kvtool.fixes.proofs import OTHER_TEXT_WARNING, ROLE_WARNING
+from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.fixes.window import StrideWindow
@@ -41,6 +45,7 @@ _ORDER_MATTERS = "the order of examples can change answers: evaluate before and 
 _RANK_MATTERS = "documents may stand in the order of their rank, which is lost: evaluate before and after"
 _MIDNIGHT = "prompts tell the full hour or midnight instead of the time"
 _PUT_BACK = "prompts get longer than the application makes them, by up to half of the history that it keeps"
+_ROLE_COUNTS = "a role says how much its text counts: evaluate before and after"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
 
 _WHOLE_TEXT = "the end of the prompt"
@@ -192,7 +197,8 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     role = role_of_part(cause.slot.part)
     roles = INSTRUCTIONS | {role}
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
-    what = f"normalize {cause.kind.name}, outside of code and of what variables bring"
+    outside = "what variables bring" if kind in IN_CODE else "code and of what variables bring"
+    what = f"normalize {cause.kind.name}, outside of {outside}"
     shared = f"{kind}:{role}"
     return [
         _fix(
@@ -216,19 +222,34 @@ def _examples(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
+    """The orders of lists that stand below each other, and of those on one line."""
     role = role_of_part(cause.slot.part)
-    order = ItemOrder.learn(samples, {role} if role else _NOT_GENERATED)
-    if order is None or role == "assistant":
+    if role == "assistant":
         return []
-    if order.numbered:
-        warnings = (*warnings, _NUMBERS)
-    return [_fix(cause, "order", "P2", what, lambda: order, *warnings, shared=role or "prompt")]
+    roles = {role} if role else _NOT_GENERATED
+    fixes = []
+    order = ItemOrder.learn(samples, roles)
+    if order is not None:
+        numbers = (_NUMBERS,) if order.numbered else ()
+        fixes.append(_fix(cause, "order", "P2", what, lambda: order, *warnings, *numbers, shared=role or "prompt"))
+    inline = InlineOrder.learn(samples, roles)
+    if inline is not None:
+        fixes.append(_fix(cause, INLINE_ORDER, "P2", what, lambda: inline, *warnings, shared=role or "prompt"))
+    return fixes
 
 
 def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     what = "cut the history on a stride: let it grow to one and a half times of what is kept now, then cut it at once"
     return [_fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history")]
+
+
+def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
+    what = "send the text under one role for all requests, the most frequent one"
+    roles = OneRole.learn(samples)
+    if roles is None:
+        return [_advice(cause, "role", "P3", what)]
+    return [_fix(cause, "role", "P3", what, lambda: roles, _ROLE_COUNTS, shared="roles")]
 
 
 _BUILDER = "make the code that writes this segment give the same text each time, or declare it as volatile"
@@ -243,6 +264,11 @@ _ADVICE: dict[str, tuple[str, Tier, str]] = {
         "tokens",
         "P0",
         "send back the token ids that the model generated instead of encoding their text again",
+    ),
+    KV143.code: (
+        "cut-at-once",
+        "P3",
+        "cut old messages seldom and many at once, or send long outputs short from the first time on",
     ),
     KV142.code: (
         "append",
@@ -266,6 +292,7 @@ _PROPOSERS: dict[str, Proposer] = {
     KV113.code: _documents,
     KV114.code: _examples,
     KV115.code: _tools_changed,
+    KV116.code: _roles,
     KV121.code: _cosmetic,
     KV141.code: _window,
     **dict.fromkeys(_ADVICE, _only_advice),

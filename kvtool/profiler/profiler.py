@@ -36,6 +36,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
+from kvtool.profiler.nothing_hidden import check_nothing_hidden, with_the_rest
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.part import LogPart, can_be_parted
 from kvtool.profiler.passes import Hits, Pass, PassResult
@@ -259,9 +260,13 @@ class Profiler:
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
         if self.wanted.advice and not result.partial:
-            advice = self._advise(result)
+            teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
+            advice = self._advise(result, teller)
             advice, findings = one_of_each(advice, findings)
             findings = with_causes(advice, findings, groups)
+            if not result.partial:  # else causes are left to be told
+                findings = with_the_rest(findings, groups, result.causes, teller.described, path=self.path)
+                check_nothing_hidden(findings, groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
@@ -379,14 +384,13 @@ class Profiler:
             result.partial = True
         return found + shared
 
-    def _advise(self, result: PassResult) -> list[Finding]:
+    def _advise(self, result: PassResult, teller: Teller) -> list[Finding]:
         """The findings of fixes that were tried; an interruption marks the result."""
         try:
             self.advice = self.advised(result)
         except TrialInterruptedError:
             result.partial = True
             return []
-        teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
         return teller.findings(self.advice)
 
     def _editable(self) -> bool:

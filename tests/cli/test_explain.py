@@ -15,7 +15,31 @@ from kvtool.report.terminal.explain import print_entry, print_list
 from kvtool.text.terminal.console import cell_width, make_console
 
 NUMBERS = (
-    *(101, 102, 103, 104, 105, 106, 107, 111, 112, 113, 114, 115, 121, 122, 123, 124, 131, 132, 133, 141, 142),
+    *(
+        101,
+        102,
+        103,
+        104,
+        105,
+        106,
+        107,
+        111,
+        112,
+        113,
+        114,
+        115,
+        116,
+        121,
+        122,
+        123,
+        124,
+        131,
+        132,
+        133,
+        141,
+        142,
+        143,
+    ),
     *(201, 202, 203, 204, 301, 302, 303, 304, 305, 306, *range(401, 408)),
 )
 DESIGNED = [f"KV{number}" for number in NUMBERS]

@@ -163,7 +163,9 @@ def test_what_a_user_asked_is_not_moved_into_another_message(tmp_path: Path, byt
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = LogSource([str(path)], LogOptions())
     assert account(source, byte_renderer).ledger.fates()["blocked"] > 0
-    assert findings(source, byte_renderer) == []
+    (told,) = findings(source, byte_renderer)
+    assert (told.code, told.rerun, told.fix_key) == ("KV201", None, "")
+    assert "a user message, which is not for an application to rewrite" in told.fix
 
 
 def test_identical_prompts_have_no_cause(tmp_path: Path, byte_renderer: Renderer) -> None:

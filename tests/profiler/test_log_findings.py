@@ -105,6 +105,8 @@ def test_the_command_of_every_finding_runs_and_shows_the_pair(
     assert found or name in WITHOUT_TEXT
     for one in found:
         example = one["example"]
+        if example is None and name in WITHOUT_TEXT:
+            continue
         assert example is not None, one["message"]
         program, *arguments = shlex.split(example["command"])
         assert program == "kvtool"

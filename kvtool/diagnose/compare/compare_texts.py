@@ -268,7 +268,7 @@ class _Texts:
         if equal := cosmetic(text_a, text_b):
             return [self._change(one.kind, a0, a1, b0, b1, cosmetic=True) for one in equal]
         found = compare_passage(Passage(self.a, a0, a1, self.b, b0, b1, history=history))
-        return [self._change(kind, *ranges) for kind, ranges in found]
+        return [self._change(kind, *ranges, cosmetic=kind is TOOLS_REORDERED) for kind, ranges in found]
 
     def _lists(self, gap: TextGap) -> list[Change]:
         """Tools as JSON that are not the same ones, or a JSON list whose items changed places."""

@@ -13,15 +13,17 @@ from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.kv141 import WINDOW
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv143 import CUT_SHORT, is_cut_short
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
 from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
 from kvtool.diagnose.compare.tools import MAX_EXCERPT
-from kvtool.diagnose.compare.units import same_end
+from kvtool.diagnose.compare.units import plain, same_end
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
@@ -162,14 +164,20 @@ class _Histories:
         a0, a1, b0, b1 = gap.a0, gap.a1, gap.b0, gap.b1
         found: list[Change] = []
         if gap.last:
+            while a0 < a1 and b0 < b1 and (changed := self._role_changed(a0, b0)) is not None:
+                found.append(changed)
+                a0, b0 = a0 + 1, b0 + 1
             if a0 < a1 and b0 < b1 and role_of(self.a[a0]) == role_of(self.b[b0]):
-                found = self._pair(a0, b0, last=True)
+                found += self._pair(a0, b0, last=True)
             return found
         same_count = a1 - a0 == b1 - b0
         most = a0 + _MOST_PAIRS
-        while a0 < min(a1, most) and b0 < b1 and role_of(self.a[a0]) == role_of(self.b[b0]):
-            pair = self._pair(a0, b0)
-            if not same_count and any(change.kind in (HISTORY_EDITED, OTHER) for change in pair):
+        while a0 < min(a1, most) and b0 < b1:
+            changed = self._role_changed(a0, b0)
+            if changed is None and role_of(self.a[a0]) != role_of(self.b[b0]):
+                break
+            pair = self._pair(a0, b0) if changed is None else [changed]
+            if not same_count and any(change.kind in (HISTORY_EDITED, CUT_SHORT, OTHER) for change in pair):
                 break  # another message, not the same one with something changed
             found += pair
             a0, b0 = a0 + 1, b0 + 1
@@ -178,6 +186,17 @@ class _Histories:
         part = RequestPart("history", b0, role_of(self.b[b0]) if b0 < len(self.b) else "")
         before, after = _excerpt(self.a[a0:a1]), _excerpt(self.b[b0:b1])
         return [*found, Change(self._kind(a0, a1, b0, b1), part, before=before, after=after)]
+
+    def _role_changed(self, at_a: int, at_b: int) -> Change | None:
+        """That two messages say the same under different roles; behind the content, as a template writes roles outside of it."""
+        one, other = self.a[at_a], self.b[at_b]
+        role, now = role_of(one), role_of(other)
+        if role == now or not isinstance(one, dict) or not isinstance(other, dict):
+            return None
+        text = content_text(other.get("content"))
+        if not text.strip() or content_text(one.get("content")) != text:
+            return None
+        return Change(ROLE_CHANGED, RequestPart("message", at_b, now), len(text), len(text), role, now)
 
     def _kind(self, a0: int, a1: int, b0: int, b1: int) -> DifferenceKind:
         """Why messages are gone or there: instructions, the front of the history, or any other part of it."""
@@ -199,6 +218,8 @@ def compare_message(a: Any, b: Any, where: TextWhere) -> list[Change]:
     if not isinstance(a, dict) or not isinstance(b, dict):
         return [] if where.tail else [_whole(where, ordered(a).decode(), ordered(b).decode())]
     text_a, text_b = content_text(a.get("content")), content_text(b.get("content"))
+    if where.history == 0 and not where.tail and is_cut_short(len(text_a), len(text_b)):
+        return [Change(CUT_SHORT, where.part, 0, len(text_b), text_a[:MAX_EXCERPT], text_b[:MAX_EXCERPT])]
     found = [] if where.tail and not _alike(text_a, text_b) else compare_texts(text_a, text_b, where)
     if where.tail:
         return found
@@ -254,7 +275,7 @@ def _alike(a: str, b: str) -> bool:
     """Whether two texts in the place of the last message are one text with something changed: they share long lines."""
     if min(len(a), len(b)) < _BEHIND:
         return False
-    lines_a, lines_b = Counter(a.split("\n")), Counter(b.split("\n"))
+    lines_a, lines_b = (Counter(map(plain, each.split("\n"))) for each in (a, b))
     shared = sum(len(line) * count for line, count in (lines_a & lines_b).items())
     return shared >= _BEHIND and shared >= _LEAST_ALIKE * min(len(a), len(b))
 

@@ -21,6 +21,24 @@ _EXAMPLE = re.compile(
     r"[ \t#\[(]{0,3}\d{0,4}(?:[\])]?[ \t]{0,2}[:.)>]|\W{0,6}$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_TOOLS = re.compile(
+    r"\b(?:tools?|functions?|actions?|commands?|plugins?|skills?|capabilit(?:y|ies)|api|apis|werkzeuge?|funktionen|outils?"
+    r"|fonctions?|herramientas?|funciones|ferramentas?)\b|\u0438\u043d\u0441\u0442\u0440\u0443\u043c\u0435\u043d\u0442|\u30c4\u30fc\u30eb|\u5de5\u5177|\ub3c4\uad6c"
+    r"|\b(?:can|may) (?:use|call|invoke|run)\b|\b(?:use|using|call|invoke|run)\W{0,3}$",
+    re.IGNORECASE,
+)
+"""Words by which a list is one of tools."""
+_DOCUMENTS = re.compile(
+    r"\b(?:documents?|docs|passages?|sources?|context|results?|memor(?:y|ies)|snippets?|articles?|files?)\b",
+    re.IGNORECASE,
+)
+_CALL = re.compile(
+    r"^\W{0,6}(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)|<(?:tool|function|action|command)\b)", re.MULTILINE
+)
+_LEAD = 200
+"""Characters before a list that say what it is of, and those in which they stand where other items come between:"""
+_LEADS = 4_096
+_BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LEAST_MOVED = 32
@@ -87,6 +105,8 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     """What the segments of `text[start:stop]` are: tools, examples, or documents (whatever else comes in sets)."""
     if moved and all(is_tool(unit.value) for unit in moved):
         return TOOLS_REORDERED
+    if _are_tools(text, start, stop):
+        return TOOLS_REORDERED
     line = text.rfind("\n", 0, start)
     line = text.rfind("\n", 0, max(line, 0)) + 1  # the label may stand on the line before
     stop = min(stop, start + _MAX_HULL)
@@ -94,6 +114,30 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     found = _EXAMPLE.findall(hull)
     lines = sum(1 for each in hull.split("\n") if each.strip())
     return EXAMPLES_REORDERED if len(found) >= 2 and 12 * len(found) >= lines else DOCUMENTS_REORDERED
+
+
+def _lead(text: str, start: int) -> str:
+    """What introduces the item at `start`: what stands before it on its line, else the last line before that is no item like it."""
+    line = text.rfind("\n", 0, start) + 1
+    if text[line:start].strip(_BULLETS):
+        return text[max(line, start - _LEAD) : start]
+    mark = text[start : start + 1]
+    lines = text[max(line - _LEADS, 0) : line].split("\n")
+    return next((each for each in reversed(lines) if each.strip() and not each.lstrip().startswith(mark)), "")[-_LEAD:]
+
+
+def _are_tools(text: str, start: int, stop: int) -> bool:
+    """Whether what stands before a list, on its line or the last one before it that is not blank, says that it is of tools.
+
+    Where nothing does, items that all look like calls or are elements of such a name.
+    """
+    lead = _lead(text, start)
+    if _DOCUMENTS.search(lead):
+        return False
+    if _TOOLS.search(lead):
+        return True
+    items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
+    return len(items) > 1 and all(map(_CALL.match, items))
 
 
 def shuffled(a: str, b: str) -> bool:

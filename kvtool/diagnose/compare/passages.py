@@ -14,12 +14,15 @@ from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv143 import CUT_SHORT, is_cut_short
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import Value, value_around
+from kvtool.diagnose.compare.inline_items import LONGEST_LINE, reordered
 from kvtool.diagnose.compare.order import order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align
+from kvtool.text.traced import line_around
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_PASSAGE = 200_000
@@ -56,21 +59,23 @@ def compare_passage(passage: Passage) -> list[Named]:
     passage = _trimmed(passage)
     rest = max(passage.a1 - passage.a0, passage.b1 - passage.b0)
     if rest > _MAX_PASSAGE:
-        return [(HISTORY_EDITED if passage.history else OTHER, whole)]
+        return [(_edited(whole) if passage.history else OTHER, whole)]
     chunks, unequal = _chunks(passage)
     if not chunks:
         return []
     shared = 1 - unequal / size
     hull = (chunks[0][0][0], chunks[-1][0][1], chunks[0][1][0], chunks[-1][1][1])
+    if (listed := _on_one_line(passage, hull)) is not None:
+        return [(order_kind(passage.b, listed[2], listed[3]), listed)]
     if shuffled(passage.a[hull[0] : hull[1]], passage.b[hull[2] : hull[3]]):
         kind = order_kind(passage.b, hull[2], hull[3]) if "\n" in passage.b[hull[2] : hull[3]] else DOCUMENTS_REORDERED
         return [(kind, hull)]
     if len(chunks) > _MOST_CHUNKS:
-        return [(HISTORY_EDITED if passage.history else OTHER, hull)]
+        return [(_edited(hull) if passage.history else OTHER, hull)]
     values = _values(passage, chunks)
     named = all(value.kind is not OTHER for value in values)
     if passage.history and (not named or len(values) > _MOST_VALUES):
-        return [(HISTORY_EDITED, hull)]
+        return [(_edited(hull), hull)]
     longest = max(max(a1 - a0, b1 - b0) for _, (a0, a1), (b0, b1) in values)
     scattered = len(values) > 2 and (len(values) > _MOST_VALUES or shared < _LEAST_SHARED)
     if not named and (scattered or longest > _MAX_VALUE):
@@ -79,6 +84,32 @@ def compare_passage(passage: Passage) -> list[Named]:
         (OPTIONAL if value.kind is OTHER and _is_one_sided(passage, value) else value.kind, (*value.a, *value.b))
         for value in values
     ]
+
+
+def _edited(ranges: tuple[int, int, int, int]) -> DifferenceKind:
+    """What was done to a passage of the history."""
+    a0, a1, b0, b1 = ranges
+    return CUT_SHORT if is_cut_short(a1 - a0, b1 - b0) else HISTORY_EDITED
+
+
+def _on_one_line(passage: Passage, hull: tuple[int, int, int, int]) -> tuple[int, int, int, int] | None:
+    """The ranges of a list on one line of both texts whose items changed places, where nothing else differs in it."""
+    a0, a1, b0, b1 = hull
+    if a1 - a0 != b1 - b0 or a1 - a0 > LONGEST_LINE or sorted(passage.a[a0:a1]) != sorted(passage.b[b0:b1]):
+        return None
+    (low_a, high_a), (low_b, high_b) = line_around(passage.a, a0), line_around(passage.b, b0)
+    if high_a < a1 or high_b < b1:
+        return None
+    found = reordered(passage.a[low_a:high_a], passage.b[low_b:high_b])
+    if found is None:
+        return None
+    mine, theirs = found
+    return (
+        low_a + mine.items[0][0],
+        low_a + mine.items[-1][1],
+        low_b + theirs.items[0][0],
+        low_b + theirs.items[-1][1],
+    )
 
 
 def _trimmed(passage: Passage) -> Passage:

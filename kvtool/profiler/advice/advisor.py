@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.findings import is_candidate
+from kvtool.diagnose.findings import must_be_told
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.proofs import check_proof
 from kvtool.profiler.advice.lookahead import Lookahead
@@ -56,7 +56,7 @@ class Advice:
 
     kept: dict[str, list[KeptFix]] = field(default_factory=dict)
     stuck: list[StuckCause] = field(default_factory=list)
-    """The first cause of each group in which no fix won anything."""
+    """The first cause of each group in which no fix won anything, and all others that must be told."""
     proof: PassResult | None = None
 
     @property
@@ -102,7 +102,7 @@ class Advisor:
         steps = self._steps(kept)
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
         stuck = [StuckCause(fix.cause, fix) for fix in first if fix.cause is not None]
-        return Advice(steps, [*stuck, *self._never_tried(piled)], proof)
+        return Advice(steps, [*stuck, *self._not_handled(kept, stuck)], proof)
 
     def _piled(self) -> dict[str, Chain]:
         """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
@@ -265,12 +265,15 @@ class Advisor:
                 if _line_of(cause.slot) == _line_of(mine):
                     yield cause.slot
 
-    def _never_tried(self, piled: Mapping[str, Chain]) -> list[StuckCause]:
-        """The costliest cause of each group for which there was no fix that could be tried, with the advice for it."""
+    def _not_handled(self, kept: Mapping[str, Chain], stuck: Sequence[StuckCause]) -> list[StuckCause]:
+        """The other causes that are to be told whatever can be done about them, with the advice for each."""
+        handled = {(cause.group, cause.slot) for each in stuck for cause in [each.cause]}
+        handled |= {(name, fix.cause.slot) for name, chain in kept.items() for fix in chain if fix.cause is not None}
         found: list[StuckCause] = []
         for name, group in self._groups.items():
-            causes = self._result.causes.of_group(name) if name not in piled else []
-            for cause in [cause for cause in causes if is_candidate(cause, group)][:1]:
+            for cause in self._result.causes.of_group(name):
+                if not must_be_told(cause.blocked, group) or (name, cause.slot) in handled:
+                    continue
                 fixes = self._propose(cause, self._result.samples.of_group(name))
                 found.append(StuckCause(cause, advice=next((fix.what for fix in fixes if not fix.can_be_tried), "")))
         return found

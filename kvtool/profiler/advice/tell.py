@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.findings import (
+    CLAIM,
     WORTH_TELLING,
     Locate,
+    described,
     fixed_finding,
+    must_be_told,
     no_gain_finding,
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
+from kvtool.fixes.turn_texts import role_of_part
 from kvtool.profiler.advice.advisor import Advice, KeptFix, StuckCause
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
@@ -25,10 +29,12 @@ from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Rerun, as_severe
 
 _GOES_ALONG = "it goes with the text that the fix above moves"
+_MENDED_TOO = "the fix above mends it, too"
 
 _PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
 _MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
+_SAID = "it is text of a {role} message, which is not for an application to rewrite: put what is shared before it"
 _NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
 
 
@@ -46,16 +52,22 @@ class Teller:
         self._pair_command = pair_command or PairCommand()
 
     def findings(self, advice: Advice) -> list[Finding]:
-        """One for each step that is kept, and one for each big loss that no fix wins back."""
+        """One for each step that is kept, with what it mends beside its cause, and one for each big loss that no fix wins back."""
         found: list[Finding | None] = []
+        closed: set[tuple[str, Slot]] = set()
         for name, steps in advice.kept.items():
             assert advice.proof is not None
-            found += self._of_steps(self._groups[name], steps, advice.proof)
+            group = self._groups[name]
+            together = self._together(group, advice.proof)
+            found += self._of_steps(group, steps, together)
+            too = list(self._closed_too(group, steps, advice.proof))
+            closed |= {(name, cause.slot) for cause in too}
+            found += [self._goes_along(cause, group, steps[0], together) for cause in too]
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
-            if cause is None:
-                continue  # only what was tried brought it about
+            if cause is None or (group.name, cause.slot) in closed:
+                continue  # only what was tried brought it about, or it is told
             block_size = self._plan.engine.block_size
             finding = no_gain_finding(
                 cause,
@@ -66,11 +78,18 @@ class Teller:
                 fix=_left_to_do(stuck),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
-        return [finding for finding in found if finding is not None]
+        return one_at_a_place([finding for finding in found if finding is not None])
 
-    def _of_steps(self, group: GroupTotals, steps: list[KeptFix], proof: PassResult) -> list[Finding | None]:
+    def described(self, cause: SlotCause, group: GroupTotals) -> Finding:
+        """A cause as information, with the two requests that tell it and what it costs."""
+        place = place_of(cause, self._locate, self._path)
+        finding = described(cause, CLAIM, place=place, block_size=self._plan.engine.block_size)
+        return self._priced(finding, cause, group)
+
+    def _together(self, group: GroupTotals, proof: PassResult) -> Rerun:
+        """What all fixes together gave a group."""
         after = next(each for each in proof.ledger.totals() if each.name == group.name)
-        together = Rerun(
+        return Rerun(
             group_before=group.hit_rate,
             group_after=after.hit_rate,
             total_before=total_rate(self._result),
@@ -78,6 +97,8 @@ class Teller:
             group_alone=None,
             group_predicted=None,
         )
+
+    def _of_steps(self, group: GroupTotals, steps: list[KeptFix], together: Rerun) -> list[Finding | None]:
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
         known = self._known(group)
         found: list[Finding | None] = []
@@ -98,30 +119,31 @@ class Teller:
             if finding is not None:
                 finding = finding.model_copy(update=carried(step.fix))
                 found.append(self._priced(finding, first or step.cause, group))
-        return [*found, *self._closed_too(group, steps, proof, together)]
+        return found
 
-    def _closed_too(
-        self, group: GroupTotals, steps: list[KeptFix], proof: PassResult, rerun: Rerun
-    ) -> Iterator[Finding]:
-        """Values that vary and went where the text around them went: no fix of their own was needed."""
+    def _closed_too(self, group: GroupTotals, steps: list[KeptFix], proof: PassResult) -> Iterator[SlotCause]:
+        """Causes that went with the fixes of others: no fix of their own was needed."""
         handled = {step.cause.slot for step in steps}
         left = {cause.slot: cause.share for cause in proof.causes.of_group(group.name)}
         for cause in self._result.causes.of_group(group.name):
-            costs = cause.share >= WORTH_TELLING * group.prompt_tokens
+            is_value = varies(cause.kind.code) == "value" and cause.share >= WORTH_TELLING * group.prompt_tokens
             closed = left.get(cause.slot, 0.0) < cause.share / 2
-            if cause.slot in handled or varies(cause.kind.code) != "value" or not (costs and closed):
-                continue
-            finding = fixed_finding(
-                cause,
-                rerun,
-                place=place_of(cause, self._locate, self._path),
-                block_size=self._plan.engine.block_size,
-                severity=self._severity(cause, group),
-                tokens_lost=cause.blocked,
-                fix=_GOES_ALONG,
-            )
-            if finding is not None:
-                yield self._priced(finding, cause, group).model_copy(update={"tier": steps[0].fix.tier})
+            if cause.slot not in handled and closed and (is_value or must_be_told(cause.blocked, group)):
+                yield cause
+
+    def _goes_along(self, cause: SlotCause, group: GroupTotals, step: KeptFix, rerun: Rerun) -> Finding | None:
+        finding = fixed_finding(
+            cause,
+            rerun,
+            place=place_of(cause, self._locate, self._path),
+            block_size=self._plan.engine.block_size,
+            severity=self._severity(cause, group),
+            tokens_lost=cause.blocked,
+            fix=_GOES_ALONG if varies(cause.kind.code) == "value" else _MENDED_TOO,
+        )
+        return (
+            None if finding is None else self._priced(finding, cause, group).model_copy(update={"tier": step.fix.tier})
+        )
 
     def _known(self, group: GroupTotals) -> dict[Slot, SlotCause]:
         """The causes of the run without any fix."""
@@ -153,11 +175,55 @@ class Teller:
 
 def _left_to_do(stuck: StuckCause) -> str:
     """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
+    if stuck.tried is None and not stuck.advice and (role := _said_by(stuck.cause)):
+        return _SAID.format(role=role)
     if stuck.tried is None:
         return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
     if stuck.tried.key.startswith("move"):
         return _MOVED
     return f"{stuck.tried.what}: {_WINS_NOTHING}"
+
+
+def _said_by(cause: SlotCause) -> str:
+    """The role of a logged message that is no application's text; empty for other text."""
+    role = role_of_part(cause.slot.part)
+    return role if cause.slot.logged and not cause.structural and role in ("user", "assistant", "tool") else ""
+
+
+def one_at_a_place(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, those of one code at one place of a group as one: values of several kinds on one line are one cause.
+
+    The first of them, which has the fix, has the tokens of all.
+    """
+    kept: dict[object, Finding] = {}
+    for finding in findings:
+        key = id(finding) if finding.fix_key and _place_of(finding) in kept else _place_of(finding)
+        first = kept.setdefault(key, finding)
+        if first is not finding:
+            kept[key] = _with_tokens_of(first, finding)
+    return list(kept.values())
+
+
+def _place_of(finding: Finding) -> object:
+    """What tells the place of a finding from others: of what was logged the line of its text, whichever record has it."""
+    logged = finding.logged
+    if logged is not None and logged.line:
+        return finding.group, finding.code, logged.part, logged.content, logged.line
+    return (
+        (finding.group, finding.code, finding.path, finding.line, finding.column) if finding.in_source else id(finding)
+    )
+
+
+def _with_tokens_of(finding: Finding, other: Finding) -> Finding:
+    both: dict[str, object] = {
+        "tokens_lost": finding.tokens_lost + other.tokens_lost,
+        "points": finding.points + other.points,
+        "share_tokens": (finding.share_tokens or 0.0) + (other.share_tokens or 0.0),
+        "ttft_seconds": (finding.ttft_seconds or 0.0) + (other.ttft_seconds or 0.0),
+    }
+    if as_severe(other.severity, finding.severity):
+        both["severity"] = other.severity
+    return finding.model_copy(update=both)
 
 
 def one_of_each(advice: list[Finding], found: list[Finding]) -> tuple[list[Finding], list[Finding]]:

@@ -159,6 +159,8 @@ class GroupSample:
             forms = PromptForms(window, _MOST_VALUES + 1)
             for each in found:
                 forms.form_of(each.text)
+            if len(forms) == 1:  # a shorter window would only see more of what differs at the front
+                return None
             if self._divides(len(forms), conversations, each=2 if system else 4):
                 return ByPrompt(window, system, found=True)
         return None

@@ -1,7 +1,7 @@
 """Which prompts begin the same: forms of text, told apart one prompt at a time, in bounded memory.
 
 Two beginnings are of one form where they share at least half of their runs of three words (the cosine of the sets of runs). Digits
-count for nothing, so that a clock or an id in a prompt leaves it what it is.
+count for nothing, so that a clock or an id in a prompt leaves it what it is; nor does how a letter is encoded.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from math import sqrt
 
+from kvtool.text.look_alike import skeleton
 from kvtool.workload.turn import Turn
 
 WHOLE = 4_000
@@ -48,15 +49,16 @@ class PromptForms:
 
     def form_of(self, text: str) -> int | None:
         """The number of its form; None where it is another than the `most` that are known."""
-        head = str.__str__(text)[: self._window]
-        if head in self._known:
-            return self._known[head]
+        start = str.__str__(text)[: self._window]
+        if start in self._known:
+            return self._known[start]
+        head = skeleton(start)
         found = self._probed(head)
         if found is None:
             found = self._nearest(head)
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
-        self._known[head] = found
+        self._known[start] = found
         return found
 
     def _probed(self, head: str) -> int | None:

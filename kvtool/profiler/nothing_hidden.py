@@ -1,0 +1,87 @@
+"""The invariant that no large loss is without a finding, and the finding that stands for what is left where causes are many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.causes import CauseBook, SlotCause
+from kvtool.diagnose.codes import wins
+from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.findings import must_be_told
+from kvtool.diagnose.severity import severity_in_run
+from kvtool.results.finding import Finding
+from kvtool.text.terminal.numbers import plural
+
+_DIFFERENT = ("blocked", "cosmetic", "seam")
+"""Fates of tokens that stand behind a difference."""
+_MOST_LOOKED_AT = 64
+_SEND_THE_SAME = "send the same each time, or what differs behind what is shared"
+Describe = Callable[[SlotCause, GroupTotals], Finding]
+"""A cause as a finding, with its place and the two requests that tell it."""
+
+
+def behind_differences(group: GroupTotals, findings: Iterable[Finding]) -> int:
+    """Tokens of a group that differences are to blame for, less what findings tell of them."""
+    told = sum(
+        finding.tokens_lost
+        for finding in findings
+        if finding.group == group.name and not set(_DIFFERENT).isdisjoint(wins(finding.code))
+    )
+    return sum(group.fates[fate] for fate in _DIFFERENT) - told
+
+
+def with_the_rest(
+    findings: Sequence[Finding], groups: Iterable[GroupTotals], causes: CauseBook, describe: Describe, *, path: str
+) -> list[Finding]:
+    """The findings, and one more for each group whose other differences lose much together: it shows the costliest of them.
+
+    `path` stands for requests without text, whose differences have no place.
+    """
+    found = list(findings)
+    for group in groups:
+        rest = behind_differences(group, findings)
+        if not must_be_told(rest, group):
+            continue
+        told = {_place(finding) for finding in findings if finding.group == group.name}
+        others = [cause for cause in causes.of_group(group.name) if cause.blocked]
+        described = (describe(cause, group) for cause in others[:_MOST_LOOKED_AT])
+        first = next((each for each in described if _place(each) not in told), None)
+        found.append(_of_many(first, len(others), rest, group, path))
+    return found
+
+
+def check_nothing_hidden(findings: Iterable[Finding], groups: Iterable[GroupTotals]) -> None:
+    """AssertionError where differences lose more of a group's tokens than may go without a finding."""
+    findings = list(findings)
+    for group in groups:
+        rest = behind_differences(group, findings)
+        assert not must_be_told(rest, group), (
+            f"{group.name}: {rest} tokens are lost behind differences that no finding tells"
+        )
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    return finding.code, finding.path, finding.line, finding.logged
+
+
+def _of_many(first: Finding | None, count: int, tokens: int, group: GroupTotals, path: str) -> Finding:
+    """A finding of all that no other one tells; `first` is the costliest of it that is known."""
+    points = tokens / group.prompt_tokens
+    severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
+    if first is None:
+        message = "what varies stands before what is shared, and the requests have no text to show it"
+        fix = "log the text of requests, too: then the line can be told"
+        if count:
+            message, fix = f"differences at {count:,} places, each small, stand before shared text", _SEND_THE_SAME
+        return Finding.of(KV201.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points)
+    several = f"{plural(count, 'difference')}, none of which costs much alone; the costliest: " if count > 1 else ""
+    told: dict[str, object] = {
+        "code": KV201.code,
+        "severity": severity,
+        "message": several + first.message,
+        "tokens_lost": tokens,
+        "points": points,
+        "fix": _SEND_THE_SAME,
+    }
+    return first.model_copy(update=told)

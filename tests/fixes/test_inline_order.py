@@ -1,0 +1,80 @@
+"""Lists on one line: found by the order of their items, put in one order, and nothing else changed."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvtool.diagnose.compare.inline_items import reordered
+from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.fixes.inline_order import InlineOrder
+from kvtool.text.traced import Traced
+from kvtool.workload.turn import Turn
+
+NAMES = ["orders.search", "web.fetch", "mail_send", "crm.find", "calendar"]
+FORMS = [
+    ("Tools: {}", ", ", "", NAMES),
+    ("You can use {}", ", ", " Be kind.", [f"`{name}`" for name in NAMES]),
+    ("Enabled functions: {}", " \u00b7 ", "", NAMES),
+    ("Enabled tools: {}", " -> ", "", NAMES),
+    ("Actions: {}", " / ", "", [f"{name}(q, n)" for name in NAMES]),
+    ("Tools: [{}]", ", ", "", [f'"{name}"' for name in NAMES]),
+    ("<tools>{}</tools>", "", "", [f'<tool name="{name}">does {name}</tool>' for name in NAMES]),
+    ("Tools: {}", "; ", "", [f"{name} finds, reads and writes" for name in NAMES]),
+]
+
+
+def turn(text: str) -> Turn:
+    return Turn("g", messages=[{"role": "system", "content": Traced(text)}, {"role": "user", "content": Traced("Hm?")}])
+
+
+def said(one: Turn) -> str:
+    assert one.messages is not None
+    return str(one.messages[0]["content"])
+
+
+@pytest.mark.parametrize(("form", "separator", "behind", "items"), FORMS)
+@pytest.mark.parametrize("seed", range(4))
+def test_tools_on_a_line(form: str, separator: str, behind: str, items: list[str], seed: int) -> None:
+    chance = random.Random(seed)
+    rules = "\n".join(f"- Rule {number}, which is short, plain and kind." for number in range(20))
+    turns = []
+    for _ in range(6):
+        order = chance.sample(items, len(items))
+        turns.append(turn(f"You are Ada.\n{form.format(separator.join(order))}{behind}\n{rules}"))
+    for one, other in pairwise(turns):
+        kinds = [change.kind.code for change in compare_turns(one, other)]
+        assert kinds == ([] if said(one) == said(other) else ["KV111"])
+    fix = InlineOrder.learn(turns, {"system"})
+    assert fix is not None
+    assert len({said(fix(each)) for each in turns}) == 1
+    for each in turns:
+        assert sorted(said(fix(each))) == sorted(said(each))
+
+
+def test_a_list_of_documents_is_none_of_tools() -> None:
+    one, other = (
+        turn(f"Be kind.\nSources: {', '.join(order)}\nEnd.")
+        for order in (["Alpha", "Beta", "Gamma"], ["Gamma", "Alpha", "Beta"])
+    )
+    assert [change.kind.code for change in compare_turns(one, other)] == ["KV113"]
+
+
+def test_what_is_no_list_is_left_alone() -> None:
+    assert reordered("Ada gave it to Bob", "Bob gave it to Ada") is None
+    assert reordered("Tools: a, b, c", "Tools: a, b, d") is None
+    assert InlineOrder.learn([turn(f"Hello {name}, be kind, be short.") for name in ("Ada", "Bob")], {"system"}) is None
+
+
+@given(st.lists(st.text("ab(,;| .:<>[]`", max_size=40), min_size=2, max_size=6))
+def test_no_text_is_lost(texts: list[str]) -> None:
+    turns = [turn(text) for text in texts]
+    fix = InlineOrder.learn(turns, {"system"})
+    for each in turns if fix is not None else []:
+        after = fix(each)
+        assert sorted(said(after)) == sorted(said(each))
+        assert said(fix(after)) == said(after)

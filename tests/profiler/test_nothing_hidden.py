@@ -1,0 +1,154 @@
+"""No loss behind differences that is above 5 % of a group's tokens goes without a finding, whatever the log."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.causes import CauseBook
+from kvtool.profiler.nothing_hidden import behind_differences, check_nothing_hidden, with_the_rest
+from kvtool.results.finding import Finding
+from kvtool.results.report import lost_tokens
+from kvtool.workload.render import Renderer
+from tests.profiler.test_counted_once import profiled
+
+WORDS = ["order", "refund", "ticket", "parcel", "policy", "agent", "window", "letter", "branch", "engine"]
+EDITS = ("number", "word", "drop", "case", "crlf", "role", "swap", "cut", "insert", "tools", "part", "accent")
+
+
+def prose(chance: random.Random, lines: int) -> str:
+    return "\n".join(" ".join(chance.choices(WORDS, k=8)) + "." for _ in range(lines))
+
+
+def edited(messages: list[dict[str, Any]], edit: str, chance: random.Random) -> None:
+    """One change of some kind, somewhere."""
+    message = chance.choice(messages)
+    text = message["content"]
+    if not isinstance(text, str):
+        return
+    lines = text.split("\n")
+    at = chance.randrange(len(lines))
+    match edit:
+        case "number":
+            lines[at] += f" {chance.randrange(10_000)}"
+        case "word":
+            lines[at] = f"{chance.choice(WORDS)} {lines[at]}"
+        case "drop":
+            del lines[at]
+        case "case":
+            lines[at] = lines[at].upper()
+        case "crlf":
+            lines[at] += "\r"
+        case "role":
+            message["role"] = chance.choice(["system", "user", "assistant", "tool", "developer"])
+        case "swap":
+            chance.shuffle(lines)
+        case "cut":
+            lines = lines[: at // 3]
+        case "insert":
+            messages.insert(chance.randrange(len(messages) + 1), {"role": "user", "content": prose(chance, 1)})
+        case "tools":
+            lines.insert(at, "Tools: " + ", ".join(chance.sample(WORDS, 4)))
+        case "part":
+            message["content"] = [{"type": "text", "text": line} for line in lines]
+            return
+        case _:
+            lines[at] += chance.choice([" caf\u00e9", " cafe\u0301", " c\u0430fe"])
+    message["content"] = "\n".join(lines)
+
+
+def log_of(seed: int, requests: int, edits: list[str], form: str) -> str:
+    chance = random.Random(seed)
+    base = [
+        {"role": "system", "content": prose(chance, 14)},
+        *({"role": role, "content": prose(chance, 5)} for role in ("user", "assistant", "tool", "user")),
+    ]
+    rows = []
+    for number in range(requests):
+        messages = json.loads(json.dumps(base[: chance.choice([2, 4, 5])]))
+        for edit in edits:
+            if chance.random() < 0.7:
+                edited(messages, edit, chance)
+        row: dict[str, Any] = {"messages": messages}
+        if form == "prompt":
+            row = {"prompt": "\n\n".join(f"{one['role']}: {one['content']}" for one in messages)}
+        elif form == "ids":
+            row = {"prompt_token_ids": list(json.dumps(messages).encode())}
+        elif form == "sessions":
+            row["session_id"] = f"s{number % 3}"
+        rows.append(json.dumps(row))
+    return "\n".join(rows) + "\n"
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    requests=st.integers(2, 10),
+    edits=st.lists(st.sampled_from(EDITS), min_size=1, max_size=4),
+    form=st.sampled_from(["chat", "prompt", "ids", "sessions"]),
+)
+def test_every_large_loss_has_a_finding(
+    seed: int,
+    requests: int,
+    edits: list[str],
+    form: str,
+    byte_renderer: Renderer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "w.jsonl"
+    path.write_text(log_of(seed, requests, edits, form), encoding="utf-8")
+    report, _ = profiled(str(path), byte_renderer, None)
+    for group in report.groups:
+        findings = [finding for finding in report.findings if finding.group == group.name]
+        behind = sum(group.fates.get(fate, 0) for fate in ("blocked", "cosmetic", "seam"))
+        told = sum(finding.tokens_lost for finding in findings if finding.code < "KV202")
+        assert behind - told <= 0.05 * group.prompt_tokens
+        assert sum(finding.tokens_lost for finding in findings) <= lost_tokens(group)
+        for finding in findings:
+            assert finding.fix
+            if finding.code == "KV201" and form != "ids" and finding.tokens_lost > 0.05 * group.prompt_tokens:
+                assert finding.example is not None, "the two requests that differ"
+
+
+def group_of(blocked: int) -> GroupTotals:
+    group = GroupTotals(name="g", requests=2, prompt_tokens=100, hit_tokens=10)
+    group.fates["blocked"] = blocked
+    return group
+
+
+def test_the_check_raises_where_much_is_hidden() -> None:
+    told = Finding.of("KV101", "error", "g", "p", 1, 1, "m", 30, "")
+    other = Finding.of("KV204", "info", "g", "p", 1, 1, "m", 9, "")  # of tokens that stand behind no difference
+    check_nothing_hidden([told], [group_of(35)])
+    with pytest.raises(AssertionError, match="g: 36 tokens are lost behind differences that no finding tells"):
+        check_nothing_hidden([told, other], [group_of(66)])
+    (rest,) = with_the_rest([], [group_of(66)], CauseBook(), lambda *_: told, path="log.jsonl")
+    assert (rest.code, rest.tokens_lost, rest.path) == ("KV201", 66, "log.jsonl")
+    assert behind_differences(group_of(66), [rest]) == 0
+
+
+def test_many_small_differences_are_one_finding(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """Each place differs in a few requests only: none is worth a finding of its own, together they are."""
+    chance = random.Random(4)
+    lines = prose(chance, 60).split("\n")
+    rows = []
+    for number in range(24):
+        text = list(lines)
+        text[2 * number] = f"{chance.choice(WORDS)} {number} is another one here."
+        rows.append(
+            {"messages": [{"role": "user", "content": "\n".join(text)}, {"role": "user", "content": f"{number}?"}]}
+        )
+    path = tmp_path / "w.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    report, _ = profiled(str(path), byte_renderer, None)
+    told = sum(finding.tokens_lost for finding in report.findings)
+    (group,) = report.groups
+    assert group.fates["blocked"] > 0.2 * group.prompt_tokens
+    assert told >= group.fates["blocked"] - 0.05 * group.prompt_tokens
