@@ -195,16 +195,14 @@ def _fix_right(judged: Judged, case: Case, told: Sequence[Finding], advice: Advi
         return not fixes
     if judged.torn:
         return False
+    said = [each for each in told if each.fix and any(_at(cause, each) for cause in case.causes)]
+    tried = (rerun for each in said for rerun in (each.rerun, each.tried) if rerun is not None)
+    measured = any(rerun.group_after - rerun.group_before >= TRIED * (best - before) for rerun in tried)
     if case.best == "words":
-        said = [each for each in told if each.fix and any(_at(cause, each) for cause in case.causes)]
-        if not case.measured:
-            return bool(said) and not any(fix.tier == "P2" for fix in fixes)
-        tried = (rerun for each in said for rerun in (each.rerun, each.tried) if rerun is not None)
-        measured = any(rerun.group_after - rerun.group_before >= TRIED * (best - before) for rerun in tried)
-        if not measured:
+        if case.measured and not measured:
             judged.why.append("nothing measured")
-        return bool(said) and measured
-    if judged.gain is not None and judged.gain < CAPTURED:
+        return bool(said) and (measured if case.measured else not any(fix.tier == "P2" for fix in fixes))
+    if judged.gain is not None and judged.gain < CAPTURED and not (case.or_words and measured and not fixes):
         judged.why.append(f"gain {judged.gain:.2f} by {','.join(fix.key.split(':')[0] for fix in fixes) or 'nothing'}")
         return False
     if case.warned and fixes and not any(fix.warnings for fix in fixes):
