@@ -167,12 +167,11 @@ def _tear(judged: Judged, case: Case, log: Path, fixes: Sequence[Fix]) -> None:
             assert turn.name is not None
             number = turn.name.record - 1
             was, now = ([str.__str__(at.text) for at in texts_of(each)] for each in (turn, after))
-            for unit in case.units(number):
+            stays = case.best == "words" and case.measured
+            for at, unit in enumerate(case.units(number)):
                 if unit:
                     judged.units += 1
-                    judged.torn += not is_whole(unit, now)
-            if case.best == "words" and case.measured and not _stands(case.units(number)[0], was, now):
-                judged.torn += 1
+                    judged.torn += not is_whole(unit, now) or (stays and not at and not _stands(unit, was, now))
 
 
 def is_whole(unit: Pieces, texts: Sequence[str]) -> bool:
