@@ -40,6 +40,8 @@ class Judged:
     cause: bool | None = None
     place: bool | None = None
     fix: bool = False
+    times: float | None = None
+    """Findings for each planted cause: one is best."""
     false: int = 0
     """Findings that name what was not planted."""
     gain: float | None = None
@@ -118,6 +120,7 @@ def _name(judged: Judged, case: Case, told: Sequence[Finding]) -> None:
     placed = [(cause, [each for each in told if _at(cause, each)]) for cause in case.causes]
     if placed:
         judged.place = all(found for _, found in placed)
+        judged.times = sum(len(found) for _, found in placed) / len(placed)
         judged.cause = all(any(_named(case, cause, each) for each in found) for cause, found in placed)
         judged.why += [f"not at its place: {'/'.join(cause.codes)}" for cause, found in placed if not found]
         judged.why += [
