@@ -1,0 +1,29 @@
+"""Stretches of a text put out of sight of a parser, by others of the same length on the same lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PLACEHOLDER = re.compile(r"\{\{[^{}\n]{0,300}\}\}|\{%[^\n]{0,300}?%\}|\{#[^\n]{0,300}?#\}")
+"""What a template puts a value in place of, or does: `{{ name }}`, `{% if … %}`, `{# … #}`."""
+
+_NOT_NEWLINE = re.compile(r"[^\n]")
+Span = tuple[int, int]
+
+
+def masked(text: str, spans: Iterable[Span], by: str) -> str:
+    """The text with each character of these spans, in order, replaced; newlines stay."""
+    pieces: list[str] = []
+    at = 0
+    for start, stop in spans:
+        if start < at:
+            continue
+        pieces += [text[at:start], _NOT_NEWLINE.sub(by, text[start:stop])]
+        at = stop
+    return "".join([*pieces, text[at:]]) if pieces else text
+
+
+def placeholders(text: str) -> list[Span]:
+    """Where placeholders and tags of a template stand."""
+    return [found.span() for found in PLACEHOLDER.finditer(text)] if "{" in text else []

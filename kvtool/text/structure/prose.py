@@ -1,0 +1,232 @@
+"""What a paragraph is made of: listings with their introduction, tables and lists that Markdown does not see, sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kvtool.text.structure.masking import Span
+from kvtool.text.structure.raw_unit import RawUnit
+from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, sentence_ends
+from kvtool.text.structure.text_unit import UnitKind
+
+_NUMBERED = re.compile(
+    r"[ \t]*(?:\d{1,3}[、．](?=\S)|(?:[-*•][ \t]*)?(?:\(?\d{1,3}[.):][)]?"
+    r"|[(（]\d{1,3}[)）]|[①-⑳]|[一二三四五六七八九十]{1,3}[、.．]|[A-Za-z][.)]"
+    r"|(?:rule|step|regel|schritt|règle|étape|regla|paso|regra|passo|правило|шаг|規則|规则|步骤|규칙|नियम|قاعدة)"
+    r"[ #]?\d{1,3}[.:)、]?)"
+    r"(?=\s|[^\x00-\x7f]))",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"[ \t]*(?:[-*+•‣◦▪●·▸►✓✔✗→][ \t]+|[•●▪・])(?=\S)")
+_DELIMITER = re.compile(r"[ \t]*\|?(?:[ \t]*:?-{1,60}:?[ \t]*(?:\||\Z))+[ \t\r]*\Z")
+ROW = re.compile(
+    r"[ \t]*(?:[│├└─|`+]|[*-](?![ \t]))\S{0,40}|[ MADRCU?!]{2} \S|(?:modified|new file|deleted|renamed|On branch)\b"
+    r"|[ \t]*(?:\.{0,2}/)?(?:[\w.@+-]{1,80}/){1,20}[\w.@+-]{0,80}[ \t]*:?[ \t\r]*\Z|[ \t]*[dl-](?:[rwxsStT-]{9})[ \t.@+]"
+)
+"""A line of a tree of files, of what a version control system says of them, or a path by itself."""
+_LISTS: tuple[tuple[UnitKind, re.Pattern[str]], ...] = (("numbered", _NUMBERED), ("list", _BULLET))
+_LEAST_FIELDS = 2
+_LOOKED_AT = 32
+"""Times that a line may be looked at as one that another announces: lines that all announce others are nested no deeper."""
+
+
+class _Line(NamedTuple):
+    start: int
+    stop: int
+    text: str
+
+    @property
+    def indent(self) -> int:
+        return len(self.text) - len(self.text.lstrip())
+
+
+def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) -> list[RawUnit]:
+    """The units of a paragraph; nothing ends inside of a `solid` span (in order)."""
+    lines = list(_lines(text, start, stop, solid))
+    taken, raws = _tables(lines), []
+    for first, last in taken:
+        raws.append(RawUnit("table", lines[first].start, lines[last - 1].stop, lines[first].start))
+        raws += [RawUnit("row", line.start, line.stop, line.start) for line in lines[first:last]]
+    runs = [*taken]
+    for kind, pattern in _LISTS:
+        for first, last, marks in _marked(lines, pattern, runs):
+            runs.append((first, last))
+            raws.append(RawUnit(kind, lines[first].start, lines[last - 1].stop, lines[first].start))
+            raws += [
+                RawUnit("item", lines[low].start, lines[high - 1].stop, lines[low].start + marked)
+                for low, high, marked in marks
+            ]
+    for first, last in _rows(lines, runs):
+        runs.append((first, last))
+        raws.append(RawUnit("rows", lines[first].start, lines[last - 1].stop, lines[first].start))
+    runs.sort()
+    raws += _introduced(text, lines, runs, solid)
+    in_table = {index for first, last in taken for index in range(first, last)}
+    raws += _statements(text, lines, in_table, {raw.start: raw.body for raw in raws if raw.kind == "item"}, solid)
+    return raws
+
+
+def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> Iterator[_Line]:
+    """The lines that are not blank; those that a solid span joins are one."""
+    at = start
+    index = 0
+    while at < stop:
+        end = text.find("\n", at, stop)
+        end = stop if end < 0 else end
+        while index < len(solid) and solid[index][1] <= end:
+            index += 1
+        while index < len(solid) and solid[index][0] < end < solid[index][1]:
+            end = text.find("\n", min(solid[index][1], stop), stop)
+            end = stop if end < 0 else end
+            while index < len(solid) and solid[index][1] <= end:
+                index += 1
+        shown = text[at:end]
+        if shown.strip():
+            yield _Line(at, at + len(shown.rstrip()), shown.rstrip())
+        at = end + 1
+
+
+def _tables(lines: Sequence[_Line]) -> list[Span]:
+    """Runs of lines with bars, or with the same number of tabs."""
+    found: list[Span] = []
+    index = 0
+    while index < len(lines):
+        stop = index
+        if index + 1 < len(lines) and "|" in lines[index].text and _DELIMITER.match(lines[index + 1].text):
+            stop = index + 2
+            while stop < len(lines) and "|" in lines[stop].text:
+                stop += 1
+        elif lines[index].text.lstrip().startswith("|"):
+            while (
+                stop < len(lines)
+                and lines[stop].text.lstrip().startswith("|")
+                and lines[stop].text.count("|") >= _LEAST_FIELDS
+            ):
+                stop += 1
+        elif fields := _fields(lines[index].text):
+            while stop < len(lines) and _fields(lines[stop].text) == fields:
+                stop += 1
+            stop = stop if stop - index > _LEAST_FIELDS or fields[0] == "\t" else index
+        if stop - index >= _LEAST_FIELDS:
+            found.append((index, stop))
+        index = max(stop, index + 1)
+    return found
+
+
+def _fields(line: str) -> tuple[str, int] | None:
+    """How many fields a line of a table without bars has: between tabs, or commas without a space behind."""
+    if tabs := line.strip("\t").count("\t"):
+        return "\t", tabs
+    commas = line.count(",")
+    return (",", commas) if commas >= _LEAST_FIELDS and ", " not in line and " ," not in line else None
+
+
+def _marked(
+    lines: Sequence[_Line], pattern: re.Pattern[str], taken: Sequence[Span]
+) -> Iterator[tuple[int, int, list[tuple[int, int, int]]]]:
+    """Runs of items that begin with a marker: their lines, and of each item its lines and how long its marker is."""
+    used = {index for first, last in taken for index in range(first, last)}
+    index = 0
+    while index < len(lines):
+        mark = None if index in used else pattern.match(lines[index].text)
+        if mark is None:
+            index += 1
+            continue
+        first, indent, items = index, lines[index].indent, [(index, index + 1, mark.end())]
+        index += 1
+        while index < len(lines) and index not in used:
+            mark = pattern.match(lines[index].text) if lines[index].indent == indent else None
+            if mark is not None:
+                items.append((index, index + 1, mark.end()))
+            elif lines[index].indent > indent or goes_on(lines[index - 1].text, lines[index].text):
+                items[-1] = (items[-1][0], index + 1, items[-1][2])
+            else:
+                break
+            index += 1
+        if len(items) > 1:
+            yield first, index, items
+
+
+def _rows(lines: Sequence[_Line], taken: Sequence[Span]) -> Iterator[Span]:
+    used = {index for first, last in taken for index in range(first, last)}
+    first: int | None = None
+    for index in range(len(lines) + 1):
+        is_row = index < len(lines) and index not in used and ROW.match(lines[index].text) is not None
+        if is_row and first is None:
+            first = index
+        if not is_row and first is not None:
+            if index - first > 1:
+                yield first, index
+            first = None
+
+
+def introduction(text: str, start: int, stop: int) -> tuple[int, int] | None:
+    """Where an introduction in a paragraph begins, and the lines that it announces, where these go on to the end of it."""
+    lines = list(_lines(text, start, stop, ()))
+    return next(((raw.start, raw.body) for raw in _introduced(text, lines, [], ()) if raw.stop == lines[-1].stop), None)
+
+
+def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: Sequence[Span]) -> Iterator[RawUnit]:
+    """Each line that announces others, with these."""
+    run_at = dict(runs)
+    inside = {index for first, last in runs for index in range(first, last)}
+    announces = [introduces(line.text) and index not in inside for index, line in enumerate(lines)]
+    says = [is_sentence(line.text) for line in lines] if any(announces) else []
+    left = _LOOKED_AT * len(lines)
+    for index, line in enumerate(lines[:-1]):
+        if not announces[index] or left < 0:
+            continue
+        stop = run_at.get(index + 1) or _announced(lines, announces, says, index)
+        left -= stop - index
+        if stop > index + 1:
+            ends = sentence_ends(text, line.start, line.stop, solid)
+            start = ends[-1] if ends else line.start
+            yield RawUnit("introduced", start, lines[stop - 1].stop, lines[index + 1].start)
+
+
+def _announced(lines: Sequence[_Line], announces: Sequence[bool], says: Sequence[bool], index: int) -> int:
+    """Behind the last line that line `index` announces."""
+    indent = lines[index].indent
+    stop = index + 1
+    deeper = lines[stop].indent > indent
+    names = announces[stop] and lines[stop].indent == indent
+    listing = not says[stop]
+    while stop < len(lines):
+        line = lines[stop]
+        if deeper and line.indent <= indent:
+            break
+        if not deeper and (line.indent < indent or (announces[stop] and line.indent == indent and not names)):
+            break
+        if not deeper and listing and says[stop]:
+            break
+        stop += 1
+    return stop
+
+
+def _statements(
+    text: str, lines: Sequence[_Line], skipped: set[int], items: dict[int, int], solid: Sequence[Span]
+) -> Iterator[RawUnit]:
+    """Sentences, and lines that are none; a sentence may go on over several lines."""
+    index = 0
+    while index < len(lines):
+        if index in skipped:
+            index += 1
+            continue
+        first = index
+        while (
+            index + 1 < len(lines)
+            and index + 1 not in skipped
+            and lines[index + 1].start not in items
+            and goes_on(lines[index].text, lines[index + 1].text)
+        ):
+            index += 1
+        line = lines[first]
+        start = items.get(line.start, line.start + line.indent)
+        index += 1
+        for end in [*sentence_ends(text, start, lines[index - 1].stop, solid), lines[index - 1].stop]:
+            stop = start + len(text[start:end].rstrip())
+            if stop > start:
+                yield RawUnit("statement", start, stop, start)
+            start = end

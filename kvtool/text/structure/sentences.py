@@ -1,0 +1,109 @@
+"""Where sentences end, in the scripts of the world; lines that go on in the next one, and lines that introduce others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kvtool.text.structure.masking import Span
+
+_END = re.compile(r"(?:[.!?…؟۔।॥]++[\"'”’»)\]*_`]*+(?=\s)|[。！？｡]++[\"'”’»」』）)\]]*+)[ \t\u3000]*+")
+_CLOSED = re.compile(r"[.!?…؟۔।॥。！？｡][\"'”’»」』）)\]*_`]*\s*\Z")
+_SHORTENED = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|approx|vs|cf|no|nos|nr|st|dr|mr|mrs|ms|prof|inc|ltd|co|fig|p|pp|vol|z\.\s?B|d\.\s?h|u\.\s?a|ca|bzw|usw|sr|sra"
+    r"|m|mme|pág|т\.\s?е|т\.\s?д|г|ул|д|[A-ZА-Я]|a\.\s?m|p\.\s?m))\.\Z",
+    re.IGNORECASE,
+)
+_ORDINAL = re.compile(r"(?:\A|[^\w.,:/-])\d{1,3}\.\Z")
+_MONTHLIKE = re.compile(r"[^\W\d_]")
+_LABEL = re.compile(
+    r"(?:[-*+•][ \t]+)?[\"'*_`]{0,3}[^\W\d_][^:：\n.!?。]{0,48}[\"'*_`]{0,3}[:：=](?:\*\*|__)?(?=\s|\Z|[^\x00-\x7f/])"
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_LINE_OF = r"(?:={2,}|-{2,}|\*{2,}|#{2,}|~{2,}|─{2,}|═{2,})"
+_INTRODUCES = re.compile(
+    r"[^\n]*[:：](?:\*\*|__|[*_])?[ \t\r]*\Z|[ \t]*(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)[ \t\r]*\Z"
+    rf"|[ \t]*{_LINE_OF}[ \t]*[^\s=*#~─═-][^\n]{{0,80}}?[ \t]*{_LINE_OF}[ \t\r]*\Z"
+)
+_TAIL = 24
+_LONGEST_INTRODUCTION = 300
+_WRAPPED = 60
+_WORDS_OF_A_SENTENCE = 3
+
+
+def words_in(text: str) -> int:
+    """About how many words a text has; of scripts without spaces, two characters are one."""
+    dense = len(_NO_SPACES.findall(text))
+    return dense // 2 + sum(1 for found in _WORD.finditer(text) if not _NO_SPACES.match(found[0]))
+
+
+def has_label(text: str) -> bool:
+    """Whether a line begins with a name of what follows: `Date: …`."""
+    return _LABEL.match(text) is not None
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a text says something by itself: it ends like a sentence, and is more than a label with a value."""
+    shown = text.strip()
+    return (
+        _CLOSED.search(shown[-_TAIL:]) is not None and not has_label(shown) and words_in(shown) >= _WORDS_OF_A_SENTENCE
+    )
+
+
+def introduces(line: str) -> bool:
+    """Whether a line announces what stands below it."""
+    return 0 < len(line.strip()) <= _LONGEST_INTRODUCTION and _INTRODUCES.match(line) is not None
+
+
+def goes_on(line: str, following: str) -> bool:
+    """Whether a line is the beginning of a sentence that the next line goes on with."""
+    one, other = line.rstrip(), following.lstrip()
+    if not one or not other or _CLOSED.search(one[-_TAIL:]) or introduces(one):
+        return False
+    first = other[0]
+    if has_label(other):
+        return False
+    if first.islower() or one[-1] in ",;、，；(—–" or first in ",;)":
+        return not _is_name(one) and not _is_name(other)
+    return (
+        len(one) >= _WRAPPED
+        and words_in(one) >= 8
+        and one[-1].islower()
+        and words_in(other) >= 2
+        and not has_label(one)
+    )
+
+
+def _is_name(line: str) -> bool:
+    """A path, an identifier or another single word: it is a row of a listing and goes on nowhere."""
+    return len(line.split(None, 2)) < 2
+
+
+def sentence_ends(text: str, start: int, stop: int, solid: Sequence[Span]) -> list[int]:
+    """Where sentences of one line end in `[start, stop)`, the space behind them included; none ends inside of a solid span."""
+    ends: list[int] = []
+    index = 0
+    while stop > start and text[stop - 1].isspace():
+        stop -= 1
+    for found in _END.finditer(text, start, stop):
+        end = found.end()
+        if end >= stop:
+            break
+        while index < len(solid) and solid[index][1] <= found.start():
+            index += 1
+        if index < len(solid) and solid[index][0] <= found.start():
+            continue
+        closing = text[max(found.start() - _TAIL, start) : found.start() + 1]
+        behind = text[end]
+        if behind.islower() or (
+            text[found.start()] == "." and (_SHORTENED.search(closing) or _is_ordinal(closing, behind))
+        ):
+            continue
+        ends.append(end)
+    return ends
+
+
+def _is_ordinal(closing: str, behind: str) -> bool:
+    """`4. März`: a number with a dot and then a word, as many languages write dates and places in an order."""
+    return _ORDINAL.search(closing) is not None and _MONTHLIKE.match(behind) is not None

@@ -1,0 +1,306 @@
+"""A text as a tree of units, in about linear time: Markdown, elements, data, listings, sentences, whichever of them it has."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from kvtool.text.structure.data_values import data_in
+from kvtool.text.structure.markdown_blocks import MarkdownBlock, markdown_blocks
+from kvtool.text.structure.masking import Span, placeholders
+from kvtool.text.structure.prose import ROW, introduction, prose_units
+from kvtool.text.structure.raw_unit import RawUnit, nested
+from kvtool.text.structure.sections import Heading, sections_of
+from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, sentence_ends
+from kvtool.text.structure.tag_pairs import elements_in, tag_lines
+from kvtool.text.structure.text_unit import TextUnit
+
+MOST_CHARACTERS = 4_000_000
+MOST_LINES = 20_000
+"""Of longer texts, and of those of more lines that are shorter than 32 characters in the mean, nothing is known but their lines."""
+
+_MARKER = re.compile(r"[ \t]*(?:>|[-*+](?=[ \t\r\n]|\Z)|\d{1,9}[.)](?=[ \t\r\n]|\Z))[ \t]*")
+_FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
+_STATEMENT_TAG = re.compile(r"[ \t]*(?:\{%-?[^\n]{0,300}?%\}[ \t]*)+\r?")
+_BREAK = "***"
+_KEPT = 64
+_LONGEST_KEPT = 1 << 16
+
+
+class Structure:
+    """The units of a text. Blocks are found at once, what paragraphs are made of where it is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = str.__str__(text)
+        self._solid: list[Span] = placeholders(self.text)
+        readable = len(self.text) <= MOST_CHARACTERS and self.text.count("\n") <= max(MOST_LINES, len(self.text) // 32)
+        raws = _Blocks(self.text).raws() if readable else []
+        self.blocks = nested("document", 0, len(self.text), raws)
+        """The tree down to paragraphs."""
+
+    def path(self, start: int, stop: int, values: Sequence[Span] = ()) -> list[TextUnit]:
+        """The units that hold all of `[start, stop)`, the document first, the smallest last; no sentence ends in `values`."""
+        found = [self.blocks]
+        while child := _child(found[-1], start, stop):
+            found.append(child)
+        leaf = found[-1]
+        if _has_prose(leaf):
+            low, high = (leaf.start, leaf.stop) if leaf.kind != "document" else self._lines_around(start, stop)
+            solid = sorted({*self._solid_in(low, high), *values})
+            found.append(nested("paragraph", low, high, prose_units(self.text, low, high, solid)))
+            while child := _child(found[-1], start, stop):
+                found.append(child)
+            if leaf.kind == "paragraph":
+                found.remove(leaf)
+        return found
+
+    def tree(self) -> TextUnit:
+        """All of it, sentences included."""
+        return self._whole(self.blocks)
+
+    def _whole(self, unit: TextUnit) -> TextUnit:
+        if _has_prose(unit) and unit.kind == "paragraph":
+            solid = self._solid_in(unit.start, unit.stop)
+            return nested("paragraph", unit.start, unit.stop, prose_units(self.text, unit.start, unit.stop, solid))
+        return unit._replace(children=tuple(self._whole(child) for child in unit.children))
+
+    def _solid_in(self, low: int, high: int) -> list[Span]:
+        first = bisect_left(self._solid, (low, low))
+        return [span for span in self._solid[first : bisect_right(self._solid, (high, high))] if span[1] <= high]
+
+    def _lines_around(self, start: int, stop: int) -> Span:
+        """The lines of a range that is in no block: around a tag, or of a text that is too long to be read."""
+        low = self.text.rfind("\n", 0, start) + 1
+        high = self.text.find("\n", max(stop - 1, start))
+        return low, len(self.text) if high < 0 else high
+
+
+@lru_cache(maxsize=_KEPT)
+def _kept(text: str) -> Structure:
+    return Structure(text)
+
+
+def structure_of(text: str) -> Structure:
+    """The structure of a text; of the last few short ones it is kept."""
+    plain = str.__str__(text)
+    return _kept(plain) if len(plain) <= _LONGEST_KEPT else Structure(plain)
+
+
+def smallest_unit(text: str, start: int, stop: int) -> TextUnit:
+    """The smallest whole unit around `[start, stop)`."""
+    return structure_of(text).path(start, stop)[-1]
+
+
+def _child(unit: TextUnit, start: int, stop: int) -> TextUnit | None:
+    index = bisect_right(unit.children, start, key=lambda child: child.start) - 1
+    if index < 0:
+        return None
+    child = unit.children[index]
+    return child if child.holds(start, stop) else None
+
+
+def _has_prose(unit: TextUnit) -> bool:
+    return not unit.children and unit.kind in ("paragraph", "document")
+
+
+class _Blocks:
+    """Finds the ranges of blocks."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines = text.replace("\r\n", " \n").replace("\r", " ").split("\n")
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+
+    def raws(self) -> list[RawUnit]:
+        text = self._text
+        data = data_in(text)
+        blocks = self._markdown(data)
+        fences = [self._span(block) for block in blocks if block.kind == "fence"]
+        data = [span for span in data if not any(low <= span[0] < high for low, high in _near(fences, span[0]))]
+        elements = elements_in(text, sorted([*fences, *data]))
+        raws = [RawUnit("data", *self._to_lines(start, stop), start) for start, stop in data]
+        scopes: list[Span] = []
+        for element in elements:
+            start, stop = self._to_lines(element.start, element.stop)
+            raws.append(RawUnit("element", start, stop, element.body))
+            if (
+                "\n" in text[element.start : element.stop]
+                and text[element.close : element.stop] == text[element.close : stop].rstrip()
+            ):
+                scopes.append((element.start, element.close))
+        raws += sections_of(text, [heading for block in blocks if (heading := self._heading(block))], scopes)
+        raws += self._of_markdown(blocks)
+        return list(self._with_introductions(raws))
+
+    def _markdown(self, data: Sequence[Span]) -> list[MarkdownBlock]:
+        """What Markdown sees, with tags as breaks and data as words; a fence that is never closed is none."""
+        lines = list(self._lines)
+        for start, _ in tag_lines(self._text):
+            number = self._line_of(start)
+            lines[number] = _indent(lines[number]) + _BREAK
+        for number, line in enumerate(lines):
+            if "{%" in line and _STATEMENT_TAG.fullmatch(line):
+                lines[number] = _indent(line) + _BREAK
+        for start, stop in data:
+            first, last = self._line_of(start), self._line_of(stop - 1)
+            if last > first:
+                lines[first] = self._lines[first][: start - self._starts[first]] + "x"
+                lines[first + 1 : last + 1] = ["x"] * (last - first)
+        blocks = markdown_blocks("\n".join(lines))
+        fence = next((block for block in reversed(blocks) if block.kind == "fence"), None)
+        if fence is not None and not fence.depth and not self._is_closed(fence):
+            lines[fence.first] = "x"
+            blocks = markdown_blocks("\n".join(lines))
+        return blocks
+
+    def _is_closed(self, fence: MarkdownBlock) -> bool:
+        return fence.stop - 1 > fence.first and _FENCE_END.match(self._lines[fence.stop - 1]) is not None
+
+    def _line_of(self, at: int) -> int:
+        return bisect_right(self._starts, at) - 1
+
+    def _span(self, block: MarkdownBlock) -> Span:
+        """The characters of a block's lines, blank ones at its end left out."""
+        stop = min(block.stop, len(self._lines))
+        while stop > block.first + 1 and not self._lines[stop - 1].strip():
+            stop -= 1
+        return self._starts[block.first], self._starts[stop - 1] + len(self._lines[stop - 1].rstrip())
+
+    def _to_lines(self, start: int, stop: int) -> Span:
+        """A range with its indent, and with all of its lines where it is alone on them."""
+        first, last = self._line_of(start), self._line_of(stop - 1)
+        alone = not self._text[self._starts[first] : start].strip() and not self._text[
+            stop : self._starts[last + 1] - 1
+        ].strip(" \t\r,;")
+        return (self._starts[first], self._starts[last] + len(self._lines[last].rstrip())) if alone else (start, stop)
+
+    def _heading(self, block: MarkdownBlock) -> Heading | None:
+        if block.kind != "heading" or block.depth:
+            return None
+        if block.mark in ("-", "=") and (
+            block.stop - block.first != 2 or (block.mark == "-" and is_sentence(self._lines[block.first]))
+        ):
+            return None  # a rule below a paragraph
+        return Heading(*self._span(block), block.level)
+
+    def _of_markdown(self, blocks: Sequence[MarkdownBlock]) -> list[RawUnit]:
+        raws: list[RawUnit] = []
+        cuts: list[
+            tuple[int, int, int]
+        ] = []  # of lists and quotes: start, where lines begin that are none of theirs, stop
+        for block in blocks:
+            start, stop = self._span(block)
+            if stop <= start or self._heading(block):
+                continue
+            begin = min(self._behind_markers(start, block.depth), stop)
+            if block.kind == "break":
+                continue
+            if block.kind == "heading" or block.kind == "paragraph":
+                raws.append(RawUnit("paragraph", begin, stop, begin))
+                continue
+            body = self._behind_markers(start, block.depth + 1) if block.kind == "item" else start
+            raws.append(RawUnit(block.kind, start, stop, min(body, stop)))
+            if not block.depth and block.kind != "fence" and (cut := self._first_lazy_line(block)):
+                cuts.append((start, cut, stop))
+                raws.append(RawUnit("paragraph", cut, stop, cut))
+        return [self._clipped(raw, cuts) for raw in raws] if cuts else raws
+
+    def _first_lazy_line(self, block: MarkdownBlock) -> int | None:
+        """Where lines begin at the end of a list or a quote that only Markdown takes for a part of its last item."""
+        _, stop = self._span(block)
+        base = len(_indent(self._lines[block.first]))
+        last = first = self._line_of(max(stop - 1, 0))
+        while first > block.first and self._is_lazy(self._lines[first], base):
+            first -= 1
+        for number in range(first + 1, last + 1):
+            if not goes_on(self._lines[number - 1], self._lines[number]):
+                return self._starts[number]
+        return None
+
+    @staticmethod
+    def _is_lazy(line: str, base: int) -> bool:
+        return bool(line.strip()) and len(_indent(line)) <= base and _MARKER.match(line) is None
+
+    def _clipped(self, raw: RawUnit, cuts: Sequence[tuple[int, int, int]]) -> RawUnit:
+        index = bisect_right(cuts, raw.start, key=lambda cut: cut[0]) - 1
+        if index < 0:
+            return raw
+        _, cut, stop = cuts[index]
+        if not raw.start < cut < raw.stop <= stop:
+            return raw
+        end = len(self._text[raw.start : cut].rstrip()) + raw.start
+        return RawUnit(raw.kind, raw.start, end, min(raw.body, end))
+
+    def _behind_markers(self, start: int, depth: int) -> int:
+        at = start
+        for _ in range(depth):
+            found = _MARKER.match(self._text, at)
+            if found is None:
+                break
+            at = found.end()
+        return at
+
+    def _with_introductions(self, raws: Sequence[RawUnit]) -> Iterator[RawUnit]:
+        """Paragraphs that end with an announcement of the block behind them, or with rows that go on there, are parted there."""
+        ends: dict[int, RawUnit] = {}  # the largest block that begins on a line
+        for raw in raws:
+            line = self._line_of(raw.start)
+            if raw.kind not in ("section", "item") and (line not in ends or raw.stop > ends[line].stop):
+                ends[line] = raw
+        for raw in raws:
+            found = self._announced(raw, ends) if raw.kind == "paragraph" else None
+            if found is None:
+                yield raw
+                continue
+            yield found
+            before = raw.start + len(self._text[raw.start : found.start].rstrip())
+            if before > raw.start:
+                yield raw._replace(stop=before)
+            yield RawUnit("paragraph", found.start, raw.stop, found.start)
+
+    def _announced(self, raw: RawUnit, ends: dict[int, RawUnit]) -> RawUnit | None:
+        last = self._line_of(max(raw.stop - 1, raw.start))
+        number = last + 1
+        if number < len(self._lines) and not self._lines[number].strip():
+            number += 1
+        block = ends.get(number)
+        if block is None or block.start < raw.stop:
+            return None
+        low = max(self._starts[last], raw.start)
+        if introduces(self._text[low : raw.stop]):
+            before = sentence_ends(self._text, low, raw.stop, ())
+            stop = self._behind_the_like(block, ends) if block.kind == "paragraph" else block.stop
+            return RawUnit("introduced", before[-1] if before else low, stop, block.start)
+        if block.kind == "paragraph" and self._is_row(block.start):
+            found = introduction(self._text, raw.start, raw.stop)
+            if found is not None and self._is_row(found[1]):
+                return RawUnit("introduced", found[0], self._behind_the_like(block, ends), found[1])
+        return None
+
+    def _behind_the_like(self, block: RawUnit, ends: dict[int, RawUnit]) -> int:
+        """The end of the paragraphs that are rows of one listing, as a map of files is in several."""
+        stop = block.stop
+        while self._is_row(block.start):
+            number = self._line_of(stop - 1) + 2
+            following = ends.get(number)
+            if following is None or following.kind != "paragraph" or not self._is_row(following.start):
+                break
+            block, stop = following, following.stop
+        return stop
+
+    def _is_row(self, at: int) -> bool:
+        return ROW.match(self._lines[self._line_of(at)]) is not None
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _near(spans: Sequence[Span], at: int) -> list[Span]:
+    """The last of these spans, in order, that begins at `at` or before."""
+    index = bisect_right(spans, at, key=lambda span: span[0])
+    return list(spans[index - 1 : index])

@@ -1,0 +1,67 @@
+"""XML- and HTML-like elements in a text: opening tags and the closing ones that belong to them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvtool.text.structure.masking import Span
+
+_TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]{0,60})((?:\s[^<>]{0,300})?)>|\[(/?)([A-Z][A-Z_]{1,40})\]")
+_ONLY_TAGS = re.compile(
+    r"[ \t]*+(?:(?:</?[A-Za-z_][\w.:-]{0,60}(?:\s[^<>\n]{0,300})?>|\[/?[A-Z][A-Z_]{1,40}\])[ \t\r]*+)++"
+)
+_EMPTY = frozenset({"br", "hr", "img", "input", "meta", "link"})
+
+
+class Element(NamedTuple):
+    """An element at `[start, stop)`; its content begins at `body` and ends at `close`."""
+
+    start: int
+    stop: int
+    body: int
+    close: int
+
+
+def elements_in(text: str, hidden: Sequence[Span]) -> list[Element]:
+    """The elements in order of their ends, nested or apart; tags in `hidden` spans (in order) and lonely ones do not count."""
+    if "<" not in text and "[/" not in text:
+        return []
+    found: list[Element] = []
+    opened: list[tuple[str, int, int]] = []
+    waiting: Counter[str] = Counter()
+    index = 0
+    for tag in _TAG.finditer(text):
+        while index < len(hidden) and hidden[index][1] <= tag.start():
+            index += 1
+        if index < len(hidden) and hidden[index][0] < tag.end():
+            continue
+        name = tag[2] or f"[{tag[5]}"
+        if (tag[3] and tag[3].endswith("/")) or name.lower() in _EMPTY:
+            continue
+        if not (tag[1] or tag[4]):
+            opened.append((name, tag.start(), tag.end()))
+            waiting[name] += 1
+        elif waiting[name]:
+            while True:
+                last, start, body = opened.pop()
+                waiting[last] -= 1
+                if last == name:
+                    break
+            found.append(Element(start, tag.end(), body, tag.start()))
+    return found
+
+
+def tag_lines(text: str) -> list[Span]:
+    """The lines that hold tags and nothing else, without their indents."""
+    if "<" not in text and "[" not in text:
+        return []
+    spans: list[Span] = []
+    at = 0
+    for line in text.split("\n"):
+        if ("<" in line or "[" in line) and _ONLY_TAGS.fullmatch(line):
+            spans.append((at + len(line) - len(line.lstrip()), at + len(line.rstrip())))
+        at += len(line) + 1
+    return spans

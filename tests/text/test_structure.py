@@ -1,0 +1,131 @@
+"""Units of a text: they nest, stay inside of it, and are found whole whatever is asked for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.text.structure.structure import MOST_LINES, Structure, smallest_unit, structure_of
+from kvtool.text.structure.text_unit import TextUnit
+
+
+def units_in(unit: TextUnit) -> list[TextUnit]:
+    return [unit, *(below for child in unit.children for below in units_in(child))]
+
+
+def around(text: str, value: str) -> list[tuple[str, str]]:
+    """Kind and text of the units around a value, the largest first, the document left out."""
+    start = text.index(value)
+    path = structure_of(text).path(start, start + len(value))
+    return [(unit.kind, text[unit.start : unit.stop]) for unit in path[1:]]
+
+
+def test_a_heading_holds_its_body() -> None:
+    text = "# Rules\nBe brief.\n\n## Current time\n10:31\n\n## Style\nPlain.\n\n# More\nBye."
+    assert ("section", "## Current time\n10:31") in around(text, "10:31")
+    kind, rules = around(text, "10:31")[0]
+    assert kind == "section"
+    assert rules.startswith("# Rules")
+    assert rules.endswith("Plain.")
+
+
+def test_headings_of_an_element_stay_inside_of_it() -> None:
+    text = "# Context\n<doc>\n# Title\nx 10:31\n</doc>\nEnd.\n# Rules\nBe brief."
+    path = around(text, "10:31")
+    assert path[0] == ("section", "# Context\n<doc>\n# Title\nx 10:31\n</doc>\nEnd.")
+    assert ("element", "<doc>\n# Title\nx 10:31\n</doc>") in path
+    assert ("section", "# Title\nx 10:31") in path
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind", "unit"),
+    [
+        ("A.\n\n```json\n{\n  \"at\": \"10:31\",\n```\nB.", "10:31", "fence", '```json\n{\n  "at": "10:31",\n```'),
+        ("A.\n| a | b |\n|---|---|\n| x | 10:31 |\nB.", "10:31", "table", "| a | b |\n|---|---|\n| x | 10:31 |"),
+        ('State: {"a": {{ n }}, "at": "10:31"} now.', "10:31", "data", '{"a": {{ n }}, "at": "10:31"}'),
+        ('A.\n{\n  "a": {{ n }},\n  "at": "10:31"\n}\nB.', "10:31", "data", '{\n  "a": {{ n }},\n  "at": "10:31"\n}'),
+        ("---\nname: a\nat: 10:31\n---\nB.", "10:31", "data", "---\nname: a\nat: 10:31\n---"),
+        ("A.\nRules:\n1. Be brief.\n2. At 10:31.\n\nB.", "10:31", "introduced", "Rules:\n1. Be brief.\n2. At 10:31."),
+        ("You help. Rules:\n\n- Brief.\n- 10:31.\n\nB.", "10:31", "introduced", "Rules:\n\n- Brief.\n- 10:31."),
+        ("A.\nRepo map:\nsrc/a.py:\n  f 10:31\nsrc/b.py:\n  g\n\nB.", "10:31", "introduced",
+         "Repo map:\nsrc/a.py:\n  f 10:31\nsrc/b.py:\n  g"),
+        ("Repo map:\nsrc/a.py:\n  f\n\nsrc/b.py:\n  10:31\n\nB.", "10:31", "introduced",
+         "Repo map:\nsrc/a.py:\n  f\n\nsrc/b.py:\n  10:31"),
+        ("A.\n├── a\n├── 10:31\n└── c\nB.", "10:31", "rows", "├── a\n├── 10:31\n└── c"),
+        ("A.\n规则一览\n1、简洁。\n2、10:31。\n", "10:31", "numbered", "1、简洁。\n2、10:31。"),
+        ("Hello. It is 10:31 now. Bye.", "10:31", "statement", "It is 10:31 now."),
+        ("Am 4. März 2026 um 10:31. B.", "10:31", "statement", "Am 4. März 2026 um 10:31."),
+        ("今日は10:31です。短く。", "10:31", "statement", "今日は10:31です。"),
+        ("You must never promise 10:31 or what the\nmanual does not say. B.", "10:31", "statement",
+         "You must never promise 10:31 or what the\nmanual does not say."),
+        ("- Be brief.\n- Kind.\nIt is 10:31.", "10:31", "paragraph", "It is 10:31."),
+        ("A.\n```\nnever closed\n\nIt is 10:31.", "10:31", "paragraph", "It is 10:31."),
+    ],
+)  # fmt: skip
+def test_the_units_around_a_value(text: str, value: str, kind: str, unit: str) -> None:
+    assert (kind, unit) in around(text, value)
+
+
+def test_a_value_ends_no_sentence() -> None:
+    text = "It is May 3. 2025 today. Be brief."
+    start = text.index("May")
+    unit = structure_of(text).path(start, start + 11, [(start, start + 11)])[-1]
+    assert text[unit.start : unit.stop] == "It is May 3. 2025 today."
+
+
+LINES = st.sampled_from(
+    [
+        "", "# A", "## B", "Be brief.", "Rules:", "- item one", "  - deeper", "1. first", "2. second", "```", "```json",
+        "| a | b |", "|---|---|", "<doc>", "</doc>", "<a>x</a>", '{"a": 1}', "{", "}", '  "b": {{ n }},', "> quoted",
+        "---", "===", "src/a.py:", "    def f", "It is {{ now }}. It ends.", "and goes on", "{% if x %}", "{% endif %}",
+        "a,b,c", "a\tb", "**Bold**", "今日は。短く。", "\r", "\0x",
+    ]
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(LINES, max_size=24), st.integers(0, 400), st.integers(0, 40))
+def test_units_nest_and_each_range_has_a_smallest_one(lines: list[str], start: int, length: int) -> None:
+    text = "\n".join(lines)
+    structure = Structure(text)
+    tree = structure.tree()
+    for unit in units_in(tree):
+        assert 0 <= unit.start <= unit.body <= unit.stop <= len(text)
+        ends = [unit.start, *(at for child in unit.children for at in (child.start, child.stop)), unit.stop]
+        assert ends == sorted(ends)
+        if unit.kind != "document":
+            assert text[unit.start : unit.stop].strip(" \t\r") == text[unit.start : unit.stop].strip()
+    start = min(start, len(text))
+    stop = min(start + length, len(text))
+    path = structure.path(start, stop)
+    assert path[0].kind == "document"
+    assert all(unit.holds(start, stop) for unit in path)
+    assert all(outer.holds(inner.start, inner.stop) for outer, inner in pairwise(path))
+    covered = {at for unit in units_in(tree) if unit.kind != "document" for at in range(unit.start, unit.stop)}
+    plain = "\n".join("" if line[:1] in "<{" else line for line in lines).replace("\0", "")
+    assert sum(letter.isalpha() for letter in plain) <= sum(text[at].isalpha() for at in covered)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ">" * 10_000 + " a\n",
+        "x " * 2_500_000,
+        "A b c. " * 50_000,
+        "<a>" * 20_000 + "</a>" * 20_000,
+        "a:\n" * MOST_LINES,
+        "- a\n" + "b\n" * 10_000,
+        "".join("  " * depth + "- a\n" for depth in range(300)),
+        "a {\n" * 10_000 + "}\n" * 10_000,
+        "{" * 20_000,
+        "|" * 100_000,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_hostile_texts_have_units_as_well(text: str) -> None:
+    middle = len(text) // 2
+    unit = smallest_unit(text, middle, middle + 1)
+    assert unit.holds(middle, middle + 1)
