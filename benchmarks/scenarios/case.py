@@ -35,7 +35,7 @@ class Case:
 
     `ideals` are ways to write a request ideally: the best of them, run again, is the optimum. `units` are those of a request that
     must be whole after the fix. `says`: the finding must have one of these words. `warned`: a fix must come with a warning.
-    `measured`: what is only said must have been tried.
+    `measured`: what is only said must have been tried. `or_words`: instead of the fix that is best, it may be said, and measured.
     """
 
     kind: str
@@ -50,6 +50,7 @@ class Case:
     says: tuple[str, ...] = ()
     warned: bool = False
     measured: bool = False
+    or_words: bool = False
 
     def record(self, number: int) -> Record:
         """The request, as it stands in the log."""

@@ -66,8 +66,9 @@ def _form(name: str) -> Callable[[random.Random, int], Case]:
             whole = re.sub(r"^", "    ", whole, flags=re.MULTILINE)
 
         def text(number: int) -> str:
-            own = random.Random(f"{seed}/{number // 4 if pattern == 'session' else number}")
-            odd = number % 2 == 1 if pattern == "alternate" else own.random() < 0.6
+            own = random.Random(f"{seed}/{number}")
+            by = {"alternate": number, "session": number // 4}.get(pattern)
+            odd = own.random() < 0.6 if by is None else by % 2 == 1
             return own.choice(variants) if odd else whole
 
         found = frozenset(line.strip() for line in "\n".join((whole, *variants)).split("\n"))

@@ -68,7 +68,7 @@ def elided(chance: random.Random, seed: int) -> Case:
     found = frozenset((note, *(line for output in outputs for line in output.split("\n"))))
     return Case(
         "hidden", "elided outputs", seed, turns * 2, body, (lambda at: body(at, ideal=True),),
-        (Cause(("KV142", "KV141"), found),), "words", _no_units,
+        (Cause(("KV143", "KV142"), found),), "words", _no_units,
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def role(chance: random.Random, seed: int) -> Case:
 
     return Case(
         "hidden", "role", seed, 10, body, (lambda at: body(at, ideal=True),),
-        (Cause(("KV103", "KV107", "KV121", "KV142", "KV201", "KV202")),), "words", _no_units, says=("role",),
+        (Cause(("KV116", "KV103", "KV107", "KV142", "KV201")),), "words", _no_units, says=("role",),
     )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ class Judged:
     cause: bool | None = None
     place: bool | None = None
     fix: bool = False
+    times: float | None = None
+    """Findings for each planted cause: one is best."""
     false: int = 0
     """Findings that name what was not planted."""
     gain: float | None = None
@@ -118,6 +120,7 @@ def _name(judged: Judged, case: Case, told: Sequence[Finding]) -> None:
     placed = [(cause, [each for each in told if _at(cause, each)]) for cause in case.causes]
     if placed:
         judged.place = all(found for _, found in placed)
+        judged.times = sum(len(found) for _, found in placed) / len(placed)
         judged.cause = all(any(_named(case, cause, each) for each in found) for cause, found in placed)
         judged.why += [f"not at its place: {'/'.join(cause.codes)}" for cause, found in placed if not found]
         judged.why += [
@@ -167,12 +170,11 @@ def _tear(judged: Judged, case: Case, log: Path, fixes: Sequence[Fix]) -> None:
             assert turn.name is not None
             number = turn.name.record - 1
             was, now = ([str.__str__(at.text) for at in texts_of(each)] for each in (turn, after))
-            for unit in case.units(number):
+            stays = case.best == "words" and case.measured
+            for at, unit in enumerate(case.units(number)):
                 if unit:
                     judged.units += 1
-                    judged.torn += not is_whole(unit, now)
-            if case.best == "words" and case.measured and not _stands(case.units(number)[0], was, now):
-                judged.torn += 1
+                    judged.torn += not is_whole(unit, now) or (stays and not at and not _stands(unit, was, now))
 
 
 def is_whole(unit: Pieces, texts: Sequence[str]) -> bool:
@@ -195,16 +197,14 @@ def _fix_right(judged: Judged, case: Case, told: Sequence[Finding], advice: Advi
         return not fixes
     if judged.torn:
         return False
+    said = [each for each in told if each.fix and any(_at(cause, each) for cause in case.causes)]
+    tried = (rerun for each in said for rerun in (each.rerun, each.tried) if rerun is not None)
+    measured = any(rerun.group_after - rerun.group_before >= TRIED * (best - before) for rerun in tried)
     if case.best == "words":
-        said = [each for each in told if each.fix and any(_at(cause, each) for cause in case.causes)]
-        if not case.measured:
-            return bool(said) and not any(fix.tier == "P2" for fix in fixes)
-        tried = (rerun for each in said for rerun in (each.rerun, each.tried) if rerun is not None)
-        measured = any(rerun.group_after - rerun.group_before >= TRIED * (best - before) for rerun in tried)
-        if not measured:
+        if case.measured and not measured:
             judged.why.append("nothing measured")
-        return bool(said) and measured
-    if judged.gain is not None and judged.gain < CAPTURED:
+        return bool(said) and (measured if case.measured else not any(fix.tier == "P2" for fix in fixes))
+    if judged.gain is not None and judged.gain < CAPTURED and not (case.or_words and measured and not fixes):
         judged.why.append(f"gain {judged.gain:.2f} by {','.join(fix.key.split(':')[0] for fix in fixes) or 'nothing'}")
         return False
     if case.warned and fixes and not any(fix.warnings for fix in fixes):

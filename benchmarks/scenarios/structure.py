@@ -118,7 +118,7 @@ def _shape(name: str) -> Callable[[random.Random, int], Case]:
             ends = [stop for stop in range(at.index(MARK), len(at)) if at[stop] == "."][:2]
             pieces = tuple(at[start : ends[-1] + 1].split(MARK))
             unit = Planted(unit.make, lambda _: pieces, unit.cause)
-        return prompt_case(chance, "structure", name, seed, _around(chance, unit), "move")
+        return prompt_case(chance, "structure", name, seed, _around(chance, unit), "move", or_words=name == "rules")
 
     return make
 

@@ -9,7 +9,7 @@ from itertools import repeat
 
 from scenarios.judge import Judged, judge
 
-_HEADS = ("cases", "cause", "place", "fix", "right", "false", "gain", "off", "harm", "torn", "over")
+_HEADS = ("cases", "cause", "place", "fix", "right", "false", "times", "gain", "off", "harm", "torn", "over")
 _SIMPLER = ("cases", "cause", "place", "false", "gain", "torn")
 
 
@@ -45,6 +45,7 @@ def figures(cases: Iterable[Judged]) -> dict[str, float | None]:
     """What a row says."""
     judged = list(cases)
     gains = [each.gain for each in judged if each.gain is not None]
+    times = [each.times for each in judged if each.times is not None]
     off = [error for each in judged for error in each.off]
     units = sum(each.units for each in judged)
     return {
@@ -54,6 +55,7 @@ def figures(cases: Iterable[Judged]) -> dict[str, float | None]:
         "fix": _share(judged, lambda each: each.fix),
         "right": _share(judged, lambda each: each.right),
         "false": sum(each.false > 0 for each in judged) / len(judged),
+        "times": statistics.fmean(times) if times else None,
         "gain": statistics.fmean(gains) if gains else None,
         "off": statistics.fmean(off) if off else None,
         "harm": sum(each.harmed for each in judged) / len(judged),

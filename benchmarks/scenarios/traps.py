@@ -65,12 +65,12 @@ def odd_form(chance: random.Random, seed: int) -> Case:
 
 
 def tail(chance: random.Random, seed: int) -> Case:
-    """The value stands in the user's last message, in a table or a fence: nothing shared is behind it."""
+    """The value stands in the user's last message: too little that is shared is behind it to be worth a word."""
     value = varying(chance)
-    shape = chance.choice((table, fence, element, document))
-    title = value.title if shape is table else value.key
-    text = shape(chance, title, MARK)
-    system = "\n\n".join([persona(chance), *sections(chance, 4)])
+    text = chance.choice(("<{0}>{1}</{0}>", '```json\n{{"{0}": "{1}"}}\n```', "| {0} | {1} |", "{0}: {1}")).format(
+        value.key, MARK
+    )
+    system = "\n\n".join([persona(chance), *sections(chance, 7)])
 
     def body(number: int) -> Record:
         held = text.replace(MARK, value.make(number))
