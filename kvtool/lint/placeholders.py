@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
 from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
-from kvtool.lint.volatile import named
+from kvtool.lint.volatile import named, named_kind
 
 
 def _words(text: str) -> frozenset[str]:
@@ -45,15 +47,20 @@ _SAYS_NOTHING = _words("str string text value values list block section formatte
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
-def placeholder(name: str, spot: TemplatePlace, *, what: str = "") -> Hole | None:
-    """The hole of a placeholder; None for what is the same in all requests of a program. `what` names it in a finding."""
+def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a placeholder; None for what is the same in all requests of a program."""
+    told = _told(name)
+    return None if told is None else Hole(spot, told[0], f"`{name}`", doubt=told[1])
+
+
+@lru_cache(maxsize=4096)
+def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     if _FIXED.search(name.replace(".", "_").lower()):
         return None
-    told = what or f"`{name}`"
     words = words_of(name)
-    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (hole := named(name, spot)) is not None:
-        return Hole(spot, hole.kind, told)
-    return Hole(spot, OTHER, told, doubt=doubt_of(name))
+    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
+        return kind, ""
+    return OTHER, doubt_of(name)
 
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:
