@@ -37,8 +37,8 @@ _ASKED = _words(
 """What a prompt is made for: it is another in each request."""
 _SET_UP = _words(
     "instruction instructions schema schemas format formats rules guidelines policy policies persona role roles role_description"
-    " style tone tool tools function functions example examples preamble header footer separator prefix suffix capabilities"
-    " categories labels definitions token"
+    " style tone tool tools function functions example examples preamble header footer separator prefix suffix config settings"
+    " capabilities categories labels definitions token"
 )
 """What a program is set up with, whatever stands before it in the name: `format_instructions`, `output_schema`."""
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
@@ -75,7 +75,8 @@ def doubt_of(name: str) -> Doubt:
     words = words_of(name)
     while len(words) > 1 and words[-1] in _SAYS_NOTHING:
         words.pop()
-    if not words or words[-1] in _SET_UP or set(words) & _SYSTEM:
+    root = words_of(name.partition(".")[0]) if "." in name else []
+    if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or set(words) & _SYSTEM:
         return "open"
     return "use" if words[-1] in _ASKED else "open"
 

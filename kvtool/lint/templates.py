@@ -174,7 +174,12 @@ class _Reader:
         yield repeat
         over = _dotted(statement.iter.node if isinstance(statement.iter, nodes.Call | nodes.Filter) else statement.iter)
         over = over.removesuffix(".items").removesuffix(".values")
-        if over and repeat.body and not self._chat and not self._is_own(over.partition(".")[0]):
+        if (
+            over
+            and any(statement.find_all(nodes.Output))
+            and not self._chat
+            and not self._is_own(over.partition(".")[0])
+        ):
             hole = placeholder(over, spot)
             if hole is not None:
                 yield replace(hole, kind=OTHER, doubt=doubt_of(over))
