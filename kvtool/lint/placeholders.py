@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
 from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
-from kvtool.lint.volatile import named
+from kvtool.lint.volatile import named, named_kind
 
 
 def _words(text: str) -> frozenset[str]:
@@ -35,8 +37,8 @@ _ASKED = _words(
 """What a prompt is made for: it is another in each request."""
 _SET_UP = _words(
     "instruction instructions schema schemas format formats rules guidelines policy policies persona role roles role_description"
-    " style tone tool tools function functions example examples preamble header footer separator prefix suffix capabilities"
-    " categories labels definitions token"
+    " style tone tool tools function functions example examples preamble header footer separator prefix suffix config settings"
+    " capabilities categories labels definitions token"
 )
 """What a program is set up with, whatever stands before it in the name: `format_instructions`, `output_schema`."""
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
@@ -45,15 +47,20 @@ _SAYS_NOTHING = _words("str string text value values list block section formatte
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
-def placeholder(name: str, spot: TemplatePlace, *, what: str = "") -> Hole | None:
-    """The hole of a placeholder; None for what is the same in all requests of a program. `what` names it in a finding."""
+def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a placeholder; None for what is the same in all requests of a program."""
+    told = _told(name)
+    return None if told is None else Hole(spot, told[0], f"`{name}`", doubt=told[1])
+
+
+@lru_cache(maxsize=4096)
+def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     if _FIXED.search(name.replace(".", "_").lower()):
         return None
-    told = what or f"`{name}`"
     words = words_of(name)
-    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (hole := named(name, spot)) is not None:
-        return Hole(spot, hole.kind, told)
-    return Hole(spot, OTHER, told, doubt=doubt_of(name))
+    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
+        return kind, ""
+    return OTHER, doubt_of(name)
 
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:
@@ -68,7 +75,8 @@ def doubt_of(name: str) -> Doubt:
     words = words_of(name)
     while len(words) > 1 and words[-1] in _SAYS_NOTHING:
         words.pop()
-    if not words or words[-1] in _SET_UP or set(words) & _SYSTEM:
+    root = words_of(name.partition(".")[0]) if "." in name else []
+    if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or set(words) & _SYSTEM:
         return "open"
     return "use" if words[-1] in _ASKED else "open"
 

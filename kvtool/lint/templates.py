@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.placeholders import doubt_of, placeholder, section
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
-from kvtool.lint.traced_places import TracedPlaces
+from kvtool.lint.template_places import TemplatePlaces
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
 from kvtool.text.templates.environment import TracedEnvironment
 from kvtool.text.traced import Origin, Traced
@@ -41,7 +42,7 @@ def traced_template(text: Traced, style: str) -> list[Node]:
     plain = str.__str__(text)
     if not style:
         return [plain]
-    places = TracedPlaces(text)
+    places = TemplatePlaces(text)
     return text_nodes(plain, style, lambda start, stop, name: placeholder(name, places.at(start, stop)))
 
 
@@ -173,7 +174,12 @@ class _Reader:
         yield repeat
         over = _dotted(statement.iter.node if isinstance(statement.iter, nodes.Call | nodes.Filter) else statement.iter)
         over = over.removesuffix(".items").removesuffix(".values")
-        if over and repeat.body and not self._chat and not self._is_own(over.partition(".")[0]):
+        if (
+            over
+            and any(statement.find_all(nodes.Output))
+            and not self._chat
+            and not self._is_own(over.partition(".")[0])
+        ):
             hole = placeholder(over, spot)
             if hole is not None:
                 yield replace(hole, kind=OTHER, doubt=doubt_of(over))
@@ -271,24 +277,22 @@ class _Tags:
 
     def __init__(self, source: Traced) -> None:
         self._source = source
-        self._found: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        self._places = TemplatePlaces(source)
+        self._found: dict[tuple[int, str], deque[tuple[int, int]]] = {}
         line = at = 0
         for tag in _TAG.finditer(source):
             line += str.count(source, "\n", at, tag.start(1))
             at = tag.start(1)
             word = "if" if tag[1] == "elif" else tag[1]
-            self._found.setdefault((line + 1, word), []).append((tag.start(), len(tag[0].rstrip(" -")) + 2))
+            self._found.setdefault((line + 1, word), deque()).append((tag.start(), len(tag[0].rstrip(" -")) + 2))
 
     def spot(self, line: int, word: str) -> TemplatePlace:
         found = self._found.get((line, word))
         if not found:
             place = _line_place(self._source, line)
             return TemplatePlace("" if place is None else place.path, (place and place.line) or line, 1, 1)
-        start, width = found.pop(0) if len(found) > 1 else found[0]  # a macro's are read once for each call
-        origin, offset = self._source.at(start)
-        assert origin is not None  # all of it stands in a file
-        at, column = origin.position(offset)
-        return TemplatePlace(origin.path, at, column, width)
+        start, width = found.popleft() if len(found) > 1 else found[0]  # a macro's are read once for each call
+        return self._places.at(start, start + width)
 
 
 def _chain(node: nodes.Add) -> list[nodes.Node]:

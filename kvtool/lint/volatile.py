@@ -76,8 +76,13 @@ def environment(name: str, spot: TemplatePlace) -> Hole | None:
 
 def named(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a variable whose name says that it varies."""
-    kind = kind_of_name(name) if name not in _MODULES else None
+    kind = named_kind(name)
     return None if kind is None else Hole(spot, kind, f"`{name}`")
+
+
+def named_kind(name: str) -> DifferenceKind | None:
+    """What a variable of this name holds, where that says so."""
+    return kind_of_name(name) if name not in _MODULES else None
 
 
 def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvtool.lint.placeholders import placeholder, section
 from kvtool.lint.skeleton import Choice, Node, TemplatePlace
-from kvtool.lint.traced_places import TracedPlaces
+from kvtool.lint.template_places import TemplatePlaces
 from kvtool.text.traced import Traced
 
 _TAG = re.compile(r"\{\{(\{?)[-~]?\s{0,80}([#^/&$.!>@]{0,2})\s{0,8}([A-Za-z_][\w.\-$]{0,200})?[^{}]{0,400}\}\}\}?")
@@ -20,7 +20,7 @@ _DEEPEST = 40
 
 def mustache_nodes(text: Traced) -> list[Node]:
     """A text with such placeholders as nodes. What stands in a section is there, or it is not."""
-    places = TracedPlaces(text)
+    places = TemplatePlaces(text)
     stack: list[tuple[list[Node], str, TemplatePlace | None]] = [([], "", None)]
     at = 0
     for tag in _TAG.finditer(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,9 @@ from jinja2.lexer import Token, TokenStream
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kvtool.text.traced import Mark, Origin, Traced
+from kvtool.text.traced_places import TracedPlaces
+
+_NEWLINE = re.compile("\n")
 
 
 class LocatedEnvironment(ImmutableSandboxedEnvironment):
@@ -19,6 +23,8 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
     def __init__(self, source: Traced, **options: Any) -> None:
         super().__init__(**options)
         self.source = source
+        self._places = TracedPlaces(source)
+        self._line_starts: list[int] = []
         self.literals: list[Traced] = []
         self.origins: list[Origin | None] = []
         self._tokens: list[Token] = []
@@ -69,8 +75,9 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
         """The number of an expression's origin; one without a `{{` (`{% print x %}`) stands at the start of its line."""
         if (number := self._expressions.get(id(node))) is not None:
             return number
-        lines = str.split(self.source, "\n")[: node.lineno - 1]
-        start = sum(len(line) + 1 for line in lines)
+        if not self._line_starts:
+            self._line_starts = [0, *(found.end() for found in _NEWLINE.finditer(self.source))]
+        start = self._line_starts[node.lineno - 1]
         return self._add_origin(start, start + 1, _variable(node))
 
     def add_literal(self, text: str) -> int:
@@ -78,10 +85,9 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
         return len(self.literals) - 1
 
     def _add_origin(self, start: int, stop: int, variable: str | None) -> int:
-        base, offset = self.source.at(min(start, len(self.source) - 1))
+        base, line, column = self._places.position(min(start, len(self.source) - 1))
         origin: Origin | None = None
         if base is not None:
-            line, column = base.position(offset)
             newline = self.source.find("\n", start, stop)
             width = (newline if newline >= 0 else stop) - start if base.verbatim else base.width
             origin = replace(

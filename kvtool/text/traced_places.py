@@ -1,0 +1,41 @@
+"""Where the characters of a text stand in its files, for a long text that is asked for many of them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+
+from kvtool.text.traced import Origin, Traced
+
+_NEWLINE = re.compile("\n")
+_SHORT = 200
+
+
+class TracedPlaces:
+    """The places of a text's characters, each found in the logarithm of what the text is made of."""
+
+    def __init__(self, text: Traced) -> None:
+        self._marks = [mark for mark in text.marks if mark.length]
+        self._starts = [0, *accumulate(mark.length for mark in self._marks)]
+        self._lines: dict[int, list[int]] = {}
+
+    def position(self, index: int) -> tuple[Origin | None, int, int]:
+        """The origin of character `index` of a text that is not empty, and its line and column there."""
+        number = min(bisect_right(self._starts, index), len(self._marks)) - 1
+        mark = self._marks[number]
+        if mark.origin is None:
+            return None, 1, 1
+        return mark.origin, *self._in_origin(mark.origin, mark.offset + index - self._starts[number])
+
+    def _in_origin(self, origin: Origin, offset: int) -> tuple[int, int]:
+        """`origin.position(offset)`, without counting its lines each time."""
+        if not origin.verbatim or len(origin.text) < _SHORT:
+            return origin.position(offset)
+        starts = self._lines.get(id(origin))
+        if starts is None:
+            starts = self._lines[id(origin)] = [0, *(found.end() for found in _NEWLINE.finditer(origin.text))]
+        line = bisect_right(starts, offset) - 1
+        if not line:
+            return origin.line, origin.column + offset
+        return origin.line + line, origin.indent + offset - starts[line]

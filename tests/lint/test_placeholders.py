@@ -1,0 +1,99 @@
+"""What a placeholder holds: by its name, by its use, or in doubt."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtool.lint.formats.mustache import mustache_nodes
+from kvtool.lint.placeholders import placeholder
+from kvtool.lint.skeleton import Choice, Hole, TemplatePlace
+from kvtool.lint.static import static_findings
+from kvtool.lint.templates import jinja_file, text_template
+from kvtool.results.finding import Finding
+from kvtool.text.traced import Origin, Traced
+
+RULES = "x" * 300
+SPOT = TemplatePlace("p", 1, 1, 1)
+
+
+def jinja(text: str) -> list[Finding]:
+    return static_findings("a.j2", text, [jinja_file("a.j2", text)], len, block_size=16, least=16)
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "doubt"),
+    [
+        ("now current_date session_id user.email requestId", ("KV101", "KV104", "KV102"), ""),
+        (
+            "task question user_input query_str context history docs state.inputs.task userMessage text",
+            ("KV201",),
+            "use",
+        ),
+        (
+            "company_name language product audience tools system_prompt instructions.message agent_name",
+            ("KV201",),
+            "open",
+        ),
+    ],
+)
+def test_a_name_says_how_sure_it_is(names: str, code: tuple[str, ...], doubt: str) -> None:
+    for name in names.split():
+        hole = placeholder(name, SPOT)
+        assert hole is not None
+        assert hole.kind.code in code
+        assert (name, hole.doubt) == (name, doubt)
+
+
+@pytest.mark.parametrize("name", ["format_instructions", "ctx.output_format", "bos_token"])
+def test_what_a_program_is_made_of_does_not_vary(name: str) -> None:
+    assert placeholder(name, SPOT) is None
+
+
+def test_what_is_asked_is_a_warning_at_most_and_counted() -> None:
+    (found,) = jinja(f"Please solve this issue: {{{{ task }}}}{RULES}")
+    assert (found.code, found.severity, found.column, found.tokens_lost) == ("KV201", "warning", 26, 300)
+    assert "by its use" in found.message
+    assert jinja(f"{RULES}Please solve this issue: {{{{ task }}}}") == []
+
+
+def test_what_nothing_tells_of_is_one_finding_of_a_file() -> None:
+    text = "".join(f"{{{{ {name} }}}} and\n" for name in ("company_name", "product", "language", "tone", "brand"))
+    (found,) = jinja(f"You work for {text}{RULES}")
+    assert (found.code, found.severity, found.line, found.column) == ("KV201", "info", 1, 14)
+    assert found.message.startswith("`company_name`, `product`, `language`, `tone` and 1 more stand before up to 3")
+    assert "if they differ from request to request" in found.message
+    assert jinja("{{ product }}" + "x" * 60) == []
+
+
+def test_sections_and_loops_before_constant_text() -> None:
+    one, other = (
+        jinja(f"{{% if tools %}}Use them.{{% endif %}} {{% if a %}}b{{% elif c %}}d{{% endif %}}{RULES}"),
+        jinja(f"x {{%- for doc in docs -%}}{{{{ doc }}}}{{% endfor %}}{RULES}"),
+    )
+    assert [(found.code, found.severity, found.column) for found in one] == [("KV107", "info", 1)]
+    assert [(found.code, found.severity, found.column) for found in other] == [("KV201", "warning", 3)]
+    assert jinja(f"{RULES}{{% if tools %}}{RULES}{{% endif %}}") == []
+
+
+def test_parameters_of_a_macro_are_what_it_is_called_with() -> None:
+    text = "{% macro item(x) %}- {{ x }}{% endmacro %}{{ item(question) }}" + RULES
+    assert [(found.code, found.column) for found in jinja(text)] == [("KV201", text.index("{{ item") + 1)]
+
+
+def test_a_chat_template_is_asked_for_all_it_shows() -> None:
+    text = "{{ bos_token }}{% if tools %}Tools{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}" + RULES
+    assert jinja(text) == []
+
+
+def test_texts_with_names_in_braces() -> None:
+    text = f"Q: {{question}}\n{RULES}"
+    (found,) = static_findings("a.txt", text, [text_template("a.txt", text, "format")], len, block_size=16, least=16)
+    assert (found.code, found.line, found.column, found.width) == ("KV201", 1, 4, 10)
+
+
+def test_mustache() -> None:
+    text = "{{! c }}A {{#if kind}}b {{x}}{{/if}} {{{y}}} {{$input}} {{.Name}} {{> part}} {{else}} e"
+    nodes = mustache_nodes(Traced.of(text, Origin("p", text=text)))
+    names = [node.what for node in nodes if isinstance(node, Hole)]
+    assert names == ["`kind`", "`y`", "`input`", "`Name`"]
+    assert [len(node.branches) for node in nodes if isinstance(node, Choice)] == [2]
