@@ -10,18 +10,20 @@ from kvtool.fixes.dangling import goes_with_previous
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.sentences import is_sentence, words_in
 from kvtool.text.structure.structure import structure_of
-from kvtool.text.structure.text_unit import SEALED, TextUnit
+from kvtool.text.structure.text_unit import SEALED, TextUnit, UnitKind
 
 IN_A_RULE = "its sentence says more than the value"
 AMONG_RULES = "it stands among rules that would move with it"
+FIRST = "it stands in data that has to begin the text"
 ALL_OF_IT = "all of the text is one piece of data around it"
 IN_MANY = "it stands in many sentences or lines"
 
 _MOST_WORDS = 14
 """Words beside a value in a sentence that tells the value, and nothing that the model has to do."""
 _MOST_ROLE_WORDS = 4
-_MOST_RULES = 2
-"""Sentences without a value that may go along with it."""
+_MOST_RULES = 3
+_MOST_LISTED_RULES = 1
+"""Sentences without a value that may go along with it, and items of a list that are such."""
 _ROLE = re.compile(
     r"\s*(?:(?i:you are|you're) (?:a|an|the|[A-Z])"
     r"|(?i:act as|your (?:role|task|job|name)|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|ты|вы)\b"
@@ -33,11 +35,16 @@ _CLOSING = re.compile(r"\s*(?:</[^<>]{1,62}>|\[/[A-Z_]{1,42}\])?\s*\Z")
 
 
 class Movable(NamedTuple):
-    """Characters `[start, stop)` that may move; `block` says that they are more than a sentence or a line."""
+    """Characters `[start, stop)` that may move, and what they are."""
 
     start: int
     stop: int
-    block: bool
+    kind: UnitKind
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it is more than a sentence or a line."""
+        return self.kind in _BLOCKS
 
 
 def movable_unit(text: str, start: int, stop: int, values: Sequence[Span]) -> Movable | str:
@@ -67,11 +74,13 @@ class _Climb:
             return ALL_OF_IT
         if not self._text[: unit.start].strip() and not self._text[unit.stop :].strip() and unit.kind in SEALED:
             return ALL_OF_IT
-        if unit.kind in _BLOCKS and unit.kind not in SEALED and self._rules_in(unit) > _MOST_RULES:
+        if unit.kind == "data" and not unit.start and self._text.startswith("---"):
+            return FIRST
+        if self._is_rules(unit):
             return AMONG_RULES
         if unit.kind == "statement":
             return self._with_its_pair(at)
-        return Movable(unit.start, unit.stop, unit.kind in _BLOCKS)
+        return Movable(unit.start, unit.stop, unit.kind)
 
     def _refused(self, unit: TextUnit) -> str | None:
         shown = self._text[unit.start : unit.stop]
@@ -97,7 +106,7 @@ class _Climb:
             return at - 1
         if unit.kind == "item" and (parent.kind == "numbered" or not self._says(unit)):
             return at - 1
-        if unit.kind == "statement" and not self._says(unit):
+        if unit.kind == "element" or (unit.kind == "statement" and not self._says(unit)):
             return self._of_fragments(at)
         return None
 
@@ -120,6 +129,13 @@ class _Climb:
         return (
             not self._text[low : unit.start].strip() and _CLOSING.match(self._text[unit.stop : parent.stop]) is not None
         )
+
+    def _is_rules(self, unit: TextUnit) -> bool:
+        """Whether more of a unit than the value tells a model what to do."""
+        if unit.kind in SEALED or unit.kind not in _BLOCKS:
+            return False
+        listed = any(each.kind in ("list", "numbered") and each.holds(unit.body, unit.body) for each in self._path)
+        return self._rules_in(unit) > (_MOST_LISTED_RULES if listed else _MOST_RULES)
 
     def _rules_in(self, unit: TextUnit) -> int:
         """Sentences in a unit in which no value stands."""
@@ -147,7 +163,7 @@ class _Climb:
         beside = [child for child in self._path[at - 1].children if child.kind == "statement"]
         index = next((number for number, child in enumerate(beside) if child.start == start), None)
         if index is None:
-            return Movable(start, stop, False)
+            return Movable(start, stop, "statement")
         for before in reversed(beside[:index]):
             if not goes_with_previous(self._text[start:stop]) or "\n" in self._text[before.stop : start]:
                 break
@@ -159,7 +175,7 @@ class _Climb:
             ):
                 break
             stop = behind.stop
-        return Movable(start, stop, False)
+        return Movable(start, stop, "statement")
 
 
 def merged(units: Sequence[Movable]) -> Iterator[Movable]:
@@ -167,7 +183,7 @@ def merged(units: Sequence[Movable]) -> Iterator[Movable]:
     last: Movable | None = None
     for unit in sorted(units):
         if last is not None and unit.start < last.stop:
-            last = Movable(last.start, max(unit.stop, last.stop), last.block or unit.block)
+            last = Movable(last.start, max(unit.stop, last.stop), unit.kind if unit.is_block else last.kind)
             continue
         if last is not None:
             yield last

@@ -16,6 +16,7 @@ from kvtool.fixes.turn_texts import role_of_part
 from kvtool.text.rearranged import rearranged
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.sentences import goes_on, introduces
+from kvtool.text.structure.text_unit import UnitKind
 from kvtool.text.traced import Traced, line_around
 
 _LEADS_ON = re.compile(r"[ \t]*(?:[-*+•>|]|\d{1,9}[.)]|```|~~~|</?[\w.:-]+[^<>\n]*>[ \t\r]*\Z)|[ \t]{2}")
@@ -46,15 +47,21 @@ def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Par
     kept: list[Span] = []
     units: list[MovedUnit] = []
     at = 0
-    for unit in merged([Movable(low, min(high, end), block) for low, high, block in movables if low < end]):
+    for unit in merged([Movable(low, min(high, end), kind) for low, high, kind in movables if low < end]):
         start, stop = _stripped(plain, unit.start, unit.stop)
         if start == stop:
             continue
         low, high = _with_its_gap(plain, start, stop, end)
         kept.append((at, max(low, at)))
-        units.append(MovedUnit(start, stop, _stands_apart(plain, start, stop, end, unit.block)))
+        units.append(MovedUnit(start, stop, _stands_apart(plain, start, stop, end, unit.is_block)))
         at = max(high, at)
     return Parted([*kept, (at, end)], units)
+
+
+def kinds_moved(text: str, target: MoveTarget, role: str) -> Iterator[UnitKind]:
+    """What the units are that hold the target's values and may move."""
+    traced = text if isinstance(text, Traced) else Traced(text)
+    yield from (unit.kind for unit in _units(traced, target, role) if isinstance(unit, Movable))
 
 
 def refusals(text: str, target: MoveTarget, role: str) -> Iterator[str]:
@@ -104,7 +111,7 @@ def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[Movable | st
     plain = str.__str__(text)
     if target.sections:
         if not role or role == role_of_part(target.slot.part):
-            yield from (Movable(low, high, False) for low, high in places_of_sections(plain, target.sections))
+            yield from (Movable(low, high, "section") for low, high in places_of_sections(plain, target.sections))
         return
     places = [
         (value_in(text, *place, target) if _is_line(target.slot) else place, place) for place in places_at(text, target)
@@ -117,7 +124,7 @@ def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[Movable | st
         known = (start, stop) in values
         reason = stands_in_many(plain, start, stop) if known else None
         unit = reason or movable_unit(plain, start, stop, values)
-        if isinstance(unit, Movable) and target.steady is not None and not unit.block:
+        if isinstance(unit, Movable) and target.steady is not None and not unit.is_block:
             unit = _grown(plain, unit, target.steady)
         yield unit
 
@@ -143,7 +150,7 @@ def _grown(text: str, unit: Movable, steady: frozenset[str]) -> Movable:
     if start >= unit.start and stop <= unit.stop:
         return unit
     whole = movable_unit(text, start, stop, [(start, stop)])
-    return whole if isinstance(whole, Movable) and whole.block else Movable(start, stop, False)
+    return whole if isinstance(whole, Movable) and whole.is_block else Movable(start, stop, "rows")
 
 
 def _stripped(text: str, start: int, stop: int) -> Span:

@@ -27,13 +27,14 @@ from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget, target_of
-from kvtool.fixes.parted_text import refusals
+from kvtool.fixes.parted_text import kinds_moved, refusals
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.proofs import OTHER_TEXT_WARNING, ROLE_WARNING
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
+from kvtool.text.structure.text_unit import UnitKind
 from kvtool.workload.turn import Turn
 
 _TIERS: tuple[Tier, ...] = ("P0", "P1", "P2", "P3")
@@ -45,6 +46,21 @@ _RANK_MATTERS = "documents may stand in the order of their rank, which is lost: 
 _MIDNIGHT = "prompts tell the full hour or midnight instead of the time"
 _PUT_BACK = "prompts get longer than the application makes them, by up to half of the history that it keeps"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
+
+_NOUNS: dict[UnitKind, str] = {
+    "statement": "line",
+    "item": "line",
+    "section": "section",
+    "element": "element",
+    "introduced": "list with its introduction",
+    "list": "list",
+    "numbered": "list",
+    "table": "table",
+    "fence": "code block",
+    "data": "data",
+    "quote": "quote",
+}
+"""What is moved, in words."""
 
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
@@ -116,7 +132,15 @@ def _key(cause: SlotCause, name: str, shared: str | None) -> str:
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
     target = target_of(cause, samples)
-    noun = "section" if target.sections else "unit"
+    noun = next(
+        (
+            _NOUNS.get(kind, "block")
+            for turn in samples
+            for at in texts_of(turn)
+            for kind in kinds_moved(at.text, target, at.role)
+        ),
+        "line",
+    )
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     fixes = [_fix(cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]))]

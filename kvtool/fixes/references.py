@@ -22,7 +22,6 @@ BACK = re.compile(
     |(?:más\s)?arriba\b|(?:mencionad|indicad|descrit|citad)[oa]s?\s(?:anteriormente|antes)\b
     |(?:ejemplo|fecha|lista|sección|texto|línea|párrafo|regla|tabla)s?\santerior(?:es)?\b|lo\santerior\b
     |as\s(?:stated|noted|said|listed|given|specified|described|mentioned|shown)\b|(?:see|in|per)\sthe\s(?:table|list|listing|map|example)\b
-    |(?:this|that|said)\s(?:date|day|time|moment|id|identifier|table|list|listing|map|example|directory|path)\b
     |obenstehend\w{0,3}|vorgenannt\w{0,3}|siehe\s(?:tabelle|liste|beispiel|karte)\b
     |plus\shaut\b|voir\s(?:le|la|les|l')\s?(?:tableau|liste|exemple|carte)\b
     |acima\b|supracitad[oa]s?\b|(?:data|lista|exemplo|seção|texto|tabela|regra)s?\santerior(?:es)?\b|ver\sa\s(?:tabela|lista)\b

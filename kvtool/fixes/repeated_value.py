@@ -13,7 +13,7 @@ from kvtool.workload.turn import Turn
 
 MANY = 4
 """Lines or sentences in which a value has to stand for them not to be moved."""
-TRIED_WITHOUT = (
+TRIED_WITHOUT = "the gain is that of prompts without the value"
     "the gain is that of the prompts without the value: the sentences that hold it are to be written anew by hand"
 )
 _LEAST = 3
@@ -39,8 +39,8 @@ def stands_in_many(text: str, start: int, stop: int) -> str | None:
 
 def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
     """Where a value stands that is no part of a longer word."""
-    before = r"(?<!\w)" if value[0].isalnum() and value[0].isascii() else ""
-    behind = r"(?!\w)" if value[-1].isalnum() and value[-1].isascii() else ""
+    before = r"(?<![A-Za-z0-9_])" if value[0].isalnum() and value[0].isascii() else ""
+    behind = r"(?![A-Za-z0-9_])" if value[-1].isalnum() and value[-1].isascii() else ""
     for number, found in enumerate(re.finditer(f"{before}{re.escape(value)}{behind}", text)):
         if number == _MOST:
             return
