@@ -14,8 +14,6 @@ from kvtool.workload.turn import Turn
 MANY = 4
 """Lines or sentences in which a value has to stand for them not to be moved."""
 TRIED_WITHOUT = "the gain is that of prompts without the value"
-    "the gain is that of the prompts without the value: the sentences that hold it are to be written anew by hand"
-)
 _LEAST = 3
 _LONGEST = 200
 _MOST = 10_000
