@@ -25,7 +25,10 @@ _MARKER = re.compile(r"[ \t]*(?:>|[-*+](?=[ \t\r\n]|\Z)|\d{1,9}[.)](?=[ \t\r\n]|
 _FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
 _STATEMENT_TAG = re.compile(r"[ \t]*(?:\{%-?[^\n]{0,300}?%\}[ \t]*)+\r?")
 _BREAK = "***"
+_ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
+"""Numbers and identifiers: which one it is says nothing about the structure."""
 _KEPT = 64
+_MOST_PATHS = 256
 _LONGEST_KEPT = 1 << 16
 
 
@@ -39,9 +42,18 @@ class Structure:
         raws = _Blocks(self.text).raws() if readable else []
         self.blocks = nested("document", 0, len(self.text), raws)
         """The tree down to paragraphs."""
+        self._paths: dict[tuple[int, int, tuple[Span, ...]], list[TextUnit]] = {}
 
     def path(self, start: int, stop: int, values: Sequence[Span] = ()) -> list[TextUnit]:
         """The units that hold all of `[start, stop)`, the document first, the smallest last; no sentence ends in `values`."""
+        key = start, stop, tuple(values)
+        if key not in self._paths:
+            if len(self._paths) >= _MOST_PATHS:
+                self._paths.clear()
+            self._paths[key] = self._found(start, stop, values)
+        return self._paths[key]
+
+    def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
         found = [self.blocks]
         while found[-1].kind != "paragraph" and (child := _child(found[-1], start, stop)):
             found.append(child)
@@ -87,9 +99,13 @@ def _kept(text: str) -> Structure:
 
 
 def structure_of(text: str) -> Structure:
-    """The structure of a text; of the last few short ones it is kept."""
+    """The structure of a text; of the last few short ones it is kept, for all that differ in numbers alone."""
     plain = str.__str__(text)
-    return _kept(plain) if len(plain) <= _LONGEST_KEPT else Structure(plain)
+    return _kept(_ALIKE.sub(_ones, plain)) if len(plain) <= _LONGEST_KEPT else Structure(plain)
+
+
+def _ones(found: re.Match[str]) -> str:
+    return "1" * len(found[0])
 
 
 def smallest_unit(text: str, start: int, stop: int) -> TextUnit:
