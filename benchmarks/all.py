@@ -85,6 +85,7 @@ RUNS = (
         "benchmarks/diagnosis.py --tau DATA/tau_bench/gpt-4o-airline.json "
         "DATA/lmcache_agent/miniswe/*.jsonl DATA/lmcache_agent/taubench/*.jsonl",
     ),
+    Run("diff_prompts", "benchmarks/diff_prompts.py"),
     Run("latency", "benchmarks/latency_validation.py DATA/llmservingsim_sharegpt", ("engine",)),
     Run("vs_transformers", "benchmarks/vs_transformers.py --vllm-python VLLM", ("engine", "kernels")),
     Run("sharing", "benchmarks/sharing.py --requests 8 32 --shares 0 50 95", ("engine", "kernels")),

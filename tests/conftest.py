@@ -26,6 +26,8 @@ collect_ignore = [] if is_here() else list(NEED_IT)
 
 # torch's threads wait by spinning: on a machine that is busy, tests of small models take fifty times as long with two of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# `kvtool lint FOLDER` keeps what it read in the user's cache: of tests nothing may stay there, or come from there.
+os.environ["XDG_CACHE_HOME"] = os.devnull
 # Triton's kernels run in its interpreter; it looks when it is imported, which nothing above does.
 os.environ["TRITON_INTERPRET"] = "1"
 

@@ -13,6 +13,7 @@ from docs.generators.tables import table
 from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.codes import TIERS
+from kvtool.lint.formats.prompt_formats import FORMATS as PROMPT_FORMATS
 from kvtool.report.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
 from kvtool.workload.logs.records import RECORD_FORMATS
@@ -74,6 +75,15 @@ def record_formats() -> str:
     return table(("format", "recognized by"), [(f"`{each.name}`", each.shape) for each in RECORD_FORMATS])
 
 
+def prompt_formats() -> str:
+    """Every format in which frameworks keep prompts, with a small example."""
+    shown = []
+    for each in PROMPT_FORMATS:
+        suffixes = ", ".join(f"`{suffix}`" for suffix in each.suffixes)
+        shown.append(f"{each.name} ({suffixes}):\n\n{fenced(each.example, each.language)}")
+    return "\n\n".join(shown)
+
+
 def providers() -> str:
     """The cache rules of hosted models."""
     rows = [
@@ -101,6 +111,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "keys-toml": keys_toml,
     "providers": providers,
     "record-formats": record_formats,
+    "prompt-formats": prompt_formats,
     "tiers": tiers,
     "variables": commands.variables,
 }

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 class LintCommand(Command):
     """What costs prefix-cache hits, and where: findings only.
 
-    Workloads, logs and prompts (two or more .txt/.md files) are run through the engine. Of one template or a Python file, where no
-    traffic tells what varies, it reports what a name or a call says: nothing in it is executed or imported.
+    Workloads, logs and prompts (two or more .txt/.md files) are run through the engine. Of one template, a file in which a
+    framework keeps prompts, or a Python file, where no traffic tells what varies, it reports what a name, its use or a call says:
+    nothing in it is executed or imported.
 
     Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
     user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted, else the working
-    folder. Of a folder it reads workloads, templates, Python, and texts that are named as prompts, without what git ignores.
+    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named so, without what
+    git ignores.
     """
 
     inputs: Annotated[
@@ -48,6 +50,7 @@ class LintCommand(Command):
     fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
     diff: Annotated[bool, Option("Print what --fix would do; exit 1 where that is something.")] = False
+    no_cache: Annotated[bool, Option("Of folders: read all files anew, and keep nothing of them.")] = False
     undo: Annotated[str | None, Option("With --fix: a patch that takes it back.", "FILE")] = None
     probing: Probing
     rendering: Rendering
@@ -83,7 +86,7 @@ class LintCommand(Command):
             taken=self._taken(),
             allow_outside=self.reading.allow_outside,
         )
-        result = lint(options, selecting, self.showing, self.probing)
+        result = lint(options, selecting, self.showing, self.probing, cached=not self.no_cache)
         result.problems[:0] = problems
         if result.problems and not result.inputs:
             raise all_in_one(result.problems)

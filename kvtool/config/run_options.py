@@ -266,7 +266,7 @@ class Reading:
     jobs: Annotated[
         int | None,
         Option(
-            "Processes that work on a log; 1 uses one core. [default: {default}]",
+            "Processes that work on a log, or read files for lint; 1 uses one core. [default: {default}]",
             "N",
             words="2 where it is large",
             variable=True,

@@ -10,11 +10,13 @@ from kvtool.diagnose.codes.kv001 import KV001
 from kvtool.diagnose.codes.kv002 import KV002
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.codes.kv112 import KV112
 from kvtool.diagnose.codes.kv123 import KV123
 from kvtool.diagnose.codes.kv131 import KV131
 from kvtool.diagnose.codes.kv132 import KV132
 from kvtool.diagnose.codes.kv133 import KV133
+from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.codes.kv302 import KV302
 from kvtool.diagnose.codes.kv306 import KV306
 from kvtool.results.choices import Severity
@@ -58,6 +60,11 @@ EXCEPTIONS: dict[str, str] = {
     KV131.code: f"{_BY_COST} Where only the chat template is read it is a warning: it may write no more than the date.",
     KV132.code: _CHAT,
     KV133.code: _CHAT,
+    KV107.code: f"{_BY_COST} In a template it is information, unless the name is that of a flag.",
+    KV201.code: (
+        f"{_BY_COST} In a template it is a warning at most, and information where neither name nor use of a placeholder "
+        "tells that it varies."
+    ),
     KV302.code: "Information, whatever it costs: nobody should trade security for speed.",
     KV306.code: "A warning for keys, cards and account numbers, else information: it costs no tokens.",
 }

@@ -32,10 +32,14 @@ Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "diff
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """One line around a difference; None where one side has no such line. `spans` are the characters that differ."""
+    """One line around a difference; None where one side has no such line. `spans` are the characters that differ.
+
+    `value` is the whole value that the first of them are a part of.
+    """
 
     text: str | None
     spans: tuple[Range, ...]
+    value: Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class PromptDiff:
     changes: tuple[Trial, ...]
     at_end: bool
     """Nothing that both prompts have follows the difference, so nothing can be gained by moving it."""
+    empty: tuple[str, ...] = ()
+    """The names of prompts without any text; a tokenizer may begin even these with a token."""
     named: tuple[Change, ...] = ()
     """What differs in the structure of the requests: order of tools, keys, documents, a history that was cut, values."""
 
@@ -167,6 +173,9 @@ def diff_prompts(
         and texts is not None
         and first.kind.code != KV121.code
         and not any(run.b_start > common for run in runs),
+        empty=tuple(
+            name for name, each in zip(names, (a, b), strict=True) if not len(each if each.text is None else each.text)
+        ),
     )
 
 
@@ -216,9 +225,14 @@ def difference_in(texts: DiffTexts, region: Region, token: int, block_size: int,
         kind,
         _spot(texts.a, value_a, names[0]),
         _spot(texts.b, value_b, names[1]),
-        Excerpt(line_a, tuple(spans_a)),
-        Excerpt(line_b, tuple(spans_b)),
+        Excerpt(line_a, tuple(spans_a), _in_line(value_a, region.a)),
+        Excerpt(line_b, tuple(spans_b), _in_line(value_b, region.b)),
     )
+
+
+def _in_line(value: Range, line: Range) -> Range:
+    """A value as a range of the line that it stands in, which is the first one of its region."""
+    return value[0] - line[0], value[1] - line[0]
 
 
 def _kind(texts: DiffTexts, region: Region) -> tuple[DifferenceKind, Range, Range]:

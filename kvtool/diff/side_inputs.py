@@ -87,11 +87,11 @@ def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[I
 
 
 def read_prompt(path: str) -> Traced:
-    """The text of a prompt file as it is, a byte order mark included: for a cache it is a difference."""
+    """The text of a prompt file as it is, a byte order mark included: for a cache it is a difference. It may be empty."""
     data = _piped(path)
     if data is not None:
-        return _text(path, data, decode(data, shown=_shown(path)))
-    text = read_text(Path(path), shown=path)
+        return _text(path, data, decode(data, shown=_shown(path), may_be_empty=True))
+    text = read_text(Path(path), shown=path, may_be_empty=True)
     with Path(path).open("rb") as file:
         return _text(path, file.read(len(codecs.BOM_UTF8)), text)
 
@@ -101,7 +101,7 @@ def side_of(name: str, data: bytes) -> InputSide:
     wanted = _Wanted(name, name)
     if _reads_as_chat(data, name):
         return _records(name, lambda: io.BufferedReader(io.BytesIO(data)), [wanted], None)[wanted]
-    return _text_side([wanted], _text(name, data, decode(data, shown=name)))[wanted]
+    return _text_side([wanted], _text(name, data, decode(data, shown=name, may_be_empty=True)))[wanted]
 
 
 def side_of_value(name: str, data: bytes) -> InputSide:
@@ -165,7 +165,7 @@ def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict
     data = _piped(path)
     if data is not None:
         if log_format is None and numbered is None and not _reads_as_chat(data, path):
-            return _text_side(wanted, _text(path, data, decode(data, shown=_shown(path))))
+            return _text_side(wanted, _text(path, data, decode(data, shown=_shown(path), may_be_empty=True)))
         return _records(path, lambda: io.BufferedReader(io.BytesIO(data)), wanted, format_)
     if log_format is None and numbered is None and suffix not in RECORD_SUFFIXES:
         return _text_side(wanted, read_prompt(path))

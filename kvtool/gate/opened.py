@@ -89,7 +89,7 @@ def open_all(
     missing = set(wanted)
     known: list[str] = []
     workloads: list[CheckedWorkload] = []
-    for run in inputs.runs:
+    for run in [*inputs.runs, *([path] for path in inputs.foreign)]:  # a gate is told what it does not judge
         of_run = _of_groups(replace(options, inputs=run), ())
         opened = problems.attempt(partial(open_workload, of_run, load, keep_going=True))
         if opened is None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.fixes.fix import Tier
+from kvtool.lint.finder import Finder
 from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.line_moves import TIER, movable, moved
-from kvtool.lint.linting import Finder
 from kvtool.lint.sources import WORKLOAD_SUFFIXES, Inputs, TextInput, sort_inputs
 from kvtool.lint.traffic import not_ignored
 from kvtool.profiler.advice.advisor import Advice, KeptFix
@@ -88,7 +88,7 @@ def fix_templates(
     named = {realpath(file) for path, text in texts for file in named_files(path, text, allow_outside=outside)}
     find = Finder(options, load)
     for one in inputs.texts:
-        if one.kind != "python" and realpath(one.path) not in named:
+        if one.is_template and realpath(one.path) not in named:
             _fix_template(one, find, wanted, fixes)
 
 

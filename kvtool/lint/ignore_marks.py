@@ -16,7 +16,7 @@ MARK = "kvtool:"
 _WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+[^\r\n]{0,400}+")
 HOW = f"write it as `kvtool: ignore[{KV101.code}] reason`, several codes with commas"
 _LONGEST_EXCERPT = 400
-_CLOSING = ("#}", "-->")
+_CLOSING = ("#}", "-->", "}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,9 @@ class IgnoredLines:
             return line
         return self.next_content(
             last + 1,
-            lambda number, text: number in comments and text.startswith(("{#", "<!--")) and text.endswith(_CLOSING),
+            lambda number, text: (
+                number in comments and text.startswith(("{#", "<!--", "{{!")) and text.endswith(_CLOSING)
+            ),
         )
 
     def next_content(self, line: int, is_comment: Callable[[int, str], bool]) -> int:

@@ -7,6 +7,8 @@ Where they are written depends on the file:
   of that file, and the `name:` of a group covers the group's findings that have no line.
 - Jinja templates and prompt files that are rendered: `{# kvtool: ignore[KV101] reason #}`. Rendering removes it, so the prompt does
   not change.
+- What is no Jinja: `{{! kvtool: ignore[KV101] reason }}` in Mustache and Handlebars, `// kvtool: ignore[KV101] reason` in BAML
+  outside of prompts. JSON has no comments.
 - Markdown that is not rendered (no Jinja in it): `<!-- kvtool: ignore[KV101] reason -->`. Such a comment IS part of the prompt and
   is sent with it; where a file is rendered it is therefore refused in favour of the Jinja comment.
 """
@@ -43,14 +45,36 @@ def read_ignores(path: str, text: str, *, allow_outside: bool = False) -> list[I
         from kvtool.lint.python_ignores import python_ignores
 
         return python_ignores(path, text)
-    return _template_ignores(path, text, markdown=suffix == ".md")
+    if suffix == ".json":
+        return []
+    found = _template_ignores(path, text, markdown=suffix == ".md")
+    return (
+        found
+        if suffix != ".baml"
+        else sorted([*found, *_line_ignores(path, text)], key=lambda one: (one.line, one.column))
+    )
+
+
+def _line_ignores(path: str, text: str) -> list[Ignore]:
+    """Comments from `//` to the end of their line; one that stands alone is about the next line with more than comments."""
+    lines = IgnoredLines(text)
+    found: list[Ignore] = []
+    for start, end in reversed(list(between(text, "//", "\n", 0, len(text)))):
+        line = lines.number(start)
+        ignore = parse_ignore(path, text, start, end, line=line, line_start=lines.start(line))
+        if ignore is not None:
+            alone = not text[lines.start(line) : start].strip()
+            first = lines.next_content(line + 1, lambda _, each: each.startswith("//")) if alone else line
+            found.append(replace(ignore, first=first, last=first))
+    return found[::-1]
 
 
 def _template_ignores(path: str, text: str, *, markdown: bool) -> list[Ignore]:
     rendered = _JINJA.search(text) is not None
     lines = IgnoredLines(text)
     stop = len(text)
-    comments = [*between(text, "{#", "#}", 0, stop), *(between(text, "<!--", "-->", 0, stop) if markdown else ())]
+    comments = [*between(text, "{#", "#}", 0, stop), *between(text, "{{!", "}}", 0, stop)]
+    comments += between(text, "<!--", "-->", 0, stop) if markdown else ()
     alone = frozenset(lines.number(start) for start, _ in comments)
     found: list[Ignore] = []
     for start, end in sorted(comments, reverse=True):  # so that each run of comments is gone through once

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kvtool.diagnose.codes import varies
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 from kvtool.fixes.fix import fix_name
+from kvtool.lint.static import BY_NAME
 from kvtool.results.finding import Finding
 
 TIER = "P2"
@@ -23,13 +24,18 @@ _SET = re.compile(r"\{%-?\s{0,8}set\s{1,8}(\w{1,100})")
 
 def movable(text: str, findings: Sequence[Finding], *, jinja: bool) -> list[Finding]:
     """The findings of one template, those whose whole line can go to its end with a fix key and its tier."""
-    lines = _movable_lines(text, {one.line for one in findings if varies(one.code) == "value"}, jinja)
+    lines = _movable_lines(text, {one.line for one in findings if _moves(one)}, jinja)
     return [
         one.model_copy(update={"fix_key": fix_name(f"{_KEY}:{one.path}:{one.line}"), "tier": TIER})
-        if one.line in lines and varies(one.code) == "value"
+        if one.line in lines and _moves(one)
         else one
         for one in findings
     ]
+
+
+def _moves(finding: Finding) -> bool:
+    """Whether it is a value, of which something tells that it varies."""
+    return varies(finding.code) == "value" and finding.confidence >= BY_NAME
 
 
 def moved(text: str, numbers: Sequence[int]) -> str:

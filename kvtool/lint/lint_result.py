@@ -27,6 +27,8 @@ class LintResult:
     fixable: frozenset[str] = frozenset()
     fixed: Fixed | None = None
     probe: ProbeResult | None = None
+    passed_over: int = 0
+    """YAML and JSON files that hold nothing that lint reads."""
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity == severity for finding in self.findings)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from os.path import realpath
 from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
-from kvtool.config.layers import merged
 from kvtool.config.lint_options import Probing, Selecting
 from kvtool.config.option import check_values
 from kvtool.config.shown_options import Showing
@@ -17,34 +17,33 @@ from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import EXIT_USAGE, KvtoolError, ProblemsError, as_error
+from kvtool.lint.finder import Finder, asked_engine
 from kvtool.lint.ignore_marks import Ignore
-from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
-from kvtool.lint.line_moves import movable
+from kvtool.lint.ignores import apply_ignores, ignore_findings
+from kvtool.lint.judged_text import JudgedText
+from kvtool.lint.lint_cache import LintCache, cache_folder, file_hash
+from kvtool.lint.lint_jobs import judge_all
 from kvtool.lint.lint_result import LintResult
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
-from kvtool.lint.python_templates import python_prompts
-from kvtool.lint.skeleton import Node
 from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
-from kvtool.lint.static import static_findings
-from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.lint.traffic import Traffic, run_traffic, traffic_ignores
 from kvtool.lint.volatile import CODES as STATIC_CODES
 from kvtool.results.documents.lint import LintInput
-from kvtool.results.finding import Finding
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
-from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.yaml.named_files import named_files
-from kvtool.workload.yaml.schema import EngineOptions
 
-_LEAST_BLOCKS = {"python": 4}
-"""Blocks of constant text that must follow to be told: a Python file has many short strings that are no prompts."""
+FOREIGN = "no workload (it has no `groups:`), and no prompts in a form that kvtool lint reads"
 
 
-def lint(options: RunOptions, selecting: Selecting, showing: Showing, probing: Probing | None = None) -> LintResult:
+def lint(
+    options: RunOptions, selecting: Selecting, showing: Showing, probing: Probing | None = None, *, cached: bool = False
+) -> LintResult:
     """The findings of all inputs that can be read, by place; what is wrong with the others are problems of the result.
 
     KvtoolError for options that cannot be used. `showing` says whether progress is shown and a tokenizer may be downloaded.
+    `cached` takes what the files of folders gave the last time from the user's cache, and writes it there.
     """
     wanted = selection(selecting)
     check_values(options)
@@ -53,7 +52,7 @@ def lint(options: RunOptions, selecting: Selecting, showing: Showing, probing: P
     ignores: list[Ignore] = []
     static = {one.path for one in inputs.texts}
     load = Tokenizers(offline=showing.offline)
-    _read_texts(inputs, options, Finder(options, load), result, ignores)
+    _read_texts(inputs, options, load, result, ignores, cached=cached)
     if inputs.runs:
         with showing.progress() as progress:
             _run_traffic(inputs, options, progress, load, result, ignores)
@@ -107,30 +106,75 @@ def _codes(given: Iterable[str], flag: str) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _read_texts(inputs: Inputs, options: RunOptions, find: Finder, result: LintResult, ignores: list[Ignore]) -> None:
+def _read_texts(
+    inputs: Inputs, options: RunOptions, load: Tokenizers, result: LintResult, ignores: list[Ignore], *, cached: bool
+) -> None:
     """Templates and Python files: what can be seen without traffic."""
-    if not inputs.texts:
+    result.inputs += [LintInput(path=path, kind="text", note=FOREIGN) for path in inputs.foreign]
+    texts = inputs.texts
+    if options.alone:
+        run = _files_of(inputs, options)
+        texts = [
+            one for one in texts if one.path not in options.alone or realpath(one.path) not in run
+        ]  # its run tells more
+    read = {realpath(one.path) for one in texts}
+    cache = _cache(options) if cached and options.alone else LintCache(None, ())
+    finder = Finder(options, load)
+    while texts:
+        judged = _judged(texts, finder, options, cache)
+        more: list[str] = []
+        for one, found in zip(texts, judged, strict=True):
+            _tell(one, found, inputs, options, result)
+            ignores += found.ignores
+            more += [path for name in found.files if (path := _named_beside(one.path, name)) is not None]
+        new = [path for path in dict.fromkeys(more) if realpath(path) not in read]
+        read.update(map(realpath, new))
+        texts = sort_inputs(new, new).texts
+    cache.close()
+
+
+def _judged(texts: Sequence[TextInput], finder: Finder, options: RunOptions, cache: LintCache) -> list[JudgedText]:
+    """What there is to say of each file, in their order: from the cache, or by as many processes as are wanted."""
+    known = [cache.known(one) for one in texts]
+    missing = [one for one, found in zip(texts, known, strict=True) if found is None]
+    made = iter(judge_all(missing, finder.judge, options.reading.jobs))
+    results: list[JudgedText] = []
+    for one, found in zip(texts, known, strict=True):
+        judged = found
+        if judged is None:
+            judged = next(made)
+            cache.add(one, judged)
+        results.append(judged)
+    return results
+
+
+def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions, result: LintResult) -> None:
+    if found.error is not None:
+        result.problems.append(found.error)
         return
-    fixable: set[str] = set()
-    run = _files_of(inputs, options) if options.alone else set()
-    for one in inputs.texts:
-        if one.path in options.alone and realpath(one.path) in run:
-            continue  # the run of its workload tells more
-        try:
-            found = find(one)
-            note = find.note
-            ignores += read_ignores(one.path, one.text)
-        except KvtoolError as error:
-            result.problems.append(error)
-            continue
-        if one.kind != "python":
-            found = movable(one.text, found, jinja=one.style == "jinja")
-            fixable.update(finding.fix_key for finding in found if finding.fix_key)
-        result.findings += found
-        # Most files of a program, and of a folder, hold nothing that varies.
-        told = note if len(inputs.texts) == 1 or (one.kind != "python" and one.path not in options.alone) else ""
-        result.inputs.append(LintInput(path=one.path, kind=one.kind, note=told or None))
-    result.fixable |= fixable
+    if not found.known and one.path in options.alone:
+        result.passed_over += 1
+        return
+    result.findings += found.findings
+    result.fixable |= {finding.fix_key for finding in found.findings if finding.fix_key}
+    # Most files of a program, and of a folder, hold nothing that varies.
+    told = found.note if len(inputs.texts) == 1 or (one.kind != "python" and one.path not in options.alone) else ""
+    result.inputs.append(LintInput(path=one.path, kind=one.kind, note=told or None))
+
+
+def _named_beside(path: str, name: str) -> str | None:
+    """A file that another one names, below its folder; None where it is not there or lies elsewhere."""
+    folder = os.path.dirname(path)  # noqa: PTH120 - Path would keep `..`
+    found = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
+    inside = realpath(found).startswith(realpath(folder or ".") + os.sep)
+    return found if inside and os.path.isfile(found) else None  # noqa: PTH113 - a string, as all inputs are
+
+
+def _cache(options: RunOptions) -> LintCache:
+    """The cache of this folder and these options; none with a tokenizer of which nobody knows whether it is the same."""
+    asked = asked_engine(options)
+    known = "built in" if asked.tokenizer is None else file_hash(asked.tokenizer)
+    return LintCache(cache_folder() if known else None, (asked.block_size, known))
 
 
 def _files_of(inputs: Inputs, options: RunOptions) -> set[str]:
@@ -143,50 +187,6 @@ def _files_of(inputs: Inputs, options: RunOptions) -> set[str]:
                 named = named_files(paths[0], text, allow_outside=options.reading.allow_outside)
                 found.update(map(realpath, named))
     return found
-
-
-class Finder:
-    """Finds what can be seen in a template or a Python file; `note` says of the last one why there is nothing to see."""
-
-    def __init__(self, options: RunOptions, load: Tokenizers) -> None:
-        asked = _asked(options)
-        self._block_size = asked.block_size or EngineConfig.block_size
-        self._count = _Counter(lambda: load(asked.tokenizer))
-        self.note = ""
-
-    def __call__(self, one: TextInput) -> list[Finding]:
-        prompts, self.note = _prompts(one)
-        size = self._block_size
-        least = size * _LEAST_BLOCKS.get(one.kind, 1)
-        return static_findings(one.path, one.text, prompts, self._count, block_size=size, least=least)
-
-
-class _Counter:
-    """Counts tokens; the tokenizer is loaded when the first text is to be counted."""
-
-    def __init__(self, load: Callable[[], Tokenizer]) -> None:
-        self._load = load
-        self._tokenizer: Tokenizer | None = None
-        self._known: dict[str, int] = {}
-
-    def __call__(self, text: str) -> int:
-        if text not in self._known:
-            if self._tokenizer is None:
-                self._tokenizer = self._load()
-            self._known[text] = len(self._tokenizer.encode_ids(text))
-        return self._known[text]
-
-
-def _prompts(one: TextInput) -> tuple[list[list[Node]], str]:
-    """The prompts that a file holds, and what to say where there is nothing to find in it."""
-    if one.kind == "python":
-        prompts = python_prompts(one.path, one.text)
-        return prompts, "" if prompts else "no string in it is built from anything that varies"
-    if one.style == "jinja":
-        return [jinja_file(one.path, one.text)], ""
-    if not one.style or not placeholder_count(one.text, one.style):
-        return [], "nothing varies in it: it has no placeholders, and it is the only prompt"
-    return [text_template(one.path, one.text, one.style)], ""
 
 
 def _run_traffic(
@@ -234,7 +234,7 @@ def _run(
 
 def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, *, offline: bool) -> ProbeResult:
     """Run a prompt builder. This executes what the user named, and nothing else ever does."""
-    engine = _asked(options)
+    engine = asked_engine(options)
     probe_options = ProbeOptions(
         timeout=timeout,
         tokenizer=engine.tokenizer,
@@ -244,13 +244,3 @@ def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, 
         on_run=lambda name: progress.stage(f"probe: {name}"),
     )
     return run_probe(spec, probe_options)
-
-
-def _asked(options: RunOptions) -> EngineOptions:
-    """What flags, and below them the configuration file, say of what is read without a workload."""
-    asked = EngineOptions(
-        tokenizer=options.rendering.tokenizer,
-        chat_template=options.rendering.chat_template,
-        block_size=options.serving.block_size,
-    )
-    return merged(asked, options.fallback)

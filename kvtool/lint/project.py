@@ -1,4 +1,4 @@
-"""The files of a project that `kvtool lint FOLDER` reads: templates, Python, workload files, and prompts that are named so.
+"""The files that `kvtool lint FOLDER` reads: templates, Python, workloads, files that hold prompts, and texts named so.
 
 What git leaves out is left out, and folders of tools and installed packages; links to folders are not followed, so a walk ends.
 """
@@ -14,13 +14,13 @@ from pathlib import Path
 from kvtool.config.lint_options import DEFAULT_EXCLUDES, Walking
 from kvtool.config.loading import ConfigFile
 from kvtool.errors import KvtoolError
-from kvtool.lint.sources import JINJA_SUFFIXES, PYTHON_BYTES, TEMPLATE_BYTES, WORKLOAD_SUFFIXES
+from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, may_hold_prompts
+from kvtool.lint.sources import JINJA_SUFFIXES, MOST_DATA_BYTES, PYTHON_BYTES, TEMPLATE_BYTES, WORKLOAD_SUFFIXES
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
 _WORKLOAD = re.compile(rb"^groups[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(rb"^version[ \t]*:", re.MULTILINE)
-_WORKLOAD_BYTES = 1 << 20
 _START = 8192
 _OTHER_TEMPLATES = re.compile(
     r"\.(html?|ya?ml|json|sql|conf|cfg|ini|toml|sh|py|js|ts|css|service|env|xml|tf)$", re.IGNORECASE
@@ -124,19 +124,19 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_be_read(name: str) -> bool:
-    return name.lower().endswith((*WORKLOAD_SUFFIXES, *JINJA_SUFFIXES, *PLAIN_SUFFIXES, ".py"))
+    return name.lower().endswith((*FORMAT_SUFFIXES, *JINJA_SUFFIXES, *PLAIN_SUFFIXES, ".py"))
 
 
 def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
     """What a file is, by its name; a text is a prompt where it, or a folder that it is in, is named so. None for all others."""
     stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 - a name, not a path
-    if suffix in WORKLOAD_SUFFIXES:
-        return "workload"
+    if suffix in FORMAT_SUFFIXES:
+        return "data"
     if suffix == ".py":
         return "python"
     if leaves_out(rules.include, path, is_folder=False):  # the same patterns, the other way round
         return "text"
-    if suffix in JINJA_SUFFIXES:
+    if suffix in JINJA_SUFFIXES and suffix != ".tmpl":  # of which most are no prompts
         return None if _OTHER_TEMPLATES.search(stem) else "text"
     return "text" if _PROMPT_NAME.search(shown) and not _NOT_PROMPTS.match(name) else None
 
@@ -149,12 +149,15 @@ def _unfit(path: str, kind: str) -> str | None:
         if not size:
             return ""
         with file.open("rb") as opened:
-            data = opened.read(_WORKLOAD_BYTES if kind == "workload" else _START)
+            data = opened.read(MOST_DATA_BYTES if kind == "data" else _START)
     except OSError:
         return None
     if b"\0" in data[:_START]:
-        return "" if kind == "workload" else "binary"
-    if kind == "workload":
-        return None if _WORKLOAD.search(data) and _VERSION.search(data) else ""
+        return "" if kind == "data" else "binary"
+    if kind == "data":
+        if file.suffix.lower() in WORKLOAD_SUFFIXES and _WORKLOAD.search(data):
+            return None if _VERSION.search(data) else ""
+        small = size <= MOST_DATA_BYTES
+        return None if small and may_hold_prompts(file.suffix.lower(), data.decode("utf-8", "replace")) else ""
     most = PYTHON_BYTES if kind == "python" else TEMPLATE_BYTES
     return f"larger than {most >> 20} MiB" if size > most else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from kvtool.diagnose.difference_kind import DifferenceKind
 
@@ -17,6 +18,10 @@ class TemplatePlace:
     line: int
     column: int
     width: int
+
+
+Doubt = Literal["", "use", "open"]
+"""Whether something varies: it does; it does by how it is used (a `question`); or nothing says (a `product`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Hole:
     order: bool = False
     minor: bool = False
     leads: bool = False
+    doubt: Doubt = ""
 
 
 @dataclass(frozen=True, slots=True)

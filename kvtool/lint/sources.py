@@ -1,8 +1,9 @@
 """Which inputs of `kvtool lint` are traffic, to be run, and which are templates, to be read.
 
-A workload (.yaml) is run by itself; logs, traces and prompts are run together. Jinja files, Python files, and text files with Jinja
-in them are templates. A text file (.txt, .md) that stands alone is a template where it has `{name}` or `$name` placeholders; of
-several, such files are prompts that were sent, as braces and dollars are common in those.
+A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja files, Python files, text
+files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are templates. A text file
+(.txt, .md) that stands alone is a template where it has `{name}` or `$name` placeholders; of several, such files are prompts that
+were sent, as braces and dollars are common in those.
 """
 
 from __future__ import annotations
@@ -10,32 +11,47 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, read_prompts
 from kvtool.lint.skeleton import JINJA_MARK, style_of
 from kvtool.lint.templates import jinja_file
 from kvtool.text.files.text_files import read_text
+from kvtool.text.files.yaml_nodes import parse_yaml_data
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
 InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
 
 WORKLOAD_SUFFIXES = (".yaml", ".yml")
-JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2")
+JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2", ".tmpl")
+_BLANK_BYTES = 4096
+DATA = "data"
+"""The style of a file that holds prompts beside other things."""
+MOST_DATA_BYTES = 4 * 1024 * 1024
+_GROUPS = re.compile(r"^[\"']?groups[\"']?[ \t]*:", re.MULTILINE)
+_VERSION = re.compile(r"^version[ \t]*:", re.MULTILINE)
+_GO_MARK = re.compile(r"\{\{-?\s{0,8}(?:\.|\$|[#^/&][A-Za-z])")
+"""What no Jinja has: `{{ .Name }}`, `{{$name}}`, `{{#if name}}`."""
 PYTHON_BYTES = 4 * 1024 * 1024
 TEMPLATE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """A file that was read: a template, or Python. `style` is how its placeholders are written."""
+    """A file that was read: a template, or Python. `style` is how its placeholders are written, or DATA."""
 
     path: str
     text: str
     kind: InputKind
     style: str = ""
+
+    @property
+    def is_template(self) -> bool:
+        """Whether all of the file is one prompt, so that its lines can be moved."""
+        return self.kind != "python" and self.style not in (DATA, "mustache")
 
 
 @dataclass(slots=True)
@@ -46,6 +62,8 @@ class Inputs:
     texts: list[TextInput] = field(default_factory=list)
     prompts: list[TextInput] = field(default_factory=list)
     """Text files that are run as prompts: their comments count."""
+    foreign: list[str] = field(default_factory=list)
+    """YAML that is neither a workload nor holds prompts."""
     problems: list[KvtoolError] = field(default_factory=list)
     """What is wrong with files that could not be read."""
 
@@ -60,7 +78,16 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
     plain: list[TextInput] = []
     for path in dict.fromkeys(paths):
         suffix = Path(path).suffix.lower()
-        if suffix in WORKLOAD_SUFFIXES:
+        try:
+            data = _data(path, suffix, named=path not in alone)
+        except KvtoolError as error:
+            result.problems.append(error)
+            continue
+        if data is not None and data.style == DATA:
+            result.texts.append(data)
+        elif data is not None:
+            result.foreign.append(path)
+        elif suffix in WORKLOAD_SUFFIXES:
             result.runs.append([path])
         elif suffix in JINJA_SUFFIXES or suffix == ".py" or suffix in PLAIN_SUFFIXES:
             try:
@@ -81,6 +108,30 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
     return result
 
 
+def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:
+    """A file that holds prompts beside other things, with the style DATA; without one where YAML is nothing that is known.
+
+    None for all others: workloads, logs, and YAML or JSON that cannot be read, which whoever runs it says.
+    """
+    if suffix not in FORMAT_SUFFIXES:
+        return None
+    shared = suffix in (*WORKLOAD_SUFFIXES, ".json")  # formats of other things, too
+    try:
+        text = read_text(Path(path), shown=path, place=Place(path), limit=MOST_DATA_BYTES)
+        one = TextInput(path, text, "template", DATA)
+        if suffix in WORKLOAD_SUFFIXES and _GROUPS.search(text):
+            return None
+        if not (named and shared) or read_prompts(path, text) is not None:
+            return one
+        if suffix in WORKLOAD_SUFFIXES:
+            parse_yaml_data(text, path)  # what is broken is told as such
+    except KvtoolError:
+        if shared:
+            return None
+        raise
+    return None if suffix == ".json" or _VERSION.search(text) else replace(one, style="")
+
+
 def without_documents(paths: Sequence[str]) -> list[str]:
     """The inputs but for text files that are no Jinja template: a README is no prompt. What cannot be read is told later."""
     return [path for path in paths if Path(path).suffix.lower() not in PLAIN_SUFFIXES or _is_jinja(path)]
@@ -91,7 +142,7 @@ def _is_jinja(path: str) -> bool:
         one = _read(path, Path(path).suffix.lower())
     except KvtoolError:
         return True
-    if one.kind != "template":
+    if one.style != "jinja":
         return False
     try:
         jinja_file(path, one.text)
@@ -102,14 +153,26 @@ def _is_jinja(path: str) -> bool:
 
 def _read(path: str, suffix: str) -> TextInput:
     limit = PYTHON_BYTES if suffix == ".py" else TEMPLATE_BYTES
-    if suffix == ".py" and Path(path).is_file() and not Path(path).stat().st_size:
+    if suffix == ".py" and _is_blank(path):
         return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
     text = read_text(Path(path), shown=path, place=Place(path), limit=limit)
     if suffix == ".py":
         return TextInput(path, text, "python")
+    if suffix in (".tmpl", *PLAIN_SUFFIXES) and _GO_MARK.search(text):
+        return TextInput(path, text, "template", "mustache")
     if suffix in JINJA_SUFFIXES or JINJA_MARK.search(text):
         return TextInput(path, text, "template", "jinja")
     return TextInput(path, text, "text", style_of(text))
+
+
+def _is_blank(path: str) -> bool:
+    """Whether a file is there and holds white space at most."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(_BLANK_BYTES)
+            return not start.strip() and not file.read(1)
+    except (OSError, ValueError):
+        return False  # whoever reads it says why
 
 
 def refuse_templates(paths: Sequence[str]) -> None:

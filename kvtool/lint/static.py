@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvtool.diagnose.codes import find_entry
+from kvtool.diagnose.codes.kv107 import KV107
+from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.severity import severity_of
 from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes
 from kvtool.lint.volatile import JSON_KEYS
@@ -12,7 +14,13 @@ from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 
 BY_NAME = 0.5
-"""The confidence of what only a name says."""
+"""The confidence of what only a name, or a use, says."""
+OPEN = 0.2
+"""The confidence of what nothing says: it may be the same in all requests."""
+_OPEN_BLOCKS = 4
+"""Blocks of constant text that must follow for that to be told."""
+_MOST_NAMES = 4
+_BY_USE = "another text in each request, by its use"
 _LONG_LINE = 1500
 _AROUND = 60
 
@@ -35,38 +43,82 @@ def static_findings(
         for found in holes(nodes, count):
             hole = found.hole
             key = (hole.spot.line, hole.spot.column, hole.kind.code)
-            if not hole.leads and found.behind.tokens < least:
+            if not hole.leads and found.behind.tokens < (
+                max(least, _OPEN_BLOCKS * block_size) if hole.doubt == "open" else least
+            ):
                 continue
             if key not in worst or _badness(worst[key]) < _badness(found):
                 worst[key] = found
-    return [_finding(path, worst[key], block_size, text) for key in sorted(worst)]
+    told = [worst[key] for key in sorted(worst)]
+    findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
+    for code in (KV107.code, KV201.code):
+        doubtful = [found for found in told if found.hole.doubt == "open" and found.hole.kind.code == code]
+        if doubtful:
+            findings.append(_open_finding(path, doubtful, block_size, text))
+    return sorted(findings, key=lambda one: (one.line, one.column, one.code))
+
+
+def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
+    """One for all placeholders of a file of which nothing tells whether they vary, at the first of them."""
+    most = max(founds, key=lambda found: found.behind.tokens)
+    names = list(dict.fromkeys(found.hole.what for found in founds))
+    shown = names[:_MOST_NAMES]
+    if len(names) > len(shown):
+        listed = f"{', '.join(shown)} and {len(names) - len(shown):,} more"
+    else:
+        listed = f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    one = len(names) == 1
+    if founds[0].hole.kind.code == KV107.code:
+        claim = f"{listed}, which decide{'s' if one else ''} whether text is there, stand{'s' if one else ''} before"
+    else:
+        claim = f"{listed} stand{'s' if one else ''} before"
+    if_so = f"if {'it differs' if one else 'they differ'} from request to request, that is computed anew for each value"
+    return _told(
+        path,
+        founds[0],
+        f"{claim} {_amount(most, block_size, at_most=not one)}; {if_so}",
+        most.behind.tokens,
+        OPEN,
+        text,
+    )
+
+
+def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
+    behind = found.behind
+    if found.hole.leads:
+        return "the whole conversation"
+    blocks = behind.tokens // block_size
+    about = "about" if behind.sure == behind.tokens and not at_most else "up to"
+    return f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
 
 
 def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
-    hole, behind = found.hole, found.behind
-    blocks = behind.tokens // block_size
-    about = "about" if behind.sure == behind.tokens else "up to"
-    amount = f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
-    if hole.leads:
-        amount = "the whole conversation"
+    hole = found.hole
+    kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
+    message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)} {_amount(found, block_size)}"
+    return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, text)
+
+
+def _told(path: str, found: Found, message: str, tokens: int, confidence: float, text: str) -> Finding:
+    hole = found.hole
     remedies = [remedy for remedy in find_entry(hole.kind.code).remedies if remedy.tier is not None]
     remedy = min(remedies, key=lambda one: one.tier or "")  # the safest; of equals the first
     excerpt, start = _excerpt(text, hole.spot)
     return Finding.of(
         code=hole.kind.code,
-        severity=_severity(hole, behind, found.prompt),
+        severity=_severity(hole, found.behind, found.prompt),
         group="",
         path=path,
         line=hole.spot.line,
         column=hole.spot.column,
-        message=f"{hole.what} ({hole.kind.name}{'' if hole.certain else ', by its name'}) {_claim(hole)} {amount}",
-        tokens_lost=behind.tokens,
+        message=message,
+        tokens_lost=tokens,
         fix=remedy.what,
         snippet=Snippet.of(excerpt, start, start + hole.spot.width),
         in_source=True,
         width=hole.spot.width,
         tier=remedy.tier,
-        confidence=1.0 if hole.certain else BY_NAME,
+        confidence=confidence,
     )
 
 
@@ -90,9 +142,10 @@ def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
 
 def _severity(hole: Hole, behind: Behind, prompt: int) -> Severity:
     """By the constant text behind it, out of all of the prompt's (`diagnose.severity`)."""
-    if hole.minor:
+    if hole.minor or hole.doubt == "open":
         return "info"
-    return "warning" if hole.leads else severity_of(behind.tokens, prompt)
+    severity = severity_of(behind.tokens, prompt)
+    return "warning" if hole.leads or (hole.doubt and severity == "error") else severity
 
 
 def _badness(found: Found) -> tuple[int, bool, int]:

@@ -11,10 +11,11 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv105 import COUNTER
-from kvtool.diagnose.codes.kv107 import FLAG
-from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.placeholders import doubt_of, placeholder, section
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
+from kvtool.lint.traced_places import TracedPlaces
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
 from kvtool.text.templates.environment import TracedEnvironment
 from kvtool.text.traced import Origin, Traced
@@ -22,33 +23,30 @@ from kvtool.text.traced import Origin, Traced
 _DEEPEST_MACRO = 4
 _MOST_NODES = 100_000
 _CHAT = re.compile(r"\bmessages\b")
+_OWN_NAMES = frozenset(
+    ("super", "caller", "self", "loop", "varargs", "kwargs", "_", "range", "dict", "cycler", "joiner", "namespace")
+)
+"""Names that Jinja, or who made templates of it, brings along."""
+_TAG = re.compile(r"\{%[-+]?\s{0,80}(\w{1,40})[^%\n]{0,200}")
 _CHAT_ONLY = re.compile(r"\b(?:add_generation_prompt|bos_token|eos_token|raise_exception|strftime_now)\b")
 
 
 def text_template(path: str, text: str, style: str) -> list[Node]:
     """A text with `{name}` (`format`) or `$name` (`dollar`) placeholders as nodes."""
-    spots = Spots(path, text)
-    return text_nodes(text, style, lambda start, stop, name: named(name, spots.at(start, stop)))
+    return traced_template(Traced.of(text, Origin(path, text=text)), style)
+
+
+def traced_template(text: Traced, style: str) -> list[Node]:
+    """The same of a text that knows where it stands; without a style all of it is constant."""
+    plain = str.__str__(text)
+    if not style:
+        return [plain]
+    places = TracedPlaces(text)
+    return text_nodes(plain, style, lambda start, stop, name: placeholder(name, places.at(start, stop)))
 
 
 def placeholder_count(text: str, style: str) -> int:
     return sum(1 for _ in placeholders(text, style))
-
-
-class Spots:
-    """Places of offsets in a text that are asked for in order."""
-
-    def __init__(self, path: str, text: str) -> None:
-        self._path = path
-        self._text = text
-        self._line = 1
-        self._start = self._seen = 0
-
-    def at(self, start: int, stop: int) -> TemplatePlace:
-        self._line += self._text.count("\n", self._seen, start)
-        self._start = max(self._start, self._text.rfind("\n", self._seen, start) + 1)
-        self._seen = start
-        return TemplatePlace(self._path, self._line, start - self._start + 1, stop - start)
 
 
 def jinja_template(source: Traced) -> list[Node]:
@@ -93,7 +91,9 @@ class _Reader:
         self._chat = chat
         self._values: dict[str, list[Node]] = {}
         self._loop_names: list[str] = []
+        self._set: set[str] = set()
         self._macros: dict[str, nodes.Macro] = {}
+        self._tags = _Tags(environment.source)
         self._depth = 0
         self._left = _MOST_NODES
 
@@ -112,15 +112,9 @@ class _Reader:
                 else:
                     yield from self._output(child)
         elif isinstance(statement, nodes.If):
-            yield from self._test(statement)
-            branches = [statement.body, *(branch.body for branch in statement.elif_), statement.else_]
-            yield Choice(tuple(tuple(self.body(branch)) for branch in branches))
+            yield from self._condition(statement)
         elif isinstance(statement, nodes.For):
-            names = [name.name for name in statement.target.find_all(nodes.Name)]
-            names += [statement.target.name] if isinstance(statement.target, nodes.Name) else []
-            self._loop_names += names
-            yield Repeat(tuple(self.body(statement.body)))
-            del self._loop_names[len(self._loop_names) - len(names) :]
+            yield from self._loop(statement)
         elif isinstance(statement, nodes.Assign | nodes.AssignBlock):
             self._assign(statement)
         elif isinstance(statement, nodes.Macro):
@@ -132,10 +126,11 @@ class _Reader:
         """What varies in one assignment of a name varies in all; a name that only gets constants is constant."""
         if not isinstance(statement.target, nodes.Name):
             return
+        self._set.add(statement.target.name)
         if isinstance(statement, nodes.AssignBlock):
             value = list(self.body(statement.body))
         else:
-            value = list(self._pieces(statement.node, self._spot(statement)))
+            value = list(self._pieces(statement.node, self._tags.spot(statement.lineno, "set")))
             if not value and not isinstance(statement.node, nodes.Const):
                 self._values.pop(statement.target.name, None)
                 return
@@ -144,16 +139,47 @@ class _Reader:
             return
         self._values[statement.target.name] = value
 
-    def _test(self, statement: nodes.If) -> Iterator[Node]:
-        """A flag that decides whether text is there, or a clock."""
+    def _condition(self, statement: nodes.If) -> Iterator[Node]:
+        """A flag or a clock that decides whether text is there, before it; what else decides it, behind it."""
+        hole = self._test(statement)
+        if hole is not None and not hole.doubt:
+            yield hole
+        branches = [statement.body, *(branch.body for branch in statement.elif_), statement.else_]
+        choice = Choice(tuple(tuple(self.body(branch)) for branch in branches))
+        yield choice
+        if hole is not None and hole.doubt and not self._chat and any(choice.branches):
+            yield hole
+
+    def _test(self, statement: nodes.If) -> Hole | None:
+        spot = self._tags.spot(statement.lineno, "if")
+        doubtful: Hole | None = None
         for name in [*statement.test.find_all(nodes.Name), statement.test]:
-            if not isinstance(name, nodes.Name) or name.name in self._loop_names or name.name in self._values:
+            if not isinstance(name, nodes.Name) or self._is_own(name.name):
                 continue
-            if kind_of_name(name.name) in (FLAG, TIME) and not _asks_if_defined(statement.test):
-                hole = named(name.name, self._line_spot(statement.lineno))
-                if hole is not None:
-                    yield hole
-                return
+            hole = section(name.name, spot)
+            if hole is not None and not hole.doubt:
+                return None if _asks_if_defined(statement.test) else hole
+            doubtful = doubtful or hole
+        return doubtful
+
+    def _loop(self, statement: nodes.For) -> Iterator[Node]:
+        """Its text any number of times; behind it what it goes over, which decides how often."""
+        spot = self._tags.spot(statement.lineno, "for")
+        names = [name.name for name in statement.target.find_all(nodes.Name)]
+        names += [statement.target.name] if isinstance(statement.target, nodes.Name) else []
+        self._loop_names += names
+        repeat = Repeat(tuple(self.body(statement.body)))
+        del self._loop_names[len(self._loop_names) - len(names) :]
+        yield repeat
+        over = _dotted(statement.iter.node if isinstance(statement.iter, nodes.Call | nodes.Filter) else statement.iter)
+        over = over.removesuffix(".items").removesuffix(".values")
+        if over and repeat.body and not self._chat and not self._is_own(over.partition(".")[0]):
+            hole = placeholder(over, spot)
+            if hole is not None:
+                yield replace(hole, kind=OTHER, doubt=doubt_of(over))
+
+    def _is_own(self, name: str) -> bool:
+        return name in self._loop_names or name in self._values or name in self._set or name in _OWN_NAMES
 
     def _output(self, expression: nodes.Node) -> Iterator[Node]:
         number = self._environment.expression(expression)
@@ -198,8 +224,14 @@ class _Reader:
     def _called(self, node: nodes.Call, spot: TemplatePlace) -> Iterator[Node]:
         name = _dotted(node.node)
         if isinstance(node.node, nodes.Name) and node.node.name in self._macros and self._depth < _DEEPEST_MACRO:
+            macro = self._macros[node.node.name]
+            names = [argument.name for argument in macro.args]
+            for argument in [*node.args, *(pair.value for pair in node.kwargs)]:
+                yield from (part for part in self._pieces(argument, spot) if isinstance(part, Hole))
             self._depth += 1
-            yield from self.body(self._macros[node.node.name].body)
+            self._loop_names += names
+            yield from self.body(macro.body)
+            del self._loop_names[len(self._loop_names) - len(names) :]
             self._depth -= 1
             return
         hole = called(name, spot) if name else None
@@ -209,7 +241,7 @@ class _Reader:
             return
         if isinstance(node.node, nodes.Getattr):
             yield from self._pieces(node.node.node, spot)
-        elif isinstance(node.node, nodes.Name) and (hole := named(node.node.name, spot)) is not None:
+        elif isinstance(node.node, nodes.Name) and (hole := self._named(node.node.name, spot)) is not None:
             yield hole
             return
         for argument in node.args:
@@ -223,19 +255,40 @@ class _Reader:
         elif root in self._values:
             for value in self._values[root]:
                 yield replace(value, spot=spot) if isinstance(value, Hole) else value
-        elif root not in self._loop_names and name and (hole := named(name, spot)) is not None:
+        elif name and (hole := self._named(name, spot)) is not None:
             yield hole
 
-    def _line_spot(self, line: int) -> TemplatePlace:
-        place = _line_place(self._environment.source, line)
-        if place is None:
-            return TemplatePlace("", line, 1, 1)
-        found = re.search(r"\{%[^%\n]{0,200}", place.excerpt or "")
-        column = (place.column or 1) + (found.start() if found else 0)
-        return TemplatePlace(place.path, place.line or line, column, len(found[0].rstrip()) + 2 if found else 1)
+    def _named(self, name: str, spot: TemplatePlace) -> Hole | None:
+        """The hole of a name that the template has from outside. Of chat templates only what its name says: all of it is asked."""
+        root = name.partition(".")[0]
+        if root in self._loop_names or root in _OWN_NAMES:
+            return None
+        return named(name, spot) if self._chat or root in self._set else placeholder(name, spot)
 
-    def _spot(self, statement: nodes.Node) -> TemplatePlace:
-        return self._line_spot(statement.lineno)
+
+class _Tags:
+    """Where the tags of a template begin; each is asked for once, in the order of the template."""
+
+    def __init__(self, source: Traced) -> None:
+        self._source = source
+        self._found: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        line = at = 0
+        for tag in _TAG.finditer(source):
+            line += str.count(source, "\n", at, tag.start(1))
+            at = tag.start(1)
+            word = "if" if tag[1] == "elif" else tag[1]
+            self._found.setdefault((line + 1, word), []).append((tag.start(), len(tag[0].rstrip(" -")) + 2))
+
+    def spot(self, line: int, word: str) -> TemplatePlace:
+        found = self._found.get((line, word))
+        if not found:
+            place = _line_place(self._source, line)
+            return TemplatePlace("" if place is None else place.path, (place and place.line) or line, 1, 1)
+        start, width = found.pop(0) if len(found) > 1 else found[0]  # a macro's are read once for each call
+        origin, offset = self._source.at(start)
+        assert origin is not None  # all of it stands in a file
+        at, column = origin.position(offset)
+        return TemplatePlace(origin.path, at, column, width)
 
 
 def _chain(node: nodes.Add) -> list[nodes.Node]:

@@ -13,6 +13,7 @@ from kvtool.diagnose.codes.kv112 import KV112
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.codes.kv131 import KV131
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
 from kvtool.lint.skeleton import Hole, TemplatePlace
@@ -98,6 +99,7 @@ def order_kind(items: str) -> DifferenceKind:
 
 
 CODES = frozenset(
-    kind.code for kind in (TIME, REQUEST_ID, USER, COUNTER, ENVIRONMENT, FLAG, RANDOM, HOST, TEMPLATE_CLOCK, JSON_KEYS)
+    kind.code
+    for kind in (TIME, REQUEST_ID, USER, COUNTER, ENVIRONMENT, FLAG, RANDOM, HOST, TEMPLATE_CLOCK, JSON_KEYS, OTHER)
 ) | {order_kind(items).code for items in ("tool", "example", "document")}
 """Codes that can be seen without traffic."""

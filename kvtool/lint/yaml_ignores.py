@@ -1,4 +1,4 @@
-"""Ignore comments in workload files: behind or above a line, for the texts that begin there and the files it names."""
+"""Ignore comments in YAML files: behind or above a line, for the texts that begin there and the files it names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kvtool.lint.ignore_marks import Ignore, IgnoredLines, between, parse_ignore
 from kvtool.text.files.root_folder import RootFolder
-from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlDocument, YamlNode, parse_yaml
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml_data
 from kvtool.workload.yaml.named_files import FILE_KEYS, matching_files, nodes_of, values_of
 
 _COMMENT = re.compile(r"(?:(?<=[ \t\n])|^)#[^\r\n]*kvtool:[^\r\n]*", re.MULTILINE)
@@ -19,7 +19,7 @@ _BREAK = re.compile(r"\r\n|\n|\r")
 
 
 def yaml_ignores(path: str, text: str, *, allow_outside: bool) -> list[Ignore]:
-    """The comments of a workload file (and those of templates written in it); KvtoolError where it is no YAML."""
+    """The comments of a YAML file (and those of templates written in it); KvtoolError where it is no YAML."""
     places = _Places(path, text, RootFolder.of(path, allow_outside=allow_outside))
     lines = places.lines
     result: list[Ignore] = []
@@ -41,27 +41,27 @@ def yaml_ignores(path: str, text: str, *, allow_outside: bool) -> list[Ignore]:
 
 
 class _Places:
-    """What begins on which line of a workload file."""
+    """What begins on which line of a YAML file."""
 
     def __init__(self, path: str, text: str, root: RootFolder) -> None:
-        document = parse_yaml(text, path)
+        top = parse_yaml_data(text, path)
         self._text = text
         self._folder = Path(path).parent
         self._root = root
         self.lines = IgnoredLines(text)
-        scalars = sorted(_scalars(document.root), key=lambda scalar: scalar.start)
+        scalars = sorted(_scalars(top), key=lambda scalar: scalar.start)
         written = [(scalar.line, *_written(scalar, text)) for scalar in scalars]
         self.spans = [(start, stop) for _, start, stop in written if stop > start]
         self._starts = [start for start, _ in self.spans]
         self._last: dict[int, int] = {}
         for line, start, stop in written:
             self._last[line] = max(self._last.get(line, line), self.lines.number(max(stop - 1, start)))
-        for line, stop in _flat_mappings(document.root, text):
+        for line, stop in _flat_mappings(top, text):
             self._last[line] = max(self._last.get(line, line), self.lines.number(stop))
         self._files: dict[int, list[str]] = {}
-        for scalar in values_of(document.root, FILE_KEYS):
+        for scalar in values_of(top, FILE_KEYS):
             self._files.setdefault(scalar.line, []).append(scalar.value)
-        self._groups = {scalar.line: scalar.value for scalar in _group_names(document)}
+        self._groups = {scalar.line: scalar.value for scalar in _group_names(top)}
 
     def inside_text(self, offset: int) -> bool:
         """Whether a character belongs to a value: there a `#` begins no comment."""
@@ -91,8 +91,8 @@ def _flat_mappings(root: YamlNode, text: str) -> Iterator[tuple[int, int]]:
             yield node.line, max([node.start, *(end - 1 for end in ends)])
 
 
-def _group_names(document: YamlDocument) -> Iterator[Scalar]:
-    groups = document.root.values.get("groups")
+def _group_names(root: YamlNode) -> Iterator[Scalar]:
+    groups = root.values.get("groups") if isinstance(root, Mapping) else None
     for group in groups.items if isinstance(groups, Sequence) else ():
         name = group.values.get("name") if isinstance(group, Mapping) else None
         if isinstance(name, Scalar):

@@ -13,9 +13,9 @@ _TOGETHER = 256
 """Requests in a row that are looked at: what a request is like is seen by those shortly before it."""
 
 
-def one_in(groups: Iterable[GroupTotals]) -> dict[str, int]:
-    """For each group, of how many runs of requests one is looked at."""
-    return {group.name: -(-group.requests // MOST_LOOKED_AT) for group in groups}
+def one_in(groups: Iterable[GroupTotals], *, most: int = MOST_LOOKED_AT) -> dict[str, int]:
+    """For each group, of how many runs of requests one is looked at, so that these have `most` requests or somewhat more."""
+    return {group.name: -(-group.requests // most) for group in groups}
 
 
 class Looks:

@@ -29,6 +29,7 @@ from kvtool.fixes.run_fixes import run_fixes
 from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
+from kvtool.profiler.advice.lookahead import Lookahead
 from kvtool.profiler.advice.run_trials import RunTrials
 from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
@@ -36,6 +37,7 @@ from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.pair_command import PairCommand
+from kvtool.profiler.part import LogPart, can_be_parted
 from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
@@ -135,9 +137,13 @@ class Profiler:
         keep_hits: bool = False,
         events: EventWriter | None = None,
         one_in: Mapping[str, int] | None = None,
+        part: LogPart | None = None,
     ) -> PassResult:
-        """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows."""
-        self._begin(stage)
+        """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows.
+
+        With a `part`, its requests are all there are.
+        """
+        self._begin(stage, part)
         source: Source = self.source
         renderer, numbers = self.renderer, None
         keep: KeptTrace | KeptTexts | None = None
@@ -147,6 +153,8 @@ class Profiler:
                 source, numbers = self._kept
             elif reported and self._may_try:
                 keep = KeptTrace()
+        elif part is not None:
+            source = part.texts
         elif fixes and self._kept_texts is not None:
             source = self._kept_texts
         elif reported and self.wanted.advice and isinstance(source, LogSource):
@@ -176,7 +184,7 @@ class Profiler:
             jobs=self.jobs,
         )
         result = accountant.run(source)
-        if not result.partial:
+        if not result.partial and part is None:
             self._requests = self.progress.done
             if isinstance(keep, KeptTexts):
                 self._kept_texts = keep if keep.complete else None
@@ -193,10 +201,10 @@ class Profiler:
         whole = plan.rules == "block-lru"
         return ViewBook(plan.engine.block_size, whole_prompt_may_hit=whole, details=self.wanted.views)
 
-    def _begin(self, stage: str) -> None:
+    def _begin(self, stage: str, part: LogPart | None = None) -> None:
         """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
         source, limit = self.source, self.plan.limit
-        total = self._requests
+        total = self._requests if part is None else part.requests
         if total is None and isinstance(source, YamlSource) and source.requests is not None:
             total = source.requests if limit is None else min(source.requests, limit)
         self.progress.stage(stage, total, self._share_read if isinstance(source, LogSource) else None)
@@ -330,7 +338,23 @@ class Profiler:
         again = partial(self._tried, one_in=one_in(result.ledger.totals()))
         proposed = partial(propose, block_size=block_size)
         capacity = None if blocks is None else (blocks - 1) * block_size
-        return Advisor(result, again, proposed, tiers=tiers, capacity=capacity).advise()
+        ahead = self._lookahead(result)
+        return Advisor(result, again, proposed, tiers=tiers, capacity=capacity, lookahead=ahead).advise()
+
+    def _lookahead(self, result: PassResult) -> Lookahead | None:
+        """Where a part of a large log tells enough about all of it."""
+        if self._kept_texts is None or not can_be_parted(self.plan):
+            return None
+        part = LogPart.of(self._kept_texts, list(result.ledger.totals()))
+        return None if part is None else Lookahead(partial(self._tried_in_part, part))
+
+    def _tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> PassResult:
+        """One pass over a part with fixes; its causes count for all of the log."""
+        result = self._account("trying fixes in a part", self.plan, explain=explain, fixes=fixes, part=part)
+        for group, weight in part.weights.items():
+            result.causes.scale(group, weight)
+        result.forget_requests()
+        return result
 
     def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> PassResult:
         """One pass with fixes, its totals and causes; `one_in` has causes looked for in a part of large groups."""

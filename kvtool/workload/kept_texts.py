@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kvtool.engine.chain_numbers import Chain
 from kvtool.workload.turn import Conversation, Recorded, Turn
@@ -40,3 +40,12 @@ class KeptTexts:
     def conversations(self) -> Iterator[Conversation]:
         """Each request by itself."""
         return (Recorded(iter((turn,))) for turn in self._turns)
+
+    def part(self, choose: Callable[[Turn], bool]) -> KeptTexts:
+        """Those of the requests that are chosen, in their order."""
+        part = KeptTexts()
+        part._turns = [turn for turn in self._turns if choose(turn)]
+        return part
+
+    def __len__(self) -> int:
+        return len(self._turns)

@@ -210,6 +210,37 @@ def test_empty_prompts_without_a_first_token():
         assert "is empty" in shown(diff_prompts(a, b, 16))
 
 
+@pytest.mark.parametrize("names", [("a.txt", "none.txt"), ("none.txt", "a.txt"), ("none.txt", "none.txt")])
+def test_an_empty_prompt_shares_nothing(names, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text(BEFORE)
+    (tmp_path / "none.txt").write_bytes(b"")
+    assert made(DiffCommand, prompts=names).run() == 0
+    out = capsys.readouterr().out
+    assert "Reusable   0 tokens, 0 of" in out
+    assert "none.txt is empty: there is nothing to share." in out
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.text(st.sampled_from("ab é日"), max_size=30),
+    st.datetimes(),
+    st.datetimes(),
+    st.sampled_from(["%Y-%m-%d %H:%M:%S", "%H:%M", "%d.%m.%Y", "%Y/%m/%d", "%Y-%m-%dT%H:%M:%SZ"]),
+)
+def test_the_column_of_the_place_is_that_of_the_first_caret(before, one, other, form):
+    texts = [f"Rules first.\n{before} {moment.strftime(form)} is now.\n" for moment in (one, other)]
+    if texts[0] == texts[1]:
+        return
+    diff = compare(*texts)
+    lines = shown(diff).splitlines()
+    carets = next(line for line in lines if line.startswith("      | ") and "^" in line)
+    line_a = next(line for line in lines if line.startswith("    a | "))
+    width = carets.index("^")
+    at = next(at for at in range(len(line_a)) if cell_width(line_a[:at]) >= width)
+    assert diff.first.a.column == at - len("    a | ") + 1
+
+
 @pytest.mark.parametrize(
     ("change", "name", "escape"),
     [
@@ -387,7 +418,7 @@ def test_the_report_as_a_whole(run):
     assert lines[10:13] == [
         "    a | Now: 2026-11-20T10:15:01Z. You work for Acme.",
         "    b | Now: 2026-11-20T10:16:02Z. You work for Acme.",
-        "      |                     ^  ^   4 tokens differ",
+        "      |      ^^^^^^^^^^^^^^^^^^^^   4 tokens differ",
     ]
     assert lines[14] == "  Move line 3 to the end: 368 tokens reusable, 23 blocks (+22)           KV101"
     assert lines[-1] == "Next: kvtool diff-prompts --tokens a.txt b.txt"
@@ -460,7 +491,6 @@ def test_a_pipe_can_be_read(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "empty"),
         (b"a\x00b", "binary"),
         (b"caf\xe9", "not UTF-8"),
         ("hé".encode("utf-16"), "UTF-16"),

@@ -100,7 +100,8 @@ def test_the_text_behind_decides_and_less_than_a_block_is_nothing() -> None:
         ("'At ' ~ now()", "KV101"),
         ("user.email | lower", "KV104"),
         ("ctx['cwd']", "KV106"),
-        ("question", None),
+        ("question", "KV201"),
+        ("format_instructions", None),
         ("'2024-01-01'", None),
         ("items | length", None),
     ],
@@ -132,7 +133,8 @@ def test_flags_decide_and_names_in_loops_do_not() -> None:
     (flag,) = jinja("{% if experiment %}Be brief.{% endif %}" + LONG)
     assert (flag.code, flag.line, flag.column) == ("KV107", 1, 1)
     assert jinja("{% for step in steps %}{{ step }}{% endfor %}" + LONG) == []
-    (number,) = jinja("{% for doc in docs %}{{ loop.index }}. {{ doc }}{% endfor %}" + HUGE)
+    items, number = jinja("{% for doc in docs %}{{ loop.index }}. {{ doc }}{% endfor %}" + HUGE)
+    assert (items.code, items.severity, items.column) == ("KV201", "warning", 1)
     assert (number.code, number.severity) == ("KV105", "info")
 
 

@@ -10,6 +10,8 @@ from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import is_candidate
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.proofs import check_proof
+from kvtool.profiler.advice.lookahead import Lookahead
+from kvtool.profiler.advice.pile import MOST_ROUNDS, Pile
 from kvtool.profiler.advice.trials import Again, Chain, Trials, computed, steady_first
 from kvtool.profiler.passes import PassResult
 from kvtool.workload.turn import Turn
@@ -17,14 +19,8 @@ from kvtool.workload.turn import Turn
 Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 ALL_TIERS: frozenset[Tier] = frozenset(("P0", "P1", "P2", "P3"))
-_MOST_ROUNDS = 6
-_MOST_FIXES = 4
-_NEXT_FIX = 0.01
-"""Share of a group's prompt tokens that the next cause must block to be worth another pass."""
 _MORE = 0.005
 """By how much a hit rate must rise for one more fix to be asked of anybody, and may fall elsewhere for it."""
-_FAILED = 0.1
-"""Share of what a cause blocked that it must still block, its fix applied, for the fix to count as failed."""
 _PROOFS = 32
 _MOVES = ("move:", "move-within:")
 """Keys of fixes that move the line of their cause."""
@@ -84,19 +80,17 @@ class Advisor:
         *,
         tiers: Collection[Tier] = ALL_TIERS,
         capacity: int | None = None,
+        lookahead: Lookahead | None = None,
     ) -> None:
-        """`capacity` is how many tokens the cache holds; None is without limit."""
+        """`capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares runs of a large workload."""
         self._result = result
         self._groups = {group.name: group for group in result.ledger.totals()}
         self._trials = Trials(result, again)
         self._propose = propose
         self._tiers = frozenset(tiers)
         self._capacity = capacity
-        self._left: dict[tuple[str, Slot], list[Fix]] = {}
-        """Fixes of a cause that were not tried yet, of `_known` ones."""
-        self._known: dict[tuple[str, Slot], list[Fix]] = {}
-        self._blocked: dict[tuple[str, Slot], int] = {}
-        """What a cause blocked when it was first met."""
+        self._pile = Pile(self._groups, self._proven)
+        self._lookahead = lookahead
 
     def advise(self) -> Advice:
         """Raises TrialInterruptedError where Ctrl-C came in between."""
@@ -114,46 +108,19 @@ class Advisor:
         """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
         chains: dict[str, Chain] = {}
         last = self._result
-        for rounds_left in reversed(range(_MOST_ROUNDS)):
-            longer = {
-                name: chain
-                for name, group in self._groups.items()
-                if (chain := self._extended(last, group, chains.get(name, ()))) is not None
-            }
-            if not longer:
+        for rounds_left in reversed(range(MOST_ROUNDS)):
+            longer = self._pile.longer(last, chains)
+            if not longer or (chains and not self._may_win(chains, longer, rounds_left + 1)):
                 break
             chains |= longer
-            last = self._trials.run(chains, explain=rounds_left > 0 and any(map(self._may_change, chains.values())))
+            last = self._trials.run(
+                chains, explain=rounds_left > 0 and any(map(self._pile.may_change, chains.values()))
+            )
         return chains
 
-    def _may_change(self, chain: Chain) -> bool:
-        """Whether a chain may still get longer, or another last fix."""
-        cause = chain[-1].cause
-        return len(chain) < _MOST_FIXES or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
-
-    def _extended(self, result: PassResult, group: GroupTotals, chain: Chain) -> Chain | None:
-        """The chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to add."""
-        handled = {fix.cause.slot for fix in chain if fix.cause is not None}
-        least = _NEXT_FIX * group.prompt_tokens if chain else 0.0
-        for cause in result.causes.of_group(group.name):
-            if not is_candidate(cause, group) or cause.blocked < least:
-                continue
-            key = group.name, cause.slot
-            if cause.slot in handled:
-                last = chain[-1]
-                failed = cause.blocked >= _FAILED * self._blocked.get(key, 0)
-                if last.cause is not None and last.cause.slot == cause.slot and failed and self._left.get(key):
-                    return (*chain[:-1], self._left[key].pop(0))
-                continue
-            if len(chain) >= _MOST_FIXES:
-                return None
-            if key not in self._left:
-                self._known[key] = self._proven(cause)
-                self._left[key] = list(self._known[key])
-                self._blocked[key] = cause.blocked
-            if self._left[key]:
-                return (*chain, self._left[key].pop(0))
-        return None
+    def _may_win(self, chains: Mapping[str, Chain], longer: Mapping[str, Chain], rounds: int) -> bool:
+        """Whether a run of all with longer chains may be worth its time."""
+        return self._lookahead is None or self._lookahead.may_win(self._pile, chains, longer, rounds)
 
     def _proven(self, cause: SlotCause) -> list[Fix]:
         """The fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
@@ -196,7 +163,7 @@ class Advisor:
     def _with_better(self, chains: dict[str, Chain]) -> dict[str, Chain]:
         """The chains with other fixes of the same causes and tiers where those win more, fix by fix from the front."""
         for index in range(max(map(len, chains.values()), default=0)):
-            choices = {name: self._instead(name, chain, index) for name, chain in chains.items()}
+            choices = {name: self._instead(chain, index) for name, chain in chains.items()}
             for number in range(max(map(len, choices.values()))):
                 tried = {name: found[number] for name, found in choices.items() if number < len(found)}
                 rates = self._trials.measure(tried)
@@ -204,16 +171,15 @@ class Advisor:
                 chains |= {name: chain for name, chain in tried.items() if rates[name] > best[name] + _MORE}
         return chains
 
-    def _instead(self, name: str, chain: Chain, index: int) -> list[Chain]:
+    def _instead(self, chain: Chain, index: int) -> list[Chain]:
         """The chain with each other fix of the same cause and tier in place of the one at `index`."""
         if index >= len(chain):
             return []
         fix = chain[index]
         assert fix.cause is not None
-        others = self._known.get((name, fix.cause.slot), [])
         return [
             (*chain[:index], other, *chain[index + 1 :])
-            for other in others
+            for other in self._pile.known(fix.cause)
             if other.tier == fix.tier and other is not fix
         ]
 

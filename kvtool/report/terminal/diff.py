@@ -174,8 +174,9 @@ def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
     """How the prompts stand to each other where none differs from the other within."""
     if diff.first is not None:
         return []
-    if not diff.length_b or not diff.length_a:
-        return [f"{b if diff.length_a else a} is empty: there is nothing to share."]
+    if diff.empty:
+        name = b if diff.name_b in diff.empty else a
+        return [f"{name} is empty: there is nothing to share."]
     if diff.relation == "a_begins_b":
         return [f"{b} goes on where {a} ends: nothing that they share comes later."]
     said = {
@@ -189,8 +190,12 @@ def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
 def _unavoidable(diff: PromptDiff) -> str:
     tokens = _plural(diff.lost_tokens, "token")
     if diff.length_b % diff.block_size:
-        return f"The last {tokens} fill no whole block, and only whole blocks are shared."
-    return f"The last {tokens} are computed again in any case: a prompt's last token always is, and with it its block."
+        fill = "fills" if diff.lost_tokens == 1 else "fill"
+        return f"The last {tokens} {fill} no whole block, and only whole blocks are shared."
+    is_ = "is" if diff.lost_tokens == 1 else "are"
+    return (
+        f"The last {tokens} {is_} computed again in any case: a prompt's last token always is, and with it its block."
+    )
 
 
 def _trial(trial: Trial, b: str, room: int) -> str:

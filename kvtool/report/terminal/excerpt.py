@@ -1,4 +1,4 @@
-"""Two lines of text, one above the other, with carets under the characters that differ."""
+"""Two lines of text, one above the other, with carets under the value that differs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _PLAIN_WINDOW = 240
 """Characters of a line around the difference, where there are no columns to fill."""
+_LOOKED_AT = 4_096
+"""Differences of a line, and characters of each, that are looked at."""
 _CARETS = "      | "
 _STYLES = {"a": "red", "b": "green"}
 
@@ -43,7 +45,9 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
     room = max(width - 9, 8)
     hidden = _unseen(a, b)
     lead = a if a.text is not None else b
-    first = min((start for side in (a, b) if side.text is not None for start, _ in side.spans), default=0)
+    first = min(
+        (start for side in (a, b) if side.text is not None for start, _ in (*side.spans, side.value)), default=0
+    )
     fits = all(side.text is None or _fits(side.text, room, plain) for side in (a, b))
     start = 0 if fits else _window_start(lead.text or "", first, room, plain)
     shown: list[tuple[str, Text | None, str]] = []
@@ -76,7 +80,10 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
 
 def _unseen(a: Excerpt, b: Excerpt) -> bool:
     """Whether the differing characters look the same: only space, or one text in two Unicode forms or scripts."""
-    changed_a, changed_b = ("".join((side.text or "")[start:stop] for start, stop in side.spans) for side in (a, b))
+    changed_a, changed_b = (
+        "".join((side.text or "")[start : min(stop, start + _LOOKED_AT)] for start, stop in side.spans[:_LOOKED_AT])
+        for side in (a, b)
+    )
     if not (changed_a + changed_b).strip():
         return True
     if _skeleton(changed_a) == _skeleton(changed_b):
@@ -144,6 +151,6 @@ def _side(side: Excerpt, name: str, start: int, room: int, hidden: bool, plain: 
             body.append(cut, "dim")
             break
         body.append(piece, f"bold {_STYLES[name]}" if differs else "")
-        carets += ("^" if differs else " ") * size
+        carets += ("^" if differs or side.value[0] <= at < side.value[1] else " ") * size
         used += size
     return body, carets.rstrip()

@@ -72,6 +72,8 @@ def _summary(result: LintResult) -> str:
     text = ", ".join(part for part in parts if not part.startswith("0 ")) or "no findings"
     places = [_counted(len(result.inputs), "input")] if result.inputs or result.probe is None else []
     text += f" in {' and '.join([*places, *(['a probe'] if result.probe is not None else [])])}"
+    if result.passed_over:
+        text += f"; {_counted(result.passed_over, 'file')} without prompts passed over"
     if result.ignored:
         text += f"; {result.ignored:,} ignored"
     fixable = [finding for finding in result.findings if result.can_fix(finding)]

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 _ANY = None
 """`**`: any number of folders."""
-_END_SPACES = re.compile(r"(?<!\\)[ \t]+$")
+_END_SPACES = re.compile(r"(?<!\\) +$")
 _ESCAPED = re.compile(r"\\(.)")
+_OPEN = re.compile(r"(?:[^\\\[]|\\.|\[[!^]?\]?+(?:[^\\\]]|\\.)*+\])*+\[")
+"""A bracket that is never closed: git matches nothing with it."""
 _MOST_PARTS = 64
 """A longer pattern names no file that anybody has."""
 
@@ -33,7 +35,7 @@ class IgnorePattern:
         text = text[1:] if negated else text
         only_folders = text.endswith("/")
         names = [name for name in text.rstrip("/").split("/") if name]
-        if not names or len(names) > _MOST_PARTS:
+        if not names or len(names) > _MOST_PARTS or any(map(_OPEN.match, names)):
             return None
         anchored = "/" in text.rstrip("/")
         parts: list[re.Pattern[str] | None] = [] if anchored else [_ANY]

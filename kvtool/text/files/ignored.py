@@ -1,4 +1,10 @@
-"""Which files of a project git leaves out: the rules of its `.gitignore` files, and patterns of the same form from elsewhere."""
+"""Which files of a project git leaves out: the rules of its `.gitignore` files, and patterns of the same form from elsewhere.
+
+Why no library: pathspec 1.1 (MPL-2.0) was tried against git on random patterns. Both agree with git on all but oddities (git takes
+`?` for a byte, here it is a character); but it refuses lines that git passes over or understands (`[]a]`), and its patterns
+backtrack: one of 59 characters, `a/` and eight times `**/*a*/`, did not end in 15 seconds on one path, here it takes 0.3 ms. A
+`.gitignore` is foreign text.
+"""
 
 from __future__ import annotations
 

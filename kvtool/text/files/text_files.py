@@ -20,7 +20,13 @@ Overlay = Mapping[str, str]
 
 
 def read_text(
-    path: Path, *, shown: str, place: Place | None = None, limit: int = MAX_BYTES, overlay: Overlay | None = None
+    path: Path,
+    *,
+    shown: str,
+    place: Place | None = None,
+    limit: int = MAX_BYTES,
+    overlay: Overlay | None = None,
+    may_be_empty: bool = False,
 ) -> str:
     """The text of a UTF-8 file, line ends untouched, a byte order mark dropped.
 
@@ -29,7 +35,7 @@ def read_text(
     """
     changed = overlay.get(os.path.realpath(path)) if overlay and "\0" not in str(path) else None
     if changed is not None:
-        return decode(changed.encode(), shown=shown, place=place)
+        return decode(changed.encode(), shown=shown, place=place, may_be_empty=may_be_empty)
     check_file(path, shown=shown, place=place)
     try:
         if path.stat().st_size > limit:
@@ -37,7 +43,7 @@ def read_text(
         data = path.read_bytes()
     except OSError as error:
         raise _unreadable(shown, error, place) from error
-    return decode(data, shown=shown, place=place)
+    return decode(data, shown=shown, place=place, may_be_empty=may_be_empty)
 
 
 def read_source(path: Path, *, shown: str | None = None, overlay: Overlay | None = None) -> str:
@@ -65,9 +71,9 @@ def check_file(path: Path, *, shown: str, place: Place | None = None) -> None:
         raise _unreadable(shown, error, place) from error
 
 
-def decode(data: bytes, *, shown: str, place: Place | None = None) -> str:
+def decode(data: bytes, *, shown: str, place: Place | None = None, may_be_empty: bool = False) -> str:
     """UTF-8 bytes as text, or an error that says what they are instead."""
-    if not data.strip():
+    if not may_be_empty and not data.strip():
         raise KvtoolError(f"`{shown}` is empty", place=place)
     if data.startswith(_UTF16):
         raise KvtoolError(f"`{shown}` is UTF-16, not UTF-8", hint=_convert("UTF-16", shown), place=place)

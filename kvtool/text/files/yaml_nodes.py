@@ -7,6 +7,7 @@ text as it was written: what `1.10` means is decided by whoever wants a number o
 
 from __future__ import annotations
 
+import contextlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -157,6 +158,15 @@ def parse_yaml(source: str, path: str) -> YamlDocument:
     return YamlDocument(path, source, root, composer.problems)
 
 
+def parse_yaml_data(source: str, path: str) -> YamlNode:
+    """Compose YAML that is no workload: any value, tags passed over; of several documents a sequence of them."""
+    control_character(source, path)
+    if yaml.__with_libyaml__:  # ten times as fast; the words and places of what is wrong are those of the other
+        with contextlib.suppress(yaml.YAMLError, KvtoolError):
+            return _Composer(source, path, foreign=True).compose(yaml.CSafeLoader)
+    return _Composer(source, path, foreign=True).compose()
+
+
 class _Spot(NamedTuple):
     """An offset in the source, with line and column from 0."""
 
@@ -179,22 +189,27 @@ def _end(event: yaml.Event) -> int:
 class _Composer:
     """Builds the tree from events, without trusting its size: bounds are checked while it grows."""
 
-    def __init__(self, source: str, path: str) -> None:
+    def __init__(self, source: str, path: str, *, foreign: bool = False) -> None:
         self.source = source
         self.path = path
+        self._foreign = foreign
         self.problems: list[KvtoolError] = []
         self._anchors: dict[str, YamlNode | None] = {}
         self._stand_ins = _stand_ins(source)
         self._line_starts = [0, *(found.end() for found in _BREAK.finditer(source))]
         self._events: Iterator[yaml.Event] = iter(())
 
-    def compose(self) -> YamlNode:
-        loader = yaml.SafeLoader(self.source.translate(self._stand_ins))
+    def compose(self, parser: type[yaml.SafeLoader | yaml.CSafeLoader] = yaml.SafeLoader) -> YamlNode:
+        loader = parser(self.source.translate(self._stand_ins))
         self._events = iter(loader.get_event, None)
         root: YamlNode | None = None
+        others: list[YamlNode] = []
         try:
             for event in self._events:
                 if isinstance(event, yaml.DocumentStartEvent):
+                    if root is not None and self._foreign:
+                        others.append(self._node(next(self._events), 2))
+                        continue
                     if root is not None:
                         raise self._error(
                             "several documents in one file", event, "keep one; `---` starts the second one here", 3
@@ -206,6 +221,11 @@ class _Composer:
             loader.dispose()
         if root is None:
             raise KvtoolError(f"`{self.path}` is empty", hint="it has nothing but comments", place=Place(self.path, 1))
+        if others:
+            every = [root, *others]
+            size, height = 1 + sum(node.size for node in every), 1 + max(node.height for node in every)
+            characters = sum(node.characters for node in every)
+            return Sequence(root.start, every[-1].end, root.line, root.column, size, characters, height, every)
         return root
 
     def _node(self, event: yaml.Event, depth: int) -> YamlNode:
@@ -291,7 +311,7 @@ class _Composer:
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         tag = event.tag
-        if tag not in (None, "!", "tag:yaml.org,2002:str"):
+        if tag not in (None, "!", "tag:yaml.org,2002:str") and not self._foreign:
             raise self._bad_tag(event)
         value = event.value.translate({stand_in: original for original, stand_in in self._stand_ins.items()})
         value = _pair_surrogates(value)
@@ -353,7 +373,7 @@ class _Composer:
         return index, _end(last), line + 1, column + 1
 
     def _check_tag(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, allowed: str) -> None:
-        if event.tag not in (None, "!", allowed):
+        if event.tag not in (None, "!", allowed) and not self._foreign:
             raise self._bad_tag(event)
 
     def _bad_tag(self, event: yaml.Event) -> KvtoolError:

@@ -1,0 +1,108 @@
+"""What can be seen in one template or Python file, without traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.config.layers import merged
+from kvtool.engine.config import EngineConfig
+from kvtool.errors import KvtoolError, Place
+from kvtool.lint.formats.mustache import mustache_nodes
+from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
+from kvtool.lint.ignores import read_ignores
+from kvtool.lint.judged_text import JudgedText
+from kvtool.lint.line_moves import movable
+from kvtool.lint.python_templates import python_prompts
+from kvtool.lint.skeleton import Node
+from kvtool.lint.sources import DATA, TextInput
+from kvtool.lint.static import static_findings
+from kvtool.lint.templates import jinja_file, placeholder_count, text_template
+from kvtool.results.finding import Finding
+from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
+from kvtool.text.traced import Origin, Traced
+from kvtool.workload.yaml.schema import EngineOptions
+
+_LEAST_BLOCKS = {"python": 4}
+"""Blocks of constant text that must follow to be told: a Python file has many short strings that are no prompts."""
+_NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
+
+
+class Finder:
+    """Finds what can be seen in a template or a Python file; the same for the same file and options, in any process."""
+
+    def __init__(self, options: RunOptions, load: Tokenizers) -> None:
+        asked = asked_engine(options)
+        self._block_size = asked.block_size or EngineConfig.block_size
+        self._count = _Counter(lambda: load(asked.tokenizer))
+
+    def judge(self, one: TextInput) -> JudgedText:
+        """What there is to say of a file; what is wrong with it is part of that."""
+        try:
+            result = self._judged(one)
+            ignores = read_ignores(one.path, one.text) if result.known else []
+        except KvtoolError as error:
+            return JudgedText(error=error)
+        except RecursionError:
+            return JudgedText(error=KvtoolError("nested too deeply to read", place=Place(one.path)))
+        findings = (
+            movable(one.text, result.findings, jinja=one.style == "jinja") if one.is_template else result.findings
+        )
+        return JudgedText(findings, ignores, result.note, result.files, known=result.known)
+
+    def __call__(self, one: TextInput) -> list[Finding]:
+        """The findings only; KvtoolError where the file cannot be read."""
+        return self._judged(one).findings
+
+    def _judged(self, one: TextInput) -> JudgedText:
+        files: tuple[str, ...] = ()
+        prompts: list[list[Node]] = []
+        note = ""
+        if one.kind == "python":
+            prompts = python_prompts(one.path, one.text)
+            note = "" if prompts else "no string in it is built from anything that varies"
+        elif one.style == DATA:
+            read = read_prompts(one.path, one.text)
+            if read is None:
+                return JudgedText(known=False)
+            files = read.files
+            prompts = [prompt_nodes(prompt) for prompt in read.prompts]
+            if not any(part.style for prompt in read.prompts for part in prompt):
+                note = f"{read.format}: nothing varies in it, for it has no placeholders"
+        elif one.style == "jinja":
+            prompts = [jinja_file(one.path, one.text)]
+        elif one.style == "mustache":
+            prompts = [mustache_nodes(Traced.of(one.text, Origin(one.path, text=one.text)))]
+        elif one.style and placeholder_count(one.text, one.style):
+            prompts = [text_template(one.path, one.text, one.style)]
+        else:
+            note = _NO_HOLES
+        least = self._block_size * _LEAST_BLOCKS.get(one.kind, 1)
+        found = static_findings(one.path, one.text, prompts, self._count, block_size=self._block_size, least=least)
+        return JudgedText(found, note=note, files=files)
+
+
+class _Counter:
+    """Counts tokens; the tokenizer is loaded when the first text is to be counted."""
+
+    def __init__(self, load: Callable[[], Tokenizer]) -> None:
+        self._load = load
+        self._tokenizer: Tokenizer | None = None
+        self._known: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        if text not in self._known:
+            if self._tokenizer is None:
+                self._tokenizer = self._load()
+            self._known[text] = len(self._tokenizer.encode_ids(text))
+        return self._known[text]
+
+
+def asked_engine(options: RunOptions) -> EngineOptions:
+    """What flags, and below them the configuration file, say of what is read without a workload."""
+    asked = EngineOptions(
+        tokenizer=options.rendering.tokenizer,
+        chat_template=options.rendering.chat_template,
+        block_size=options.serving.block_size,
+    )
+    return merged(asked, options.fallback)

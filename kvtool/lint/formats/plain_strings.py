@@ -1,0 +1,54 @@
+"""Long texts in natural language that hold placeholders, in YAML or JSON of no known form."""
+
+from __future__ import annotations
+
+import re
+
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, found_style
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
+
+PROMPT_WORD = re.compile(r"prompt|instruction|persona|backstory", re.IGNORECASE)
+_TEMPLATE_WORD = re.compile(r"template|message|system|task|goal|content", re.IGNORECASE)
+_SCRIPT_KEYS = frozenset(
+    ("run", "script", "command", "cmd", "args", "shell", "query", "sql", "url", "path", "if", "when")
+)
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_CODE = re.compile(
+    r"^\s{0,80}(?:#!|\$ |set -|export |if \[|for \w+ in |SELECT |def |import |function |const |let )", re.MULTILINE
+)
+_LEAST_WORDS = 30
+_SURE_WORDS = 60
+
+
+def read_plain_strings(file: DataFile) -> HeldPrompts | None:
+    """Each such text, where its key or its file is named so, or it is long enough to be nothing else."""
+    found: list[Prompt] = []
+    named = PROMPT_WORD.search(file.path) is not None
+    waiting: list[tuple[YamlNode, str, bool]] = [(file.root, "", False)]
+    seen: set[int] = set()
+    while waiting:
+        node, key, below = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Mapping):
+            below = below or PROMPT_WORD.search(key) is not None
+            waiting += reversed([(value, name, below) for name, value in node.values.items()])
+        elif isinstance(node, Sequence):
+            waiting += reversed([(item, key, below) for item in node.items])
+        elif isinstance(node, Scalar) and node.kind == "str":
+            words = _LEAST_WORDS if named or below or PROMPT_WORD.search(key) else _SURE_WORDS
+            if key.lower() not in _SCRIPT_KEYS and _is_prompt(node.value, words, key):
+                found.append((file.part(node, None),))
+    return HeldPrompts(tuple(found)) if found else None
+
+
+def _is_prompt(text: str, words: int, key: str) -> bool:
+    """Natural language of so many words with a placeholder in it, and no code. Elsewhere its key has to fit, too."""
+    if not found_style(text) or _CODE.search(text) or text.count("\n") + 1 > 4 * text.count(" "):
+        return False
+    if words == _SURE_WORDS and not _TEMPLATE_WORD.search(key):
+        return False
+    found = sum(1 for _ in _WORD.finditer(text))
+    letters = sum(map(str.isalpha, text))
+    return (found >= words or letters >= 6 * words) and letters >= 0.55 * len(text)

@@ -1,0 +1,77 @@
+"""Files that are read by several processes, with the result of one: in the order of the files, and the same byte for byte."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import BinaryIO
+
+from kvtool.lint.judged_text import JudgedText
+from kvtool.lint.sources import TextInput
+from kvtool.workload.ahead.child import Child, can_fork
+
+WORTH_IT = 400_000
+"""Characters from which on a second process pays."""
+_MOST = 64
+
+Judge = Callable[[TextInput], JudgedText]
+
+
+def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> list[JudgedText]:
+    """What `judge` says of each; by up to `jobs` processes, None: by two where that pays and there are two cores."""
+    sizes = [len(one.text) for one in texts]
+    count = min(_wanted(sum(sizes), jobs), len(texts), _MOST)
+    if count < 2:
+        return [judge(one) for one in texts]
+    shares = list(_shares(sizes, count))
+    with ExitStack() as stack:
+        children: list[tuple[range, Child | None]] = []
+        for share in shares[1:]:
+            child = _begun([texts[number] for number in share], judge)
+            if child is not None:
+                stack.callback(child.close)
+            children.append((share, child))
+        results = [judge(texts[number]) for number in shares[0]]
+        for share, child in children:
+            found = [] if child is None else _received(child)
+            # What a process did not get to, because it was killed, is done here.
+            results += found[: len(share)]
+            results += [judge(texts[number]) for number in share[len(found) :]]
+    return results
+
+
+def _wanted(size: int, jobs: int | None) -> int:
+    if jobs == 1 or not can_fork():
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return jobs if jobs is not None else 2 if size >= WORTH_IT and cores > 1 else 1
+
+
+def _shares(sizes: Sequence[int], count: int) -> Iterator[range]:
+    """The files cut into `count` runs of about the same size: files of one folder stay together."""
+    total, start, passed = sum(sizes), 0, 0
+    for number, size in enumerate(sizes):
+        passed += size
+        left = count - 1
+        if count > 1 and number + 1 < len(sizes) and passed * count >= total:
+            yield range(start, number + 1)
+            total, start, passed, count = total - passed, number + 1, 0, left
+    yield range(start, len(sizes))
+
+
+def _begun(texts: Sequence[TextInput], judge: Judge) -> Child | None:
+    def work(stream: BinaryIO) -> None:
+        packed = [judge(one).packed().encode() for one in texts]
+        stream.writelines(line + b"\n" for line in packed)
+
+    try:
+        return Child(work)
+    except OSError:  # there is no room for another process
+        return None
+
+
+def _received(child: Child) -> list[JudgedText]:
+    """The results of a process that came whole."""
+    lines = child.stream.read().split(b"\n")
+    return [JudgedText.unpacked(line.decode()) for line in lines[:-1]]

@@ -1,0 +1,78 @@
+"""What the placeholder of a template holds, by its name and its use: a clock, an id, what is asked, or what nothing tells."""
+
+from __future__ import annotations
+
+import re
+
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.names import kind_of_name
+from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
+from kvtool.lint.volatile import named
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
+_LONGEST_NAME = 200
+_WHOSE = _words(
+    "language lang locale country currency region plan organization org member version platform os shell repo repository timezone"
+    " tz tree path paths"
+)
+"""Nouns that a code is named for, and that are the same in all requests of many a program: nothing tells of them in a template."""
+_ASKED = _words(
+    "task question questions query queries input inputs request prompt message messages msg history context chat conversation"
+    " transcript dialogue dialog document documents doc docs passage passages text texts article articles content contents ticket"
+    " tickets email emails issue problem statement snippet snippets code diff patch observation observations result results"
+    " scratchpad memory memories summary summaries claim answer answers response responses candidate sentence sentences paragraph"
+    " paragraphs review reviews post comment comments tweet chunk chunks goal topic topics utterance source sources evidence"
+    " completion output outputs feedback error errors thought thoughts trajectory log logs data payload body url urls title"
+    " nodes facts entity entities record records item items row rows premise hypothesis reference references"
+)
+"""What a prompt is made for: it is another in each request."""
+_SET_UP = _words(
+    "instruction instructions schema schemas format formats rules guidelines policy policies persona role roles role_description"
+    " style tone tool tools function functions example examples preamble header footer separator prefix suffix capabilities"
+    " categories labels definitions token"
+)
+"""What a program is set up with, whatever stands before it in the name: `format_instructions`, `output_schema`."""
+_FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
+"""What is made of the program alone: it is the same in all of its requests."""
+_SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
+_SYSTEM = frozenset(("system", "developer", "base", "default"))
+
+
+def placeholder(name: str, spot: TemplatePlace, *, what: str = "") -> Hole | None:
+    """The hole of a placeholder; None for what is the same in all requests of a program. `what` names it in a finding."""
+    if _FIXED.search(name.replace(".", "_").lower()):
+        return None
+    told = what or f"`{name}`"
+    words = words_of(name)
+    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (hole := named(name, spot)) is not None:
+        return Hole(spot, hole.kind, told)
+    return Hole(spot, OTHER, told, doubt=doubt_of(name))
+
+
+def section(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a section that is there where a variable says so: of a flag or a clock its own, of all others in doubt."""
+    if kind_of_name(name) in (FLAG, TIME):
+        return named(name, spot)
+    return None if _FIXED.search(name.lower()) else Hole(spot, OPTIONAL, f"`{name}`", doubt="open")
+
+
+def doubt_of(name: str) -> Doubt:
+    """Whether what a name holds is another in each request by its use, or nothing tells; for names that name no kind."""
+    words = words_of(name)
+    while len(words) > 1 and words[-1] in _SAYS_NOTHING:
+        words.pop()
+    if not words or words[-1] in _SET_UP or set(words) & _SYSTEM:
+        return "open"
+    return "use" if words[-1] in _ASKED else "open"
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name in snake case, camel case or with dots, in lower case."""
+    return [word.lower() for word in _WORD.findall(name[:_LONGEST_NAME])]

@@ -1,0 +1,81 @@
+"""Fixes that pile up: for each group one of its costliest cause, then one of what is costliest with that, and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.causes import Slot, SlotCause
+from kvtool.diagnose.findings import is_candidate
+from kvtool.fixes.fix import Fix
+from kvtool.profiler.advice.trials import Chain
+from kvtool.profiler.passes import PassResult
+
+MOST_ROUNDS = 6
+_MOST_FIXES = 4
+_NEXT_FIX = 0.01
+"""Share of a group's prompt tokens that the next cause must block to be worth another pass."""
+_FAILED = 0.1
+"""Share of what a cause blocked that it must still block, its fix applied, for the fix to count as failed."""
+
+
+class Pile:
+    """Says which fix comes next, given a run with those that are there; remembers which ones were tried."""
+
+    def __init__(self, groups: Mapping[str, GroupTotals], fixes_of: Callable[[SlotCause], list[Fix]]) -> None:
+        """`groups` as they are without any fix; `fixes_of` a cause are asked for once."""
+        self._groups = groups
+        self._fixes_of = fixes_of
+        self._left: dict[tuple[str, Slot], list[Fix]] = {}
+        """Fixes of a cause that were not tried yet, of `_known` ones."""
+        self._known: dict[tuple[str, Slot], list[Fix]] = {}
+        self._blocked: dict[tuple[str, Slot], int] = {}
+        """What a cause blocked when it was first met."""
+
+    def copy(self) -> Pile:
+        """One that goes on from here by itself."""
+        pile = Pile(self._groups, self._fixes_of)
+        pile._left = {key: list(fixes) for key, fixes in self._left.items()}
+        pile._known, pile._blocked = dict(self._known), dict(self._blocked)
+        return pile
+
+    def longer(self, result: PassResult, chains: Mapping[str, Chain]) -> dict[str, Chain]:
+        """Chains with a fix more, or another last one, of the groups that have any; `result` is the run with the chains so far."""
+        return {
+            name: chain
+            for name, group in self._groups.items()
+            if (chain := self._extended(result, group, chains.get(name, ()))) is not None
+        }
+
+    def may_change(self, chain: Chain) -> bool:
+        """Whether a chain may still get longer, or another last fix."""
+        cause = chain[-1].cause
+        return len(chain) < _MOST_FIXES or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
+
+    def known(self, cause: SlotCause) -> list[Fix]:
+        """The fixes of a cause that it was asked for."""
+        return self._known.get((cause.group, cause.slot), [])
+
+    def _extended(self, result: PassResult, group: GroupTotals, chain: Chain) -> Chain | None:
+        """The chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to add."""
+        handled = {fix.cause.slot for fix in chain if fix.cause is not None}
+        least = _NEXT_FIX * group.prompt_tokens if chain else 0.0
+        for cause in result.causes.of_group(group.name):
+            if not is_candidate(cause, group) or cause.blocked < least:
+                continue
+            key = group.name, cause.slot
+            if cause.slot in handled:
+                last = chain[-1]
+                failed = cause.blocked >= _FAILED * self._blocked.get(key, 0)
+                if last.cause is not None and last.cause.slot == cause.slot and failed and self._left.get(key):
+                    return (*chain[:-1], self._left[key].pop(0))
+                continue
+            if len(chain) >= _MOST_FIXES:
+                return None
+            if key not in self._left:
+                self._known[key] = self._fixes_of(cause)
+                self._left[key] = list(self._known[key])
+                self._blocked[key] = cause.blocked
+            if self._left[key]:
+                return (*chain, self._left[key].pop(0))
+        return None
