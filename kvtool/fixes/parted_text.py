@@ -44,16 +44,21 @@ def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Par
     traced = text if isinstance(text, Traced) else Traced(text)
     plain = str.__str__(traced)
     movables = [unit for target in targets for unit in _units(traced, target, role) if isinstance(unit, Movable)]
+    return parted_at(plain, movables, end)
+
+
+def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
+    """A text up to `end` without these units, and those."""
     kept: list[Span] = []
     units: list[MovedUnit] = []
     at = 0
     for unit in merged([Movable(low, min(high, end), kind) for low, high, kind in movables if low < end]):
-        start, stop = _stripped(plain, unit.start, unit.stop)
+        start, stop = _stripped(text, unit.start, unit.stop)
         if start == stop:
             continue
-        low, high = _with_its_gap(plain, start, stop, end)
+        low, high = _with_its_gap(text, start, stop, end)
         kept.append((at, max(low, at)))
-        units.append(MovedUnit(start, stop, _stands_apart(plain, start, stop, end, unit.is_block)))
+        units.append(MovedUnit(start, stop, _stands_apart(text, start, stop, end, unit.is_block)))
         at = max(high, at)
     return Parted([*kept, (at, end)], units)
 
@@ -72,8 +77,8 @@ def refusals(text: str, target: MoveTarget, role: str) -> Iterator[str]:
 
 def units_last(text: Traced, found: Parted, end: int) -> Traced:
     """The text with its units behind what stays, before its last line ends, which begin at `end`."""
-    newline = "\r\n" if str.startswith(text, "\r\n", end) else "\n"
     plain = str.__str__(text)
+    newline = "\r\n" if plain.startswith("\r\n", end) or (end == len(plain) and "\r\n" in plain) else "\n"
     parts: list[Span | str] = list(found.kept)
     left = _last_line(plain, found.kept)
     first = found.units[0]
