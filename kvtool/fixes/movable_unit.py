@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvtool.fixes.dangling import goes_with_previous
 from kvtool.text.structure.masking import Span
-from kvtool.text.structure.sentences import is_sentence, words_in
+from kvtool.text.structure.sentences import has_label, is_sentence, words_in
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED, TextUnit, UnitKind
 
@@ -47,10 +47,14 @@ class Movable(NamedTuple):
         return self.kind in _BLOCKS
 
 
-def movable_unit(text: str, start: int, stop: int, values: Sequence[Span]) -> Movable | str:
-    """What has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in order."""
+def movable_unit(text: str, start: int, stop: int, values: Sequence[Span], *, known: bool = True) -> Movable | str:
+    """What has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in order.
+
+    Where it is not `known` what varies in that range, it is a line of which the value is a part.
+    """
     plain = str.__str__(text)
-    return _Climb(plain, structure_of(plain).path(start, stop, values), values).found()
+    path = structure_of(plain).path(start, stop, values if known else sorted({*values, (start, stop)}))
+    return _Climb(plain, path, values).found(known)
 
 
 class _Climb:
@@ -61,9 +65,9 @@ class _Climb:
         self._path = path
         self._values = values
 
-    def found(self) -> Movable | str:
+    def found(self, known: bool) -> Movable | str:
         at = next((index for index, unit in enumerate(self._path) if unit.kind in SEALED), len(self._path) - 1)
-        if at == len(self._path) - 1 and self._path[at].kind == "statement":
+        if known and at == len(self._path) - 1 and self._path[at].kind == "statement":
             refused = self._refused(self._path[at])
             if refused:
                 return refused
@@ -164,6 +168,9 @@ class _Climb:
         index = next((number for number, child in enumerate(beside) if child.start == start), None)
         if index is None:
             return Movable(start, stop, "statement")
+        on_line = [child for child in beside if "\n" not in self._text[min(child.start, start) : max(child.stop, stop)]]
+        if on_line and all(has_label(self._text[child.start : child.stop]) for child in on_line):
+            return Movable(on_line[0].start, on_line[-1].stop, "statement")
         for before in reversed(beside[:index]):
             if not goes_with_previous(self._text[start:stop]) or "\n" in self._text[before.stop : start]:
                 break

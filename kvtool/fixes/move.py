@@ -98,26 +98,22 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
 
 def _append(message: Message, units: list[_Moved], tail: str) -> None:
     """Put units behind the text of a message, before the line ends of `tail`."""
-    text = _last_text(message) or ""
+    text = _without_line_ends(_last_text(message) or "") if units else Traced(_last_text(message) or "")
     end = "\r\n" if tail.startswith("\r\n") else "\n"
-    pieces: list[str] = [text]
+    pieces: list[str] = [text] if text else []
     apart = False
     for number, unit in enumerate(units):
-        before = pieces[-1]
-        if number:
-            pieces.append(end * 2 if apart or unit.apart else end)
-        elif text:
-            wide = unit.apart or leads_on(text, unit.text)
-            pieces.append(end * max((2 if wide else 1) - _line_ends(before), 0))
+        wide = apart or unit.apart or (not number and leads_on(text, unit.text))
+        if pieces:
+            pieces.append(end * (2 if wide else 1))
         pieces.append(unit.text)
         apart = unit.apart
     _set_last_text(message, concat(pieces))
 
 
-def _line_ends(text: str) -> int:
-    """How many line ends a text has at its end."""
-    shown = str.__str__(text)
-    return shown.count("\n", len(shown.rstrip("\r\n")))
+def _without_line_ends(text: str) -> Traced:
+    traced = text if isinstance(text, Traced) else Traced(text)
+    return traced[: _body_end(traced)]
 
 
 def _append_text(message: Message, text: str) -> None:

@@ -84,8 +84,7 @@ def units_last(text: Traced, found: Parted, end: int) -> Traced:
     first = found.units[0]
     if left.strip():
         wide = first.apart or leads_on(left, plain[first.start : first.stop])
-        have = left.count("\n", len(left.rstrip("\r\n")))
-        parts.append(newline * max((2 if wide else 1) - have, 0))
+        parts = [*_without_line_ends(plain, found.kept), newline * (2 if wide else 1)]
     apart = False
     for number, unit in enumerate(found.units):
         if number:
@@ -93,6 +92,17 @@ def units_last(text: Traced, found: Parted, end: int) -> Traced:
         parts.append((unit.start, unit.stop))
         apart = unit.apart
     return rearranged(text, [*parts, (end, len(text))])
+
+
+def _without_line_ends(text: str, kept: Sequence[Span]) -> list[Span]:
+    """What stays, the line ends at the end of it left out."""
+    left = list(kept)
+    while left:
+        start, stop = left.pop()
+        stop = start + len(text[start:stop].rstrip("\r\n"))
+        if start < stop:
+            return [*left, (start, stop)]
+    return left
 
 
 def _last_line(text: str, kept: Sequence[Span]) -> str:
@@ -128,7 +138,7 @@ def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[Movable | st
     for (start, stop), _ in places:
         known = (start, stop) in values
         reason = stands_in_many(plain, start, stop) if known else None
-        unit = reason or movable_unit(plain, start, stop, values)
+        unit = reason or movable_unit(plain, start, stop, values, known=known)
         if isinstance(unit, Movable) and target.steady is not None and not unit.is_block:
             unit = _grown(plain, unit, target.steady)
         yield unit

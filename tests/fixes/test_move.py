@@ -46,13 +46,18 @@ def lines_of(turn: Turn) -> Counter[str]:
     return Counter(line.strip() for text in texts for line in str.splitlines(text) if line.strip())
 
 
+def words_of(turn: Turn) -> Counter[str]:
+    """The words of a prompt, wherever they stand."""
+    return Counter(word for line, count in lines_of(turn).items() for word in line.split() * count)
+
+
 def moved(turn: Turn, slot: Slot = CLOCK, *, whole_lines: bool = True) -> Turn:
     """The turn with the slot's line at its end; the turn that was given is untouched, and once is enough."""
     before = copy.deepcopy(turn)
     after = move_to_end(turn, slot)
     assert (turn.text, turn.messages) == (before.text, before.messages)
     if whole_lines:
-        assert lines_of(after) == lines_of(before)
+        assert words_of(after) == words_of(before)
     again = move_to_end(after, slot)
     assert (again.text, again.messages) == (after.text, after.messages)
     return after
