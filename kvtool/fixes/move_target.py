@@ -19,6 +19,7 @@ BLOCK_CODES = (KV106.code, KV107.code)
 
 _MOST_LINES = 20_000
 _MOST_BEFORE = 80
+_LOOKED_AT = 8
 _MOST_PREFIXES = 8
 _MOST_TEXTS = 256
 _MOST_SECTIONS = 16
@@ -45,7 +46,7 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     if cause.kind.code == KV107.code and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples))
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
-    target = MoveTarget(cause.slot, before=before, beside=_beside(cause))
+    target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples))
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
         return target
     texts = [
@@ -59,8 +60,18 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     return replace(target, steady=frozenset(steady))
 
 
-def _beside(cause: SlotCause) -> tuple[str, str]:
-    return cause.excerpt[: cause.value_start], cause.excerpt[cause.value_stop :]
+def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
+    """What stands beside the value on its line, where that is so in most of a few requests: else more of the line varies."""
+    beside = cause.excerpt[: cause.value_start], cause.excerpt[cause.value_stop :]
+    target = MoveTarget(cause.slot, beside=beside)
+    seen = narrowed = 0
+    for turn in samples[:_LOOKED_AT]:
+        for at in texts_of(turn):
+            text = Traced(at.text)
+            for start, stop in places_of(text, cause.slot):
+                seen += 1
+                narrowed += value_in(text, start, stop, target) != (start, stop)
+    return beside if 2 * narrowed >= seen else ("", "")
 
 
 def _all_before(slot: Slot, samples: Sequence[Turn]) -> frozenset[str] | None:

@@ -299,7 +299,7 @@ def test_memories_in_another_order_each_turn(tmp_path: Path, byte_renderer: Rend
 def test_a_hundred_tokens_in_front_shift_every_block(tmp_path: Path, byte_renderer: Renderer) -> None:
     """The same document of 52 blocks: 52 of 64 blocks hit where it comes first, none where 100 other tokens do."""
     document = prose(52 * BLOCK + 40, seed=12)[: 52 * BLOCK]
-    heads = [f"Prepared for {prose(200, seed=200 + number)}".replace("\n", " ")[:98] + ".\n" for number in range(12)]
+    heads = [f"Prepared for {prose(200, seed=200 + number)}".replace("\n", " ")[:99] + "\n" for number in range(12)]
     tails = [prose(200, seed=300 + number)[: 12 * BLOCK - 100] for number in range(12)]
     rows = [{"prompt": head + document + "\n" + tail} for head, tail in zip(heads, tails, strict=True)]
     found = profile(log(tmp_path, rows), byte_renderer)
