@@ -76,7 +76,7 @@ class _Climb:
         unit = self._path[at]
         if unit.kind == "document":
             return ALL_OF_IT
-        if not self._text[: unit.start].strip() and not self._text[unit.stop :].strip() and unit.kind in SEALED:
+        if any(each.kind in SEALED and self._is_whole(each) for each in self._path):
             return ALL_OF_IT
         if unit.kind == "data" and not unit.start and self._text.startswith("---"):
             return FIRST
@@ -84,7 +84,11 @@ class _Climb:
             return AMONG_RULES
         if unit.kind == "statement":
             return self._with_its_pair(at)
-        return Movable(unit.start, unit.stop, unit.kind)
+        alone = unit.kind == "paragraph" and "\n" not in self._text[unit.start : unit.stop]
+        return Movable(unit.start, unit.stop, "statement" if alone else unit.kind)
+
+    def _is_whole(self, unit: TextUnit) -> bool:
+        return not self._text[: unit.start].strip() and not self._text[unit.stop :].strip()
 
     def _refused(self, unit: TextUnit) -> str | None:
         shown = self._text[unit.start : unit.stop]

@@ -50,6 +50,7 @@ _NUMBERS = "an item bears another number than before: answers that cite items by
 _NOUNS: dict[UnitKind, str] = {
     "statement": "line",
     "item": "line",
+    "paragraph": "paragraph",
     "section": "section",
     "element": "element",
     "introduced": "list with its introduction",
