@@ -7,6 +7,7 @@ that do not backtrack over each other, so hostile text costs what plain text cos
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
@@ -81,10 +82,37 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
     return OTHER, start, end
 
 
-@lru_cache(maxsize=512)
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
     """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
-    word = _word_around(window, left, right)
+    return _looked_through(window, _word_around(window, left, right)).holding(left, right)
+
+
+class _Looked:
+    """What detectors find in a line, one after the other, as far as anybody asked."""
+
+    def __init__(self, window: str, word: tuple[int, int] | None) -> None:
+        self._found: list[tuple[DifferenceKind, int, int]] = []
+        self._rest = _each(window, word)
+
+    def holding(self, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
+        """The first that holds `[left, right)`."""
+        for each in self._found:
+            if each[1] <= left and right <= each[2]:
+                return each
+        for each in self._rest:
+            self._found.append(each)
+            if each[1] <= left and right <= each[2]:
+                return each
+        return None
+
+
+@lru_cache(maxsize=512)
+def _looked_through(window: str, word: tuple[int, int] | None) -> _Looked:
+    return _Looked(window, word)
+
+
+def _each(window: str, word: tuple[int, int] | None) -> Iterator[tuple[DifferenceKind, int, int]]:
+    """What the detectors find, in their order: in all of a line or, where they stay within words, in this one."""
     if word is not None and _LETTERS.fullmatch(window, *word):
         word = None
     has: dict[re.Pattern[str], bool] = {}
@@ -95,15 +123,9 @@ def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, 
             if not has[needed]:
                 continue
         if not within:
-            for low, high in _found(number, window):
-                if low <= left and right <= high:
-                    return kind, low, high
+            yield from ((kind, low, high) for low, high in _found(number, window))
         elif word is not None:
-            for match in pattern.finditer(window, *word):
-                low, high = value_span(match)
-                if low <= left and right <= high:
-                    return kind, low, high
-    return None
+            yield from ((kind, *value_span(match)) for match in pattern.finditer(window, *word))
 
 
 @lru_cache(maxsize=512)

@@ -1,23 +1,27 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.accounting.ledger import line_set
 from kvtool.accounting.ledger.line_set import LineSet
 
 
-@given(st.lists(st.sets(st.integers(1, 200), max_size=30), max_size=40))
-def test_it_has_what_was_added(groups: list[set[int]]) -> None:
+@given(st.lists(st.sets(st.integers(1, 200), max_size=30), max_size=40), st.integers(1, 40))
+def test_it_has_what_was_added(groups: list[set[int]], most_recent: int) -> None:
     lines, added = LineSet(), set[int]()
     everything = np.arange(1, 202, dtype=np.uint64)
-    for group in groups:
-        new = sorted(group - added)
-        lines.add(np.array(new, np.uint64))
-        lines.check()
-        added |= group
-        assert set(everything[lines.has(everything)].tolist()) == added
-        assert len(lines) == len(added)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_set, "_MOST_RECENT", most_recent)
+        for group in groups:
+            new = list(group - added)
+            lines.add(np.array(new + new[:3], np.uint64))
+            lines.check()
+            added |= group
+            assert set(everything[lines.has(everything)].tolist()) == added
+            assert len(lines) == len(added)
 
 
 def test_most_of_it_is_eight_bytes_a_line() -> None:
@@ -25,4 +29,5 @@ def test_most_of_it_is_eight_bytes_a_line() -> None:
     for first in range(0, 100_000, 100):
         lines.add(np.arange(first, first + 100, dtype=np.uint64))
     assert len(lines._levels) < 8
-    assert sum(level.nbytes for level in lines._levels) == 8 * len(lines)
+    assert sum(level.nbytes for level in lines._levels) == 8 * (len(lines) - len(lines._recent))
+    assert len(lines._recent) < 4_096

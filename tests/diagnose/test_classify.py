@@ -295,8 +295,19 @@ def test_a_detector_that_is_passed_over_would_find_nothing(pieces: list[str], st
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_IN_ORDER", everything)
         patch.setattr(module, "_LETTERS", re.compile("(?!)"))
-        patch.setattr(module, "_detected", module._detected.__wrapped__)
+        patch.setattr(module, "_looked_through", module._looked_through.__wrapped__)
         assert classify_in(line, start, stop) == found
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.sampled_from(PIECES), max_size=5), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20))))
+def test_what_was_asked_before_changes_no_answer(pieces: list[str], asked: list[tuple[int, int]]) -> None:
+    line = " ".join(pieces)
+    places = [(min(start, len(line)), min(start + length, len(line))) for start, length in asked]
+    found = [classify_in(line, *place) for place in places]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_looked_through", module._looked_through.__wrapped__)
+        assert [classify_in(line, *place) for place in places] == found
 
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz", max_size=50))

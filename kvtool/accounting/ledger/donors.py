@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -74,6 +74,8 @@ class _Kept:
     content: DonorContent
     order: int
     places: int = 0
+    slot: int | None = None
+    """Its number as an example of its group."""
 
     @property
     def cost(self) -> int:
@@ -94,6 +96,7 @@ class _Slots:
             MOST_SLOTS, -1.0
         )  # tokens that a later request may lack to take the place; -1 where free
         self._sizes = np.zeros(MOST_SLOTS, np.int64)
+        self._orders = np.full(MOST_SLOTS, -1)  # -1 where free
         self._marks: dict[int, int] = {}
         """By chunk; bit i says that example i has it."""
         self._asked: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
@@ -121,10 +124,19 @@ class _Slots:
     def nearest(self, turn: Turn, content: DonorContent) -> _Kept | None:
         """The example with the most in common; of equals one of the same session, then the latest."""
         shares = self.shares(content)
-        near = [self.kept[index] for index in np.flatnonzero(shares == max(shares.max(), 1))]
-        return max(
-            (kept for kept in near if kept is not None), key=lambda kept: (kept.is_of(turn), kept.order), default=None
-        )
+        near = shares == max(shares.max(), 1)
+        if not near.any():
+            return None
+        orders = np.where(near, self._orders, -1)
+        if turn.session is not None:
+            ours: list[int] = [
+                index
+                for index in near.nonzero()[0].tolist()
+                if (kept := self.kept[index]) is not None and kept.is_of(turn)
+            ]
+            if ours:
+                return self.kept[max(ours, key=orders.__getitem__)]
+        return self.kept[int(orders.argmax())]
 
     def place_for(self, content: DonorContent) -> int:
         """The slot for a new example: the most alike of those that it contains, or a free one, or one not used for longest."""
@@ -136,6 +148,7 @@ class _Slots:
         """Fill a free slot."""
         size = len(kept.seen.ids)
         self.kept[index], self._used[index], self._sizes[index] = kept, now, size
+        self._orders[index], kept.slot = kept.order, index
         self._lacking[index] = max(_MISSING * size, min(_SPOILT, size / 2))
         marks, bit = self._marks, 1 << index
         for name in kept.content.chunks:
@@ -144,7 +157,7 @@ class _Slots:
 
     def touch(self, kept: _Kept, now: int) -> int | None:
         """Say that an example was used; returns its slot, None where it has none."""
-        index = next((index for index, each in enumerate(self.kept) if each is kept), None)
+        index = kept.slot
         if index is not None:
             self._used[index] = now
         return index
@@ -161,13 +174,17 @@ class _Slots:
             else:
                 del marks[name]
         self._asked = None
+        kept.slot = None
         self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
+        self._orders[index] = -1
 
     def check(self) -> None:
         """Assert the invariants."""
         for index, kept in enumerate(self.kept):
             assert (kept is None) == (self._used[index] < 0) == (self._lacking[index] < 0)
             assert self._sizes[index] == (0 if kept is None else len(kept.seen.ids))
+            assert self._orders[index] == (-1 if kept is None else kept.order)
+            assert kept is None or kept.slot == index
         marks: dict[int, int] = {}
         for index, kept in enumerate(self.kept):
             for name in () if kept is None else kept.content.chunks:
@@ -195,21 +212,24 @@ class Donors:
         slots = self._groups.get(group)
         if slots is None:
             return None
-        near = [slots.nearest(turn, content), self._places.get((group, "last", None))]
+        found = [slots.nearest(turn, content), self._places.get((group, "last", None))]
         if turn.session is not None:
-            near.append(self._places.get((group, "session", turn.session)))
-        ranked = [
-            (kept.content.shared(content), kept.is_of(turn), kept.order, kept) for kept in near if kept is not None
-        ]
-        if not ranked:
-            return None
-        shared, _, _, best = max(ranked, key=lambda item: item[:3])
-        if shared < MIN_RUN and content.length > _SHORT:
+            found.append(self._places.get((group, "session", turn.session)))
+        best = self._best({kept for kept in found if kept is not None}, turn, content)
+        if best is None:
             return None
         index = slots.touch(best, self._order)
         if index is not None:
             self._places.move_to_end((group, "slot", index))
         return best.seen
+
+    @staticmethod
+    def _best(near: Collection[_Kept], turn: Turn, content: DonorContent) -> _Kept | None:
+        if len(near) == 1 and content.length <= _SHORT:
+            return next(iter(near))
+        ranked = [(kept.content.shared(content), kept.is_of(turn), kept.order, kept) for kept in near]
+        shared, _, _, best = max(ranked, key=lambda item: item[:3], default=(0, False, 0, None))
+        return None if shared < MIN_RUN and content.length > _SHORT else best
 
     def add(self, seen: Seen, content: DonorContent) -> None:
         """Keep a request, `content` being that of its prompt and its answer."""

@@ -15,7 +15,7 @@ from kvtool.accounting.ledger.donors import DonorContent, Donors
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.line_set import LineSet
-from kvtool.accounting.ledger.lines import Lines, distinct, split_lines
+from kvtool.accounting.ledger.lines import Lines, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
@@ -258,7 +258,7 @@ class Ledger:
         new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
         names = lines.names[new]
         seen = self._lines.has(names)
-        self._lines.add(distinct(names[~seen]))
+        self._lines.add(names[~seen])
         return new, seen
 
     def settle(
