@@ -9,7 +9,7 @@ from unicodedata import decimal
 from kvtool.diagnose.classify import DETECTORS, value_span
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.plain_signs import plain_signs
-from kvtool.fixes.move import MoveTarget, places_at
+from kvtool.fixes.move_target import MoveTarget, places_at
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn

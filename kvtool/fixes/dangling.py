@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 
+from kvtool.fixes.references import BACK, FORWARD, GOES_WITH
 from kvtool.fixes.turn_texts import TextAt, texts_of
 from kvtool.workload.turn import Turn
 
@@ -18,47 +19,20 @@ _MOST_FOUND = 8
 _LONGEST_LINE = 4000
 _LONGEST_PHRASE = 48
 
-_BACK = re.compile(
-    r"""\b(?:
-    (?:as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|from|the\sone|outlined|instructions?
-        |rules?|text|date|time|list|example|examples|section|context|information|documents?|tools?|data|output|values?)\s(?:\w+\s)?above\b(?!\sall)
-    |the\s(?:\w+\s){0,2}above\b(?!\sall)
-    |(?:the\s)?above-?\s?(?:mentioned|given|stated|listed|described|date|time|list|example|rules?|text|section|context|information
-        |documents?|instructions?|data|tools?)\b
-    |the\sabove\b(?!\sall)
-    |(?:the\s|your\s)?(?:previous|preceding|aforementioned|foregoing)\s(?:example|examples|line|lines|list|section|paragraph|sentence|text
-        |date|time|rule|rules|item|instruction|instructions|document|documents|block|entry|step|note|value|values|context|information)\b
-    |(?:as\s)?(?:mentioned|stated|noted|described|defined|said|listed|given|specified)\s(?:earlier|before|previously)\b
-    |(?:wie\s|siehe\s)?(?:weiter\s)?oben(?:\s?(?:genannt|stehend|erwähnt|angegeben|beschrieben)\w{0,3})?\b
-    |(?:der|die|das|den|dem)\s(?:obige|obigen|vorherige|vorherigen|vorige|vorigen|vorstehende|vorstehenden)\s\w+
-    |ci-dessus|susmentionné\w{0,2}
-    |(?:exemple|date|liste|section|texte|ligne|paragraphe|règle)s?\sprécédente?s?\b
-    |(?:más\s)?arriba\b|(?:mencionad|indicad|descrit|citad)[oa]s?\s(?:anteriormente|antes)\b
-    |(?:ejemplo|fecha|lista|sección|texto|línea|párrafo|regla)s?\santerior(?:es)?\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_FORWARD = re.compile(
-    r"""\b(?:
-    the\sfollowing\b(?:\s\w+)?|as\sfollows\b|(?:see|listed|given|shown|described|stated|provided|defined|found|specified|as)\sbelow\b
-    |the\s(?:\w+\s){1,2}below\b|below\s(?:is|are)\b|(?:the\s)?next\s(?:line|section|paragraph|example|list|block|sentence)\b
-    |(?:siehe\s|weiter\s|wie\s)?unten(?:\s?(?:genannt|stehend|aufgeführt|angegeben|beschrieben)\w{0,3})?\b
-    |(?:der|die|das|den|dem|im)\sfolgende\w{0,2}\b(?:\s\w+)?|wie\sfolgt\b|nachstehend\w{0,3}
-    |ci-dessous|(?:la|le|les|l')\s?\w+\ssuivante?s?\b|comme\ssuit\b
-    |a\scontinuación\b|(?:más\s)?abajo\b|(?:el|la|los|las)\s(?:\w+\s)?siguientes?\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
 
 def refers_back(text: str) -> bool:
     """Whether a text speaks of something above it."""
-    return _BACK.search(text[:_MOST_CHARS]) is not None
+    return BACK.search(text[:_MOST_CHARS]) is not None
 
 
 def refers_forward(text: str) -> bool:
     """Whether a text speaks of something below it."""
-    return _FORWARD.search(text[:_MOST_CHARS]) is not None
+    return FORWARD.search(text[:_MOST_CHARS]) is not None
+
+
+def goes_with_previous(sentence: str) -> bool:
+    """Whether a sentence says nothing without the one before it."""
+    return GOES_WITH.match(sentence) is not None
 
 
 def dangling_references(before: Turn, after: Turn) -> list[str]:
@@ -73,15 +47,20 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
         # Two stretches changed places; where both are short, nobody can say which of them was moved.
         low, middle, high = (start, stop, max(landed, stop)) if landed > start else (landed, start, stop)
         for line in old[low:middle]:
-            for phrase in _phrases(_FORWARD, line):
+            for phrase in _phrases(FORWARD, line):
                 found[f"“{phrase}” stands in text that moved, and something else follows it now"] = None
-            for phrase in _phrases(_BACK, line) if low == start or middle - low <= _SHORT else ():
+            for phrase in _phrases(BACK, line) if low == start or middle - low <= _SHORT else ():
                 found[f"“{phrase}” stands in text that moved, and something else is before it now"] = None
+            if goes_with_previous(line) and line == next(iter(old[low:middle])) and start == low:
+                found[f"“{_begin(line)}” begins text that moved, and something else is before it now"] = None
+        for line in [line for line in old[middle:high] if line][:1]:
+            if goes_with_previous(line):
+                found[f"“{_begin(line)}”, right behind text that moved, may mean it"] = None
         for line in old[middle:high]:
-            for phrase in _phrases(_BACK, line):
+            for phrase in _phrases(BACK, line):
                 found[f"“{phrase}” may mean text that was above it and moved"] = None
         for line in [line for line in old[max(low - 2 * _NEAR, 0) : low] if line][-_NEAR:]:
-            for phrase in _phrases(_FORWARD, line):
+            for phrase in _phrases(FORWARD, line):
                 found[f"“{phrase}”, right before text that moved, may announce it"] = None
         if len(found) >= _MOST_FOUND:
             break
@@ -158,3 +137,8 @@ def _moved(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int]]:
 def _phrases(pattern: re.Pattern[str], line: str) -> Iterator[str]:
     for found in pattern.finditer(line):
         yield " ".join(found[0].split())[:_LONGEST_PHRASE]
+
+
+def _begin(line: str) -> str:
+    """The first words of a line."""
+    return " ".join(line[:_LONGEST_PHRASE].split()[:3])

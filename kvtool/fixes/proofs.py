@@ -24,7 +24,7 @@ from kvtool.diagnose.compare.units import common_prefix
 from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
 from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.fixes.fix import Fix
-from kvtool.fixes.move import places_of
+from kvtool.fixes.move_target import places_of
 from kvtool.fixes.turn_texts import lines_with_places, texts_of
 from kvtool.text.json_text import json_in
 from kvtool.text.message import Message, role_of
@@ -38,6 +38,9 @@ OTHER_TEXT_WARNING = "text that is not the application's own changes"
 
 INLINE_ORDER = "order-inline"
 """How the key of a fix begins that puts items of one line in another order."""
+
+NAMED_ONCE = "refer:"
+"""How the key of a fix begins that is advice in words: its trial cuts values that no edit of a file can name elsewhere."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -70,6 +73,8 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return _P1.get(fix.code, _identical)(before, after)
     if fix.tier == "P2":
         return _moved_only(fix, before, after)
+    if fix.key.startswith(NAMED_ONCE):
+        return _values_cut(before, after)
     if fix.code in _P3:
         return _P3[fix.code](before, after)
     return _value_left_out(fix, before, after)
@@ -252,6 +257,23 @@ def _value_left_out(fix: Fix, before: Turn, after: Turn) -> str | None:
         if old.text != new.text and not _is_left_over(fix, Traced(old.text), new.text):
             return "more than the value was left out"
     return None
+
+
+def _values_cut(before: Turn, after: Turn) -> str | None:
+    """Nothing but stretches of lines was left out, and all the same ones: the values."""
+    if before.tools != after.tools or _shells(before) != _shells(after) or _places(before) != _places(after):
+        return "more than text changed"
+    for old, new in zip(texts_of(before), texts_of(after), strict=True):
+        lines, left = str.__str__(old.text).split("\n"), str.__str__(new.text).split("\n")
+        if len(lines) != len(left) or not all(map(_is_part, left, lines)):
+            return "more than the value was left out"
+    return None
+
+
+def _is_part(shorter: str, line: str) -> bool:
+    """Whether a line is another one with some of its characters left out."""
+    letters = iter(line)
+    return shorter == line or all(letter in letters for letter in shorter)
 
 
 def _is_left_over(fix: Fix, old: Traced, new: str) -> bool:

@@ -28,13 +28,17 @@ from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.inline_order import InlineOrder
-from kvtool.fixes.move import destination, move_targets, target_of
+from kvtool.fixes.move import destination, move_targets
+from kvtool.fixes.move_target import MoveTarget, target_of
 from kvtool.fixes.one_role import OneRole
+from kvtool.fixes.parted_text import kinds_moved, refusals
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING
+from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
 from kvtool.fixes.tool_order import FirstSeenTools
-from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
+from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
+from kvtool.text.structure.text_unit import UnitKind
 from kvtool.workload.turn import Turn
 
 _TIERS: tuple[Tier, ...] = ("P0", "P1", "P2", "P3")
@@ -47,6 +51,22 @@ _MIDNIGHT = "prompts tell the full hour or midnight instead of the time"
 _PUT_BACK = "prompts get longer than the application makes them, by up to half of the history that it keeps"
 _ROLE_COUNTS = "a role says how much its text counts: evaluate before and after"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
+
+_NOUNS: dict[UnitKind, str] = {
+    "statement": "line",
+    "item": "line",
+    "paragraph": "paragraph",
+    "section": "section",
+    "element": "element",
+    "introduced": "list with its introduction",
+    "list": "list",
+    "numbered": "list",
+    "table": "table",
+    "fence": "code block",
+    "data": "data",
+    "quote": "quote",
+}
+"""What is moved, in words."""
 
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
@@ -118,7 +138,15 @@ def _key(cause: SlotCause, name: str, shared: str | None) -> str:
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
     target = target_of(cause, samples)
-    noun = "section" if target.sections else "block" if target.steady is not None else "line"
+    noun = next(
+        (
+            _NOUNS.get(kind, "block")
+            for turn in samples
+            for at in texts_of(turn)
+            for kind in kinds_moved(at.text, target, at.role)
+        ),
+        "line",
+    )
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     fixes = [_fix(cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]))]
@@ -127,7 +155,19 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             cause, "move-within", "P2", what + near, lambda: lambda turn: move_targets(turn, [target], within=True)
         )
         fixes.insert(0, within)
-    return [*fixes, *_layouts(cause, samples)]
+    return [*fixes, *_layouts(cause, samples), *_named_once(cause, target, samples, near)]
+
+
+def _named_once(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn], end: str) -> list[Fix]:
+    """Advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
+    reason = next(
+        (why for turn in samples[:_LOOKED_AT] for at in texts_of(turn) for why in refusals(at.text, target, at.role)),
+        None,
+    )
+    if reason is None:
+        return []
+    what = f"name the value once, at {end}, and refer to it where it stands now: {reason}, so no move was tried"
+    return [_fix(cause, "refer", "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)]
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

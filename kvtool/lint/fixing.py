@@ -103,7 +103,7 @@ def _fix_template(one: TextInput, find: Finder, wanted: Callable[[str], bool], f
     found = [finding for finding in movable(one.text, kept, jinja=one.style == "jinja") if finding.fix_key]
     if not found:
         return
-    after = moved(one.text, sorted({finding.line for finding in found}))
+    after = moved(one.text, found, jinja=one.style == "jinja")
     if _lost(find(replace(one, text=after))) >= _lost(find(one)):
         return
     before = read_source(Path(one.path))

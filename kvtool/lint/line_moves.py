@@ -1,4 +1,4 @@
-"""Lines of a template that stand alone, so that what varies in them can be moved to its end (tier P2)."""
+"""Units of a template that stand alone, so that what varies in them can be moved to its end (tier P2)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from collections.abc import Sequence
 from kvtool.diagnose.codes import varies
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 from kvtool.fixes.fix import fix_name
+from kvtool.fixes.movable_unit import Movable, movable_unit
+from kvtool.fixes.parted_text import parted_at, units_last
+from kvtool.fixes.repeated_value import stands_in_many
 from kvtool.lint.static import BY_NAME
 from kvtool.results.finding import Finding
+from kvtool.text.structure.masking import Span, placeholders
+from kvtool.text.traced import Traced
 
 TIER = "P2"
 _KEY = "move-line"
@@ -23,13 +28,11 @@ _SET = re.compile(r"\{%-?\s{0,8}set\s{1,8}(\w{1,100})")
 
 
 def movable(text: str, findings: Sequence[Finding], *, jinja: bool) -> list[Finding]:
-    """The findings of one template, those whose whole line can go to its end with a fix key and its tier."""
-    lines = _movable_lines(text, {one.line for one in findings if _moves(one)}, jinja)
+    """The findings of one template, those whose whole unit can go to its end with a fix key and its tier."""
+    units = _movable_units(text, findings, jinja)
     return [
-        one.model_copy(update={"fix_key": fix_name(f"{_KEY}:{one.path}:{one.line}"), "tier": TIER})
-        if one.line in lines and _moves(one)
-        else one
-        for one in findings
+        one.model_copy(update={"fix_key": fix_name(f"{_KEY}:{one.path}:{one.line}"), "tier": TIER}) if unit else one
+        for one, unit in zip(findings, units, strict=True)
     ]
 
 
@@ -38,53 +41,69 @@ def _moves(finding: Finding) -> bool:
     return varies(finding.code) == "value" and finding.confidence >= BY_NAME
 
 
-def moved(text: str, numbers: Sequence[int]) -> str:
-    """The text with these lines (from 1) at its end, in their order; a last line without a line end stays without one."""
-    lines = re.findall(r"[^\n]*\n|[^\n]+\Z", text)
-    wanted = set(numbers)
-    taken = [line for number, line in enumerate(lines, 1) if number in wanted]
-    rest = [line for number, line in enumerate(lines, 1) if number not in wanted]
-    if rest and not rest[-1].endswith("\n"):
-        end = "\r\n" if "\r\n" in text else "\n"
-        rest[-1] += end
-        taken[-1] = taken[-1].removesuffix("\n").removesuffix("\r")
-    return "".join([*rest, *taken])
+def moved(text: str, findings: Sequence[Finding], *, jinja: bool) -> str:
+    """The text with the units of these findings at its end, in their order; its last line ends stay its end."""
+    units = [unit for unit in _movable_units(text, findings, jinja) if unit is not None]
+    end = len(text.rstrip("\r\n"))
+    found = parted_at(text, units, end)
+    return str.__str__(units_last(Traced(text), found, end)) if found.units else text
 
 
-def _movable_lines(text: str, wanted: set[int], jinja: bool) -> set[int]:
-    """Lines with nothing but text and expressions, before others that do not vary, in a template that may go on at its end."""
+def _movable_units(text: str, findings: Sequence[Finding], jinja: bool) -> list[Movable | None]:
+    """For each finding the unit that can go to the end: of text and expressions alone, before others that do not vary."""
+    nothing: list[Movable | None] = [None] * len(findings)
     if "\r" in text.replace("\r\n", ""):  # Jinja counts it as the end of a line
-        return set()
+        return nothing
     try:
         shape = shape_of(text) if jinja else Shape()
     except NotEditableError:
-        return set()
+        return nothing
     if jinja and _WHOLE.search(text):
-        return set()
-    lines = text.split("\n")
-    last = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
-    if last not in wanted and lines[last - 1].rstrip().endswith((*_CUES, *_CONTROL_BEHIND)):
-        return set()
-    found = {number for number in wanted if _stands_alone(text, lines, number, shape)}
-    tail = len(lines)
-    while tail and (tail in found or not lines[tail - 1].strip()):
-        tail -= 1
-    return {number for number in found if number < tail}
+        return nothing
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    values = [_value_at(text, starts, one, shape) if _moves(one) else None for one in findings]
+    known = sorted({*shape.expressions, *placeholders(text), *(value for value in values if value)})
+    units = [_unit_of(text, value, known, shape) for value in values]
+    last = text[text.rfind("\n", 0, len(text.rstrip())) + 1 :].rstrip()
+    begin = len(text.rstrip()) - len(last)
+    if last.endswith((*_CUES, *_CONTROL_BEHIND)) and not any(unit and unit.stop > begin for unit in units):
+        return nothing
+    tail = begin + len(last)
+    for unit in sorted((unit for unit in units if unit), reverse=True):
+        if unit.stop >= tail:
+            tail = min(tail, len(text[: unit.start].rstrip()))
+    return [unit if unit and unit.stop <= tail else None for unit in units]
 
 
-def _stands_alone(text: str, lines: Sequence[str], number: int, shape: Shape) -> bool:
-    """Whether a line can be taken out without changing what Jinja does with the others."""
-    line = lines[number - 1]
-    start = sum(len(each) + 1 for each in lines[: number - 1])
-    stop = start + len(line)
+def _value_at(text: str, starts: Sequence[int], one: Finding, shape: Shape) -> Span | None:
+    """The expression that a finding is about, or its line where none is known."""
+    if not 0 < one.line <= len(starts):
+        return None
+    start = starts[one.line - 1]
+    stop = text.find("\n", start)
+    stop = len(text) if stop < 0 else stop
+    at = start + max(one.column - 1, 0)
+    here = [span for span in (*shape.expressions, *placeholders(text)) if span[0] <= at < span[1]]
+    on_line = [span for span in shape.expressions if start <= span[0] < stop]
+    return next(iter([*here, *on_line]), (start, stop))
+
+
+def _unit_of(text: str, value: Span | None, known: Sequence[Span], shape: Shape) -> Movable | None:
+    """The unit around a value that can be taken out without changing what Jinja does with the rest."""
+    if value is None or not text[slice(*value)].strip():
+        return None
+    reason = stands_in_many(text, *value) if value in known else None
+    unit = reason or movable_unit(text, *value, known)
+    if isinstance(unit, str):
+        return None
+    start, stop = unit.start, unit.stop
     inside = [each for each in shape.solid if each[0] < stop and start < each[1]]
     if any(each not in shape.expressions or not (start <= each[0] and each[1] <= stop) for each in inside):
-        return False
-    before = lines[number - 2].rstrip() if number > 1 else ""
-    behind = lines[number].lstrip() if number < len(lines) else ""
-    if before.endswith(_CONTROL_BEHIND) or behind.startswith(_CONTROL_BEFORE):
-        return False
-    if line.lstrip().startswith(_CONTROL_BEFORE) or line.rstrip().endswith(_CONTROL_BEHIND):
-        return False
-    words = set(re.findall(r"\w{1,100}", line))
-    return not any(match[1] in words for match in _SET.finditer(text, stop))
+        return None
+    shown = text[start:stop]
+    if text[:start].rstrip().endswith(_CONTROL_BEHIND) or text[stop:].lstrip().startswith(_CONTROL_BEFORE):
+        return None
+    if shown.lstrip().startswith(_CONTROL_BEFORE) or shown.rstrip().endswith(_CONTROL_BEHIND):
+        return None
+    words = set(re.findall(r"\w{1,100}", shown))
+    return None if any(match[1] in words for match in _SET.finditer(text, stop)) else unit

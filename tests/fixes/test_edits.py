@@ -14,7 +14,8 @@ from kvtool.diagnose.slots import Slot
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Transform
-from kvtool.fixes.move import MoveTarget, move_targets
+from kvtool.fixes.move import move_targets
+from kvtool.fixes.move_target import MoveTarget
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.drive import rewritten
 from kvtool.workload.inputs import open_inputs
@@ -108,9 +109,9 @@ def test_a_line_of_a_prompt_file_goes_into_the_workload(tmp_path: Path) -> None:
         s="# Help\n{# clock #}\nTime: {{ now }}\n\n  Be brief.  \n",
     )
     assert changed == {
-        "s.md": "# Help\n{# clock #}\n\n  Be brief.  \n",
+        "s.md": "# Help\n{# clock #}\n  Be brief.  \n",
         "w.yaml": "  messages:\n  - {role: system, file: s.md}   # who it is\n"
-        '  - {role: user, text: "{{ q }}\\nTime: {{ now }}"}\n',
+        '  - {role: user, text: "{{ q }}\\n\\nTime: {{ now }}"}\n',
     }
 
 
@@ -141,7 +142,7 @@ def test_every_style_of_yaml_takes_a_line(tmp_path: Path, before: str, after: st
     [
         ("|\n      Time: {{ now }}\n      Be brief.\n", "|\n      Be brief.\n"),
         ("|-\n      Be brief.\n\n      Time: {{ now }}\n", "|+\n      Be brief.\n\n"),
-        ("|-\n      Be brief.\n      Time: {{ now }}\n", "|\n      Be brief.\n"),
+        ("|-\n      Be brief.\n      Time: {{ now }}\n", "|-\n      Be brief.\n"),
         (
             ">\n      Be brief\n      and kind.\n\n      Time: {{ now }}\n\n      Go\n      on.\n",
             ">\n      Be brief\n      and kind.\n\n      Go\n      on.\n",

@@ -22,7 +22,7 @@ from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.edits.edits_order import json_tree, reordered
 from kvtool.fixes.edits.edits_yaml import SourceEdit
 from kvtool.fixes.fix import Fix, Transform
-from kvtool.fixes.move import MoveTarget
+from kvtool.fixes.move_target import MoveTarget
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload

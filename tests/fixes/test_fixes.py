@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
 from kvtool.fixes.coarsen import Step, coarsen_times, coarsened, drop_values
-from kvtool.fixes.move import MoveTarget
+from kvtool.fixes.move_target import MoveTarget
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import edited, texts_of
 from kvtool.fixes.window import StrideWindow

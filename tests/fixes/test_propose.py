@@ -167,7 +167,7 @@ def test_a_git_status_moves_with_its_heading() -> None:
 
     slot = Slot("", 0, 0, part="messages[0] (system)", line_in_text=3, kind="path", logged=True)
     fix = proposed(TREE, [turn(n) for n in range(4)], slot)["move"]
-    assert made(fix, turn(1)) == ["You code.\n\n\nBe brief.", "Hm?\nGit status:\nM a/b/1.py\n\n?? c/d/1.py"]
+    assert made(fix, turn(1)) == ["You code.\n\nBe brief.", "Hm?\n\nGit status:\nM a/b/1.py\n\n?? c/d/1.py"]
 
 
 @pytest.mark.parametrize("place", ["middle", "end"])
@@ -181,7 +181,7 @@ def test_an_optional_section(place: str) -> None:
     # The same text twice is one sample: two requests must have the section, one of them with another question.
     samples[2] = Turn("g", messages=[logged(texts(samples[2])[0] + "\n\nExtra."), logged("Why?", 1, "user")])
     fix = proposed(OPTIONAL, samples)["move"]
-    assert made(fix, samples[0]) == [texts(samples[1])[0], "Hm?\n## Beta\nTry the new tools.\nSay so."]
+    assert made(fix, samples[0]) == [texts(samples[1])[0], "Hm?\n\n## Beta\nTry the new tools.\nSay so."]
     assert fix.what.startswith("move its section")
 
 

@@ -198,7 +198,7 @@ def finding(line: int, code: str = "KV101") -> Finding:
         ("Now: {{ now }}\n" + RULES, 1, True),
         ("{% if x %}\nNow: {{ now }}\n{% endif %}\n" + RULES, 2, False),
         ("{% if x %}Now: {{ now }}\n{% endif %}\n" + RULES, 1, False),
-        ("Now: {{ now\n}}\n" + RULES, 1, False),
+        ("Now: {{ now\n}}\n" + RULES, 1, True),
         ("Now: {{ now -}}\n" + RULES, 1, False),
         ("Now: {{ now }}\n{{- x }}\n" + RULES, 1, False),
         ("{% set x = now %}Now: {{ x }}\n" + RULES, 1, False),
@@ -222,7 +222,7 @@ def test_only_what_moving_mends_is_moved() -> None:
 
 def test_lines_that_have_been_moved_stay() -> None:
     text = "A: {{ now }}\nB: {{ rid }}\n" + RULES * 3
-    after = moved(text, [1, 2])
+    after = moved(text, [finding(1), finding(2)], jinja=True)
     assert after == RULES * 3 + "A: {{ now }}\nB: {{ rid }}\n"
     assert all(not each.fix_key for each in movable(after, [finding(4), finding(5)], jinja=True))
 

@@ -63,7 +63,8 @@ def test_all_text_brings_the_line_as_it_is_and_a_patch_that_applies(workload: Co
     assert found["snippet"]["text"] == PROMPT.split("\n")[0]
     write("fix.patch", found["patch"])
     subprocess.run(["git", "apply", "-p0", "fix.patch"], check=True)
-    assert Path("support.md").read_text(encoding="utf-8").startswith("You answer for Quillmark.")
+    left = Path("support.md").read_text(encoding="utf-8")
+    assert left == PROMPT.replace(" Now: {{ now }}", "")
     again = json.loads(workload("profile", "w.yaml", "--dry-run", "--json")[1])
     assert again["totals"]["hit_rate"] == pytest.approx(found["rerun"]["total_after"])
 

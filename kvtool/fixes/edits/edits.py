@@ -17,6 +17,7 @@ from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_turns import GroupEdits
 from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of
 from kvtool.fixes.fix import Fix
+from kvtool.fixes.proofs import NAMED_ONCE
 from kvtool.text.files.text_files import Overlay, read_source
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.logs import LogSource
@@ -25,6 +26,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 _LOGS = "logs are records of what was sent: change what writes them"
 _NOT_TEXT = "it changes how requests are run, not what they say"
+_BY_HAND = "the sentences that hold the value are to be written anew by hand"
 _BOM = "\ufeff"
 
 
@@ -38,6 +40,8 @@ def edits_for(fix: Fix, source: YamlSource | LogSource) -> list[FileEdit] | str:
     """
     if fix.make is None:
         return _NOT_TEXT
+    if fix.key.startswith(NAMED_ONCE):
+        return _BY_HAND
     try:
         return _plain_edits(fix, source) if isinstance(source, LogSource) else _workload_edits(fix, source)
     except NotEditableError as error:

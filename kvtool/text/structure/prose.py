@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -33,9 +34,12 @@ _LOOKED_AT = 32
 
 
 class _Line(NamedTuple):
+    """A line, its indent included; an `apart` one is all of a solid span, and goes on nowhere."""
+
     start: int
     stop: int
     text: str
+    apart: bool = False
 
     @property
     def indent(self) -> int:
@@ -84,7 +88,12 @@ def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> Iterator[
                 index += 1
         shown = text[at:end]
         if shown.strip():
-            yield _Line(at, at + len(shown.rstrip()), shown.rstrip())
+            stands = bisect_left(solid, (at + 1, 0)) - 1
+            begin = at + len(shown) - len(shown.lstrip())
+            apart = any(
+                low <= begin and at + len(shown.rstrip()) <= high for low, high in solid[max(stands, 0) : stands + 4]
+            )
+            yield _Line(at, at + len(shown.rstrip()), shown.rstrip(), apart)
         at = end + 1
 
 
@@ -219,6 +228,7 @@ def _statements(
             index + 1 < len(lines)
             and index + 1 not in skipped
             and lines[index + 1].start not in items
+            and not (lines[index].apart or lines[index + 1].apart)
             and goes_on(lines[index].text, lines[index + 1].text)
         ):
             index += 1

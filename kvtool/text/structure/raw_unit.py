@@ -21,11 +21,11 @@ _ORDER: dict[UnitKind, int] = {
             "numbered",
             "item",
             "fence",
+            "paragraph",
             "data",
             "table",
             "rows",
             "row",
-            "paragraph",
             "statement",
         )
     )

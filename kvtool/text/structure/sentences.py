@@ -28,8 +28,10 @@ _INTRODUCES = re.compile(
 )
 _TAIL = 24
 _LONGEST_INTRODUCTION = 300
+_LIKELY_WRAPPED = 32
 _WRAPPED = 60
-_WORDS_OF_A_SENTENCE = 3
+"""Characters of a line that may go on with a word in lower case, and with any word."""
+_WORDS_OF_A_SENTENCE = 2
 
 
 def words_in(text: str) -> int:
@@ -64,7 +66,7 @@ def goes_on(line: str, following: str) -> bool:
     first = other[0]
     if has_label(other):
         return False
-    if first.islower() or one[-1] in ",;、，；(—–" or first in ",;)":
+    if (first.islower() and len(one) >= _LIKELY_WRAPPED) or one[-1] in ",;、，；(—–" or first in ",;)":
         return not _is_name(one) and not _is_name(other)
     return (
         len(one) >= _WRAPPED

@@ -25,7 +25,10 @@ _MARKER = re.compile(r"[ \t]*(?:>|[-*+](?=[ \t\r\n]|\Z)|\d{1,9}[.)](?=[ \t\r\n]|
 _FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
 _STATEMENT_TAG = re.compile(r"[ \t]*(?:\{%-?[^\n]{0,300}?%\}[ \t]*)+\r?")
 _BREAK = "***"
+_ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
+"""Numbers and identifiers: which one it is says nothing about the structure."""
 _KEPT = 64
+_MOST_PATHS = 256
 _LONGEST_KEPT = 1 << 16
 
 
@@ -39,31 +42,44 @@ class Structure:
         raws = _Blocks(self.text).raws() if readable else []
         self.blocks = nested("document", 0, len(self.text), raws)
         """The tree down to paragraphs."""
+        self._paths: dict[tuple[int, int, tuple[Span, ...]], list[TextUnit]] = {}
 
     def path(self, start: int, stop: int, values: Sequence[Span] = ()) -> list[TextUnit]:
         """The units that hold all of `[start, stop)`, the document first, the smallest last; no sentence ends in `values`."""
+        key = start, stop, tuple(values)
+        if key not in self._paths:
+            if len(self._paths) >= _MOST_PATHS:
+                self._paths.clear()
+            self._paths[key] = self._found(start, stop, values)
+        return self._paths[key]
+
+    def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
         found = [self.blocks]
-        while child := _child(found[-1], start, stop):
+        while found[-1].kind != "paragraph" and (child := _child(found[-1], start, stop)):
             found.append(child)
         leaf = found[-1]
-        if _has_prose(leaf):
-            low, high = (leaf.start, leaf.stop) if leaf.kind != "document" else self._lines_around(start, stop)
-            solid = sorted({*self._solid_in(low, high), *values})
-            found.append(nested("paragraph", low, high, prose_units(self.text, low, high, solid)))
+        if leaf.kind == "document":
+            leaf = TextUnit("paragraph", *self._lines_around(start, stop), 0)
+        if leaf.kind == "paragraph":
+            found = [*(found if found[-1] is not leaf else found[:-1]), self._read(leaf, values)]
             while child := _child(found[-1], start, stop):
                 found.append(child)
-            if leaf.kind == "paragraph":
-                found.remove(leaf)
         return found
+
+    def _read(self, unit: TextUnit, values: Sequence[Span] = ()) -> TextUnit:
+        """A paragraph with what it is made of; what stands in it as one piece is in one of its sentences."""
+        inside = [RawUnit(*below[:4]) for child in unit.children for below in _all_in(child)]
+        solid = {*self._solid_in(unit.start, unit.stop), *values, *((each.start, each.stop) for each in inside)}
+        raws = prose_units(self.text, unit.start, unit.stop, sorted(solid))
+        return nested("paragraph", unit.start, unit.stop, [*raws, *inside])
 
     def tree(self) -> TextUnit:
         """All of it, sentences included."""
         return self._whole(self.blocks)
 
     def _whole(self, unit: TextUnit) -> TextUnit:
-        if _has_prose(unit) and unit.kind == "paragraph":
-            solid = self._solid_in(unit.start, unit.stop)
-            return nested("paragraph", unit.start, unit.stop, prose_units(self.text, unit.start, unit.stop, solid))
+        if unit.kind == "paragraph":
+            return self._read(unit)
         return unit._replace(children=tuple(self._whole(child) for child in unit.children))
 
     def _solid_in(self, low: int, high: int) -> list[Span]:
@@ -73,7 +89,7 @@ class Structure:
     def _lines_around(self, start: int, stop: int) -> Span:
         """The lines of a range that is in no block: around a tag, or of a text that is too long to be read."""
         low = self.text.rfind("\n", 0, start) + 1
-        high = self.text.find("\n", max(stop - 1, start))
+        high = self.text.find("\n", stop)
         return low, len(self.text) if high < 0 else high
 
 
@@ -83,9 +99,13 @@ def _kept(text: str) -> Structure:
 
 
 def structure_of(text: str) -> Structure:
-    """The structure of a text; of the last few short ones it is kept."""
+    """The structure of a text; of the last few short ones it is kept, for all that differ in numbers alone."""
     plain = str.__str__(text)
-    return _kept(plain) if len(plain) <= _LONGEST_KEPT else Structure(plain)
+    return _kept(_ALIKE.sub(_ones, plain)) if len(plain) <= _LONGEST_KEPT else Structure(plain)
+
+
+def _ones(found: re.Match[str]) -> str:
+    return "1" * len(found[0])
 
 
 def smallest_unit(text: str, start: int, stop: int) -> TextUnit:
@@ -101,8 +121,10 @@ def _child(unit: TextUnit, start: int, stop: int) -> TextUnit | None:
     return child if child.holds(start, stop) else None
 
 
-def _has_prose(unit: TextUnit) -> bool:
-    return not unit.children and unit.kind in ("paragraph", "document")
+def _all_in(unit: TextUnit) -> Iterator[TextUnit]:
+    yield unit
+    for child in unit.children:
+        yield from _all_in(child)
 
 
 class _Blocks:

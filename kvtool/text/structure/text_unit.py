@@ -29,7 +29,7 @@ numbers. `data`: a JSON value, YAML front matter, or lines between brackets. `ro
 `statement`: a sentence, or a line that is one.
 """
 
-SEALED: frozenset[UnitKind] = frozenset({"fence", "data", "table", "rows"})
+SEALED: frozenset[UnitKind] = frozenset({"fence", "data", "table", "rows", "quote"})
 """What nothing can be taken out of without tearing it: a part of it says nothing by itself."""
 
 

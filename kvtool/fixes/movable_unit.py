@@ -1,0 +1,203 @@
+"""The smallest unit around a value that may stand somewhere else: nothing is torn apart, no rule goes away from the rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kvtool.fixes.dangling import goes_with_previous
+from kvtool.text.structure.masking import Span
+from kvtool.text.structure.sentences import has_label, is_sentence, words_in
+from kvtool.text.structure.structure import structure_of
+from kvtool.text.structure.text_unit import SEALED, TextUnit, UnitKind
+
+IN_A_RULE = "its sentence says more than the value"
+AMONG_RULES = "it stands among rules that would move with it"
+FIRST = "it stands in data that has to begin the text"
+ALL_OF_IT = "all of the text is one piece of data around it"
+IN_MANY = "it stands in many sentences or lines"
+
+_MOST_WORDS = 14
+"""Words beside a value in a sentence that tells the value, and nothing that the model has to do."""
+_MOST_ROLE_WORDS = 4
+_MOST_RULES = 3
+_MOST_LISTED_RULES = 1
+"""Sentences without a value that may go along with it, and items of a list that are such."""
+_ROLE = re.compile(
+    r"\s*(?:(?i:you are|you're) (?:a|an|the|[A-Z])"
+    r"|(?i:act as|your (?:role|task|job|name)|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|ты|вы)\b"
+    r"|あなたは|你是|您是|당신은|너는|أنت|आप)"
+)
+_CONTAINERS = frozenset({"introduced", "list", "numbered", "element", "section"})
+_BLOCKS = frozenset({"introduced", "list", "numbered", "element", "section", "table", "fence", "data", "rows", "quote"})
+_CLOSING = re.compile(r"\s*(?:</[^<>]{1,62}>|\[/[A-Z_]{1,42}\])?\s*\Z")
+
+
+class Movable(NamedTuple):
+    """Characters `[start, stop)` that may move, and what they are."""
+
+    start: int
+    stop: int
+    kind: UnitKind
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it is more than a sentence or a line."""
+        return self.kind in _BLOCKS
+
+
+def movable_unit(text: str, start: int, stop: int, values: Sequence[Span], *, known: bool = True) -> Movable | str:
+    """What has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in order.
+
+    Where it is not `known` what varies in that range, it is a line of which the value is a part.
+    """
+    plain = str.__str__(text)
+    path = structure_of(plain).path(start, stop, values if known else sorted({*values, (start, stop)}))
+    return _Climb(plain, path, values).found(known)
+
+
+class _Climb:
+    """From the smallest unit around a value up to one that says by itself what it says."""
+
+    def __init__(self, text: str, path: list[TextUnit], values: Sequence[Span]) -> None:
+        self._text = text
+        self._path = path
+        self._values = values
+
+    def found(self, known: bool) -> Movable | str:
+        at = next((index for index, unit in enumerate(self._path) if unit.kind in SEALED), len(self._path) - 1)
+        if known and at == len(self._path) - 1 and self._path[at].kind == "statement":
+            refused = self._refused(self._path[at])
+            if refused:
+                return refused
+        while (higher := self._higher(at)) is not None:
+            at = higher
+        unit = self._path[at]
+        if unit.kind == "document":
+            return ALL_OF_IT
+        if any(each.kind in SEALED and self._is_whole(each) for each in self._path):
+            return ALL_OF_IT
+        if unit.kind == "data" and not unit.start and self._text.startswith("---"):
+            return FIRST
+        if self._is_rules(unit):
+            return AMONG_RULES
+        if unit.kind == "statement":
+            return self._with_its_pair(at)
+        alone = unit.kind == "paragraph" and "\n" not in self._text[unit.start : unit.stop]
+        return Movable(unit.start, unit.stop, "statement" if alone else unit.kind)
+
+    def _is_whole(self, unit: TextUnit) -> bool:
+        return not self._text[: unit.start].strip() and not self._text[unit.stop :].strip()
+
+    def _refused(self, unit: TextUnit) -> str | None:
+        shown = self._text[unit.start : unit.stop]
+        if not is_sentence(shown):
+            return None
+        words = words_in(self._without_values(unit.start, unit.stop))
+        if words > _MOST_WORDS or (words >= _MOST_ROLE_WORDS and _ROLE.match(shown)):
+            return IN_A_RULE
+        return None
+
+    def _higher(self, at: int) -> int | None:
+        """The unit that must move in place of the one at `at`; None where that may."""
+        if not at:
+            return None
+        unit, parent = self._path[at], self._path[at - 1]
+        if self._is_all_of(parent, unit) and parent.kind != "document":
+            return at - 1
+        if unit.kind == "row" or (
+            unit.kind in SEALED and parent.kind in ("statement", "introduced", "paragraph", "item")
+        ):
+            return None if parent.kind == "paragraph" else at - 1
+        if unit.kind in ("list", "numbered") and parent.kind == "introduced":
+            return at - 1
+        if unit.kind == "item" and (parent.kind == "numbered" or not self._says(unit)):
+            return at - 1
+        if unit.kind == "element" or (unit.kind == "statement" and not self._says(unit)):
+            return self._of_fragments(at)
+        return None
+
+    def _of_fragments(self, at: int) -> int | None:
+        """What holds a line that is no sentence, where it holds nothing but such lines, or the line is nothing but the value."""
+        above = next((index for index in range(at - 1, 0, -1) if self._path[index].kind in _CONTAINERS), None)
+        if above is None:
+            return None
+        bare = not words_in(self._without_values(*self._path[at][1:3]))
+        held = self._path[above]
+        whole = not self._text[: held.start].strip() and not self._text[held.stop :].strip()
+        return above if bare or not (whole or self._rules_in(held)) else None
+
+    def _says(self, unit: TextUnit) -> bool:
+        return is_sentence(self._text[unit.body : unit.stop])
+
+    def _is_all_of(self, parent: TextUnit, unit: TextUnit) -> bool:
+        """Whether nothing but a heading, a marker or tags would be left of the parent."""
+        low = min(parent.body, unit.start)
+        return (
+            not self._text[low : unit.start].strip() and _CLOSING.match(self._text[unit.stop : parent.stop]) is not None
+        )
+
+    def _is_rules(self, unit: TextUnit) -> bool:
+        """Whether more of a unit than the value tells a model what to do."""
+        if unit.kind in SEALED or unit.kind not in _BLOCKS:
+            return False
+        listed = any(each.kind in ("list", "numbered") and each.holds(unit.body, unit.body) for each in self._path)
+        return self._rules_in(unit) > (_MOST_LISTED_RULES if listed else _MOST_RULES)
+
+    def _rules_in(self, unit: TextUnit) -> int:
+        """Sentences in a unit in which no value stands."""
+        count = 0
+        at = unit.body
+        for line in self._text[unit.body : unit.stop].split("\n"):
+            if is_sentence(line) and not any(at <= start < at + len(line) for start, _ in self._values):
+                count += 1
+            at += len(line) + 1
+        return count
+
+    def _without_values(self, start: int, stop: int) -> str:
+        pieces: list[str] = []
+        at = start
+        for low, high in self._values:
+            if low < stop and start < high:
+                pieces.append(self._text[at : max(low, at)])
+                at = max(high, at)
+        return " ".join([*pieces, self._text[at:stop]])
+
+    def _with_its_pair(self, at: int) -> Movable:
+        """A sentence with those of its line that refer to it, and that it refers to."""
+        unit = self._path[at]
+        start, stop = unit.start, unit.stop
+        beside = [child for child in self._path[at - 1].children if child.kind == "statement"]
+        index = next((number for number, child in enumerate(beside) if child.start == start), None)
+        if index is None:
+            return Movable(start, stop, "statement")
+        on_line = [child for child in beside if "\n" not in self._text[min(child.start, start) : max(child.stop, stop)]]
+        if on_line and all(has_label(self._text[child.start : child.stop]) for child in on_line):
+            return Movable(on_line[0].start, on_line[-1].stop, "statement")
+        for before in reversed(beside[:index]):
+            if not goes_with_previous(self._text[start:stop]) or "\n" in self._text[before.stop : start]:
+                break
+            start = before.start
+        for behind in beside[index + 1 :]:
+            if (
+                not goes_with_previous(self._text[behind.start : behind.stop])
+                or "\n" in self._text[stop : behind.start]
+            ):
+                break
+            stop = behind.stop
+        return Movable(start, stop, "statement")
+
+
+def merged(units: Sequence[Movable]) -> Iterator[Movable]:
+    """The units in order, those that touch as one."""
+    last: Movable | None = None
+    for unit in sorted(units):
+        if last is not None and unit.start < last.stop:
+            last = Movable(last.start, max(unit.stop, last.stop), unit.kind if unit.is_block else last.kind)
+            continue
+        if last is not None:
+            yield last
+        last = unit
+    if last is not None:
+        yield last

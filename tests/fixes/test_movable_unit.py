@@ -1,0 +1,126 @@
+"""Which unit moves with a value: nothing is torn, rules stay where they are, and what refers to what moved is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.fixes.dangling import dangling_references, goes_with_previous
+from kvtool.fixes.movable_unit import ALL_OF_IT, AMONG_RULES, FIRST, IN_A_RULE, IN_MANY, Movable, movable_unit
+from kvtool.fixes.parted_text import parted_at, units_last
+from kvtool.fixes.repeated_value import stands_in_many
+from kvtool.text.structure.structure import Structure
+from kvtool.text.structure.text_unit import TextUnit
+from kvtool.text.traced import Traced
+from kvtool.workload.turn import Turn
+
+NOW = "10:31"
+
+
+def moves(text: str) -> str:
+    """What moves with the value in a text, or why it does not."""
+    start = text.index(NOW)
+    unit = movable_unit(text, start, start + len(NOW), [(start, start + len(NOW))])
+    return text[unit.start : unit.stop] if isinstance(unit, Movable) else unit
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("You help.\n\n## Current time\n10:31\n\n## Rules\nBe brief.", "## Current time\n10:31"),
+        ("You help.\n\n**Current time**\n10:31\n\nBe brief.", "**Current time**\n10:31"),
+        ("You help.\n| a | b |\n|---|---|\n| at | 10:31 |\nBe brief.", "| a | b |\n|---|---|\n| at | 10:31 |"),
+        ('See:\n```json\n{\n  "at": "10:31",\n}\n```\nBe brief.', 'See:\n```json\n{\n  "at": "10:31",\n}\n```'),
+        (
+            "Go.\nRepo map:\nsrc/a.py\nsrc/10:31.py\nsrc/c.py\n\nBe brief.",
+            "Repo map:\nsrc/a.py\nsrc/10:31.py\nsrc/c.py",
+        ),
+        ("You help.\n<env>\ncwd: /srv\nat: 10:31\n</env>\nBe brief.", "<env>\ncwd: /srv\nat: 10:31\n</env>"),
+        ("You are Ada. It is 10:31. Be brief now.", "It is 10:31."),
+        ("Hello. It is 10:31. On this day we rest. Be brief.", "It is 10:31. On this day we rest."),
+        ("Rules:\n- Be brief.\n- It is 10:31 now.\n- Be kind.", "- It is 10:31 now."),
+        ("About you:\n- name: Ada\n- seen: 10:31\n\nBe brief.", "About you:\n- name: Ada\n- seen: 10:31"),
+        ("Hi.\n> Seen at 10:31\n> by Ada\n\nBe brief.", "> Seen at 10:31\n> by Ada"),
+        ("You are Ada of Globex, and at 10:31 you serve.", IN_A_RULE),
+        ("Rules:\n1. Be brief.\n2. It is 10:31.\n3. Be kind.\n4. Be true.", AMONG_RULES),
+        ("---\nat: 10:31\nof: ada\n---\nBe brief.", FIRST),
+        ('{"at": "10:31", "of": "ada"}', ALL_OF_IT),
+    ],
+)
+def test_what_moves(text: str, unit: str) -> None:
+    assert moves(text) == unit
+
+
+def test_a_value_in_many_lines_is_not_moved() -> None:
+    text = "\n".join(f"{number}. Tell Priya Sharma the truth." for number in range(12))
+    assert stands_in_many(text, 8, 20) == IN_MANY
+    assert stands_in_many(text[:60], 8, 20) is None
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "Use the date stated above.", "Nutze das oben genannte Datum.", "Voir la date ci-dessus.", "Usa la fecha de arriba.",
+        "Use a data acima.", "ऊपर की तारीख देखें।", "上記の日付を使う。", "위의 날짜를 쓰세요.", "使用上述日期。", "См. дату выше.",
+        "استخدم التاريخ أعلاه.",
+    ],
+)  # fmt: skip
+def test_a_reference_in_any_of_these_languages_is_told(reference: str) -> None:
+    before = Turn("g", text=Traced(f"It is 10:31.\nOne rule that stays.\nAnother one stays.\n{reference}"))
+    after = Turn("g", text=Traced(f"One rule that stays.\nAnother one stays.\n{reference}\nIt is 10:31."))
+    assert dangling_references(before, after)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["On this day we rest.", "An diesem Tag ruhen wir.", "この日は休みです。", "That date counts."]
+)
+def test_sentences_that_say_nothing_alone(sentence: str) -> None:
+    assert goes_with_previous(sentence)
+    assert not goes_with_previous("It is 10:31 now.")
+
+
+BLOCKS = st.lists(
+    st.sampled_from(
+        [
+            "Be brief in all you say.", "# Rules\nBe kind to all.", "- one item here\n- other item there",
+            "| a | b |\n|---|---|\n| 1 | 2 |",
+            "```json\n{\n  \"a\": 1\n}\n```", '{\n  "b": [1, 2]\n}', "<doc>\nsome text here\n</doc>", "> quoted words here",
+            "1. First rule here.\n2. Second rule here.", "Map:\nsrc/a.py\nsrc/b.py",
+        ]
+    ),
+    max_size=5,
+)  # fmt: skip
+HELD = st.sampled_from(
+    [
+        "It is 10:31 now.", "## Time\n10:31", "| k | v |\n|---|---|\n| t | 10:31 |", '```json\n{\n  "t": "10:31"\n}\n```',
+        "<env>\nt: 10:31\nos: linux\n</env>", "Facts:\n- t: 10:31\n- os: linux", '{\n  "t": "10:31"\n}',
+        'State: {"t": "10:31"}',
+    ]
+)  # fmt: skip
+
+
+def leaves(text: str) -> Counter[str]:
+    """The smallest units of a text."""
+
+    def below(unit: TextUnit) -> list[TextUnit]:
+        return [leaf for child in unit.children for leaf in below(child)] or [unit]
+
+    return Counter(" ".join(text[unit.start : unit.stop].split()) for unit in below(Structure(text).tree()))
+
+
+@settings(deadline=None, max_examples=150)
+@given(BLOCKS, HELD, BLOCKS)
+def test_a_move_keeps_every_unit_whole(before: list[str], held: str, behind: list[str]) -> None:
+    text = "\n\n".join([*before, held, *behind])
+    start = text.index(NOW)
+    unit = movable_unit(text, start, start + len(NOW), [(start, start + len(NOW))])
+    if isinstance(unit, str):
+        return
+    found = parted_at(text, [unit], len(text))
+    after = str.__str__(units_last(Traced(text), found, len(text)))
+    assert leaves(after) == leaves(text)
+    assert all(text[low:high].strip() in after for low, high in found.kept)
+    assert after.endswith(text[unit.start : unit.stop].strip())
