@@ -45,6 +45,7 @@ def _needs() -> list[re.Pattern[str] | None]:
         needed = None if within else YEAR if YEAR in pattern.pattern else _NEEDED.get(kind.key)
         if needed is None and kind.code == TIME.code and kind.key != "weekday":
             needed = r"\d" if "past" not in pattern.pattern else "past|to|o.clock|after|before"
+            needed = "[点點时時]" if "[点點时時]" in pattern.pattern else needed
         found.append(None if needed is None else re.compile(needed))
     return found
 

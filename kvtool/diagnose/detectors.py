@@ -41,6 +41,7 @@ _WRITTEN_DATE = (
     rf"(?:{_WEEKDAY},?\s)?(?:{_MONTH_NAME}\s{_DAY_NTH},?\s{_YEAR}|{_DAY_NTH}(?:\sof)?\s{_MONTH_NAME},?\s{_YEAR})"
 )
 _NUMERIC_DATE = rf"(?:{_YEAR}([-/.]){_MONTH}\1{_DAY}|(?:{_DAY}|{_MONTH})([-/.])(?:{_DAY}|{_MONTH})\2{_YEAR})"
+_PRERELEASE = r"(?:rc|alpha|beta|dev|pre|preview|snapshot|build|nightly|post|final|canary|stable|hotfix|lts)(?![a-z])"
 _ID_WORDS = (
     r"(?:req(?:uest)?|trace|span|run|job|task|conv(?:ersation)?|thread|msg|message|call|chatcmpl|resp|cmpl"
     r"|ses(?:s(?:ion)?)?|nonce|id|order|ticket|tx|txn)"
@@ -53,6 +54,11 @@ _SPOKEN = (
     r"|(?:five|ten|twenty|twenty-five)(?:\sminutes)?\s(?:past|to|after))"
 )
 _IDEOGRAPHIC = "[〇零一二三四五六七八九十廿卅元]"
+_IDEOGRAPHIC_DATE = rf"(?:{_IDEOGRAPHIC}{{1,6}}年)?{_IDEOGRAPHIC}{{1,3}}月{_IDEOGRAPHIC}{{1,3}}[日号號]"
+_IDEOGRAPHIC_CLOCK = (
+    rf"(?:上午|下午|晚上|早上|凌晨|中午|傍晚|午前|午後)?{_IDEOGRAPHIC}{{1,3}}[点點时時]"
+    rf"(?:{_IDEOGRAPHIC}{{1,3}}分(?:{_IDEOGRAPHIC}{{1,3}}秒)?|半|整|[一三]刻|钟|鐘)"
+)
 _DECIMAL = r"(?:\d{1,3}(?:[,.]\d{3}){1,4}|\d{1,15})(?:[.,]\d{1,2})?"
 _CURRENCY = (
     "USD|EUR|GBP|JPY|CNY|INR|CHF|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|KRW|SGD|HKD|ZAR|TRY|ILS|AED|BTC|ETH"
@@ -165,7 +171,7 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
         KV101,
         rf"{_B}(?:{_NUMERIC_DATE}|{_WRITTEN_DATE})(?:,?\s|\sat\s|_){_CLOCK}{_AMPM}{_ZONE}(?!\w)",
     ),
-    ("date", "date", KV101, rf"{_B}(?:{_WRITTEN_DATE}|{_NUMERIC_DATE})(?![\w]|[-/]\d)"),
+    ("date", "date", KV101, rf"{_B}(?:{_WRITTEN_DATE}|{_NUMERIC_DATE})(?![\w]|[-/]\d|[-+.]{_PRERELEASE})"),
     ("date", "date (compact)", KV101, rf"{_B}20\d\d{_MM}{_DD}{_E}"),
     (
         "date",
@@ -230,6 +236,7 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
     ("currency", "currency", KV104, rf"{_B}(?:{_CURRENCY}){_E}"),
     ("language", "language", KV104, rf"{_B}(?:{_LANGUAGE}){_E}"),
     ("country", "country", KV104, rf"{_B}(?:{_COUNTRY}){_E}"),
+    ("phone", "phone number", KV104, r"(?<![\w+])\+\d{1,3}(?:[ .-]?\(\d{1,4}\))?(?:[ ./-]?\d){6,13}(?![\w]|[.,]\d)"),
     ("email", "email address", KV104, r"(?<![\w.+%-])[\w.+%-]{1,64}+@[\w-]++(?:\.[\w-]++)+"),
     ("url", "URL", KV201, r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s<>\"'`]+(?<![.,;:!?)\]}])"),
     ("digest", "digest", KV102, rf"{_B}(?:sha(?:1|256|384|512)|md5)[:-][0-9A-Fa-f]{{8,}}+{_E}"),
@@ -259,11 +266,13 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
         KV102,
         r"(?<![\w/+=-])(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{16,}+={0,2}(?![\w/+])",
     ),
+    ("timestamp", "timestamp", KV101, rf"{_IDEOGRAPHIC_DATE}[\uff0c,\u3001 ]?{_IDEOGRAPHIC_CLOCK}"),
+    ("clock", "clock time", KV101, _IDEOGRAPHIC_CLOCK),
     (
         "date",
         "date",
         KV101,
-        rf"(?:{_IDEOGRAPHIC}{{1,6}}年)?{_IDEOGRAPHIC}{{1,3}}月{_IDEOGRAPHIC}{{1,3}}[日号號]",
+        _IDEOGRAPHIC_DATE,
     ),
     ("timestamp", "timestamp", KV101, DateForm("timestamp")),
     ("date", "date", KV101, DateForm("date")),

@@ -17,6 +17,7 @@ from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.dates.calendar_words import WORD
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.person_names import addresses
 
 MODEL = DifferenceKind("model", "model version", KV105.code)
 READING = DifferenceKind("reading", "reading (temperature, weather, battery)", KV201.code)
@@ -56,6 +57,14 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
             "pelanggan bahasa χρήστης πελάτης γλώσσα felhasználó ügyfél nyelv käyttäjä asiakas kieli 用户",
             "用戶 使用者 客户 客戶 语言 語言 货币 姓名 ユーザー ユーザ 顧客 言語 通貨 氏名 お客様 사용자",
             "고객 언어 통화 성함",
+        ),
+    ),
+    (
+        USER,
+        (
+            "nombre apellido apellidos nome cognome sobrenome naam voornaam achternaam navn namn nimi imię nazwisko jméno příjmení",
+            "prénom nom vorname nachname имя фамилия имени isim soyadı név όνομα الاسم نام שם नाम নাম ชื่อ tên nama 名前 이름",
+            "paciente patiente alumno alumna élève schüler",
         ),
     ),
     (
@@ -101,6 +110,14 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
         ),
     ),
 )
+_THINGS = frozenset(
+    (
+        *("archivo", "fichero", "arquivo", "file", "fichier", "bestand", "plik", "soubor", "файл"),
+        *("файла", "fil", "dosya", "ファイル", "文件", "文件名", "파일", "producto", "produit"),
+        *("produto", "prodotto", "proyecto", "projet", "projeto", "progetto", "função", "función"),
+    )
+)
+"""What has a name and is no person (`nombre del archivo`)."""
 _WHOM = frozenset(
     (
         *(
@@ -132,9 +149,10 @@ def kind_of_label(label: str) -> DifferenceKind | None:
     said = kind_of_name(label)
     if said is not None:
         return said
-    for word in reversed(
-        WORD.findall(unicodedata.normalize("NFC", label[-_LONGEST:]).casefold().replace("\u2019", "'"))
-    ):
+    words = WORD.findall(unicodedata.normalize("NFC", label[-_LONGEST:]).casefold().replace("\u2019", "'"))
+    if not _THINGS.isdisjoint(words):
+        return None
+    for word in reversed(words):
         if (kind := _of_word(word)) is not None:
             return kind
     return None
@@ -156,6 +174,8 @@ def shared_label(text: str, low: int, first: int) -> tuple[str, int] | None:
 def kind_beside(words: str) -> DifferenceKind | None:
     """What the words directly before a short value say of it, without a sign that parts them: whose it is, or where it runs."""
     said = words.casefold().split(" ")
+    if addresses(said):
+        return USER
     if said[-1] in _WHOM or " ".join(said[-2:]) in _WHOM:
         return USER
     kind = kind_of_label(said[-1])

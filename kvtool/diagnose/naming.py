@@ -43,6 +43,8 @@ _CONTEXT = 4
 _LONG_LINE = 240
 _MOST_VALUE = 512
 _SHORT_VALUE = 64
+_SAID_BESIDE = ("number", "unix", "date")
+"""Kinds of which the word beside the value says more, without a sign between them: `Ticket 1712003417`."""
 _MOST_DECODED = 4096
 STRUCTURAL = frozenset(
     (
@@ -392,7 +394,8 @@ class Namer:
         kind = classify(each.value)
         if kind is OTHER:
             inside, *around = classify_in(self._text, low, high)
-            kind = inside if around == [low, high] else OTHER
+            within = inside.key == "path" and around[0] <= low and high <= around[1]
+            kind = inside if within or around == [low, high] else OTHER
         slot = value_slot(self._text, each.origin, 0, low, high, kind, shifting=None)
         other = "" if absent else None
         return Named(slot, kind, False, each.origin, each.offset, self._text, low, high, each.value, "", absent, other)
@@ -432,7 +435,7 @@ class Namer:
             origin, offset = self._sources.origin(own.stop - 1)
             offset -= own.stop - 1 - own.start
         offset = max(offset - (own.start - low), 0)
-        label = _label(self._text, low, numeric=kind.key == "number")
+        label = _label(self._text, low, numeric=kind.key in _SAID_BESIDE)
         if kind is OTHER and label:
             kind = kind_of_label(label) or OTHER
         elif kind is OTHER and high - low <= _SHORT_VALUE:

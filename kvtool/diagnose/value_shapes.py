@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv104 import KV104
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.labels import MODEL
+from kvtool.diagnose.person_names import are_people
 
 RANDOM = DifferenceKind("id", "random id", KV102.code)
 BRANCH = DifferenceKind("branch", "branch (git)", KV106.code)
 HOST = DifferenceKind("host", "host or pod", KV106.code)
+PERSON = DifferenceKind("person", "name of a person", KV104.code)
 SYSTEM = DifferenceKind("system", "host, build or model", KV106.code)
 
 EXPLAINED = 0.95
@@ -50,7 +53,10 @@ _MODEL = re.compile(
     r"(?i:(?:[\w-]{1,40}/)?(?:gpt|chatgpt|claude|gemini|gemma|llama|codellama|mistral|mixtral|codestral|qwen|deepseek|command|phi|grok"
     r"|o[1-9]|yi|glm|kimi|nova|granite|nemotron|falcon)[\w.:-]{0,80})"
 )
+_SLUG = re.compile(r"main|master|trunk|dev|develop|HEAD|(?=[\w.#@+-]*[\d/_-])[a-z][\w./#@+-]{1,120}")
 _SYSTEM = re.compile(r"[A-Za-z][A-Za-z0-9]{0,40}(?:[-.:/][A-Za-z0-9]{1,40}){1,6}")
+_GROUPS = re.compile(r"[A-Z0-9]{2,8}(?:-[A-Z0-9]{2,8}){2,7}")
+"""Random ids in groups that are easy to read aloud."""
 _FORMS: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
     (BRANCH, _BRANCH),
     (HOST, _HOST),
@@ -64,7 +70,7 @@ def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     if len(texts) < _FEWEST or len(texts) < EXPLAINED * len(values):
         return None
     named = _without_label(texts)
-    return _by_form(named) or _random(texts) or _system(named)
+    return _by_form(named) or _branches(named) or _people(named) or _random(texts) or _system(named)
 
 
 def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
@@ -73,6 +79,17 @@ def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
         if share >= EXPLAINED and not all(map(str.isalpha, texts)):
             return kind, share
     return None
+
+
+def _branches(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
+    """Branches, some of which have names of their own (`wip-parser`)."""
+    known = [text for text in texts if _BRANCH.fullmatch(text)]
+    told = any("/" in text for text in known) and any("/" not in text for text in known)
+    return (BRANCH, 1.0) if told and all(map(_SLUG.fullmatch, texts)) else None
+
+
+def _people(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
+    return (PERSON, EXPLAINED) if are_people(texts) else None
 
 
 def _system(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
@@ -89,7 +106,9 @@ def _share(form: re.Pattern[str], texts: Sequence[str]) -> float:
 
 def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     """Random ids: each of the words that vary has one length, and no two are alike in more than chance would have."""
-    parted = [_PART.findall(core) for core in _cores(texts)]
+    grouped = all(map(_GROUPS.fullmatch, texts))
+    cores = [core.replace("-", "") for core in texts] if grouped else _cores(texts)
+    parted = [_PART.findall(core) for core in cores]
     usual = Counter(tuple(map(len, parts)) for parts in parted).most_common(1)[0][0]
     of_one = [parts for parts in parted if tuple(map(len, parts)) == usual]
     share = len(of_one) / len(parted)

@@ -7,9 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv105 import COUNTER, KV105
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -17,12 +19,17 @@ from kvtool.diagnose.labels import kind_beside, kind_of_label
 from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.value_shapes import EXPLAINED, shape_of
 
+VERSION = DifferenceKind("version", "version", KV105.code)
 MOST_VALUES = 100_000
 MOST_EXAMPLES = 32
 MOST_CHARACTERS = 256
 _MOST_STEPS = 64
 _MOST_SESSIONS = 4096
 _INTEGER = re.compile(r"(?<![\d.,])-?(?:\d{1,3}(?:[,\u2019]\d{3}){1,4}|\d{1,15})(?![\d.]|,\d)")
+_DOTTED = re.compile(r"(?:19|20)\d\d\.\d{1,2}\.\d{1,2}(?![\d.])")
+_VERSIONED = re.compile(r"(?i:(?:^|[\W_])(?:version|ver|build|release|revision|rev|tag|v)(?:$|[\W_]))")
+_AT = re.compile(r"(?i:(?:^|[\W_])(?:at|since|until|epoch|unix|stamp|iat|exp|nbf|seen)$)")
+_PLACE = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ '\u2019-][^\W\d_]+){0,4}")
 _GROUPED = re.compile(r"[,\u2019]")
 
 _FLAG_WORDS = frozenset(
@@ -167,10 +174,17 @@ class SlotValues:
         sure = count / (count + 1)
         kind, covered = self._detected()
         share = covered / count
+        said = self._said(variable)
+        if self._is_dotted(kind) and _VERSIONED.search(variable or self._label() or ""):
+            return Resolved(VERSION, 0.9 * sure)
+        if kind.key == "unix" and (other := self._no_time(said)) is not None:
+            return Resolved(other, 0.9 * sure)
+        if kind.code == ENVIRONMENT.code and self._are_towns(variable):
+            kind, share = OTHER, 0.0
         detected = Resolved(kind, share * sure)
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
             return detected
-        named = self._named(variable, kind)
+        named = None if self._are_towns(variable) else self._named(variable, kind)
         if named is not None:
             same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
@@ -215,11 +229,40 @@ class SlotValues:
         ]
         return max(of_code, key=lambda item: (item[0], item[1].key))[1], covered
 
+    def _label(self) -> str | None:
+        """The words before most values."""
+        if not self.labels:
+            return None
+        label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]))
+        return label if times >= _MAJORITY * self.seen else None
+
+    def _said(self, variable: str | None) -> DifferenceKind | None:
+        """What the variable's name says, else the words before most values."""
+        words = self._label() if variable is None else variable
+        return None if words is None else kind_of_label(words) or (TIME if _AT.search(words) else None)
+
+    def _is_dotted(self, kind: DifferenceKind) -> bool:
+        """Whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""
+        return kind.key == "date" and all(_DOTTED.match(example) for example in self.examples if example)
+
+    def _no_time(self, said: DifferenceKind | None) -> DifferenceKind | None:
+        """What numbers of the size of Unix times are, where something else is said of them, or where they come in one step."""
+        if said is not None:
+            return None if said.code == TIME.code else said
+        constant = len(self.in_order.steps) == 1 and self.in_order.regular() == 1.0
+        return COUNTER if constant and self.in_order.count >= _RISES else None
+
+    def _are_towns(self, variable: str | None) -> bool:
+        """Whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
+        words = variable if variable is not None else self._label()
+        texts = [example for example in self.examples if example]
+        return words is not None and "branch" in words.casefold() and bool(texts) and all(map(_PLACE.fullmatch, texts))
+
     def _named(self, variable: str | None, detected: DifferenceKind) -> DifferenceKind | None:
         """What the variable's name says. Without one, the label before most values, where their form leaves open what they are."""
         if variable is not None:
             return kind_of_name(variable)
-        if not self.labels or not (detected is OTHER or detected.key == "number" or detected.code == _ANY_ID):
+        label = self._label()
+        if label is None or not (detected is OTHER or detected.key == "number" or detected.code == _ANY_ID):
             return None
-        label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]))
-        return kind_of_label(label) or kind_beside(label) if times >= _MAJORITY * self.seen else None
+        return kind_of_label(label) or kind_beside(label)

@@ -70,10 +70,36 @@ def test_words_are_no_random_ids(seed: int, count: int) -> None:
         ("well-known|long-term|open-source|in-house", "KV201"),
         ("Ada asks why|Bob asks how|Cy asks when", "KV201"),
         ("$12.99|$14.50|$9.00|$18.20", "KV201"),
+        ("2026.3.7-rc2|2026.4.1-rc1|2026.4.19-beta.3", "KV105"),
+        ("DKER-DCNN-GWKK|EFDY-NCTW-WXTN|BADS-GWTB-VAYB|RUUP-SEHA-JZWM|QWMX-TRLP-ZZKD|HNBV-CDFG-PLKM", "KV102"),
+        ("LONG-TERM-PLAN|OPEN-CASE-FILE|LATE-NOTE-ITEM|NEAR-AREA-CODE|EACH-IDEA-USED|REAL-TIME-BASE", "KV201"),
+        ("main|wip-parser|rel-4|feat/cart", "KV106"),
+        ("in-house|well-known|and/or|long-term", "KV201"),
+        ("Herrn Braun|Frau Vogt|Frau Dr. Kern", "KV104"),
+        ("二〇二六年三月四日九点十五分|二〇二六年三月五日十点半|二〇二六年四月十二日三点〇五分", "KV101"),
+        ("+49 (30) 3848219|+44 20 7946 0018|+1 555 010 9999", "KV104"),
     ],
 )
 def test_shapes(values: str, code: str) -> None:
     assert resolved(values.split("|"))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("values", "label", "code"),
+    [
+        ("1760000417|1760000430|1760000443|1760000456|1760000469|1760000482|1760000495", "Vermerk", "KV105"),
+        ("1760000417|1760000430|1760000443|1760000456|1760000469|1760000482|1760000495", "Server clock", "KV101"),
+        ("1760000417|1760000430|1760000443|1760000456|1760000469|1760000482|1760000495", "seen_at", "KV101"),
+        ("1760000417|1760003999|1760009000|1760012345|1760020000|1760020001|1760030303", "", "KV101"),
+        ("1760000417|1712003999|1760009000|1762012345", "Ticket number", "KV102"),
+        ("2026.1.1|2026.2.4|2026.3.7", "App release", "KV105"),
+        ("2026.1.1|2026.2.4|2026.3.7", "Datum", "KV101"),
+        ("Leeds|York|Hull|Bath", "Branch", "KV201"),
+        ("main|fix|parser|cart", "Branch", "KV106"),
+    ],
+)
+def test_what_the_label_says_of_the_same_shape(values: str, label: str, code: str) -> None:
+    assert resolved(values.split("|"), label)[0] == code
 
 
 def test_nearly_all_values_must_have_the_shape() -> None:

@@ -22,6 +22,8 @@ _GAP = re.compile(r"[ \t,./()\-:'\u2013\u2019\u00b7\u060c\u3001\u200e\u200f\u061
 _BIDI = re.compile("[\u200e\u200f\u061c]")
 _IN_NUMBERS = re.compile(r"\d ?[hH] ?\d|\d[/.-] ?\d\d?[/.-] ?\d")
 _DIGIT = re.compile(r"\d")
+_SUFFIX = re.compile(r"[-+][A-Za-z]{1,8}[.\d]")
+"""What a version may end with, and no date."""
 _LONGEST, _AROUND = 160, 64
 """Characters of a date, and those around a part of it that are looked at."""
 _ASCII_WORD = re.compile("[a-z]+(?:[.'][a-z]+)*+")
@@ -207,6 +209,8 @@ def _is_numeric(text: str, first: Token, second: Token, third: Token) -> bool:
     if gaps[0] != gaps[1] or gaps[0] not in ("/", ".", "-") or not 1 <= second.value <= 31:
         return False
     if text[third.high : third.high + 2].strip(" ")[:1] == gaps[0] and gaps[0] != ".":
+        return False
+    if gaps[0] == "." and _SUFFIX.match(text, third.high):
         return False
     if _is_year(first) or _is_year(third):
         other = third if _is_year(first) else first

@@ -11,7 +11,8 @@ _END = re.compile(r"(?:[.!?…؟۔।॥]++[\"'”’»)\]*_`]*+(?=\s)|[。！�
 _CLOSED = re.compile(r"[.!?…؟۔।॥。！？｡][\"'”’»」』）)\]*_`]*\s*\Z")
 _SHORTENED = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|approx|vs|cf|no|nos|nr|st|dr|mr|mrs|ms|prof|inc|ltd|co|fig|p|pp|vol|z\.\s?B|d\.\s?h|u\.\s?a|ca|bzw|usw|sr|sra"
-    r"|m|mme|pág|т\.\s?е|т\.\s?д|г|ул|д|[A-ZА-Я]|a\.\s?m|p\.\s?m))\.\Z",
+    r"|mlle|tel|kl|klo|godz|hrs?|мин|сек|руб|тел|стр|m|mme|pág|т\.\s?е|т\.\s?д|г|ул|д|[A-ZА-Я]|a\.\s?m|p\.\s?m))\.\Z"
+    r"|[\u0e00-\u0eff]\.\Z",  # Thai and Lao end no sentence with a point: `น.` is an hour
     re.IGNORECASE,
 )
 _ORDINAL = re.compile(r"(?:\A|[^\w.,:/-])\d{1,3}\.\Z")

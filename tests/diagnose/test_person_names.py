@@ -1,0 +1,73 @@
+"""Names of people by how they look, and by the words before them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtool.diagnose.labels import kind_beside, kind_of_label
+from kvtool.diagnose.person_names import are_people
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "Ruth Feld|Ana Prado|Omar Saidi|Liv Tran|Jon Abara",
+        "Herrn Braun|Frau Vogt|Frau Dr. Kern",
+        "M. Roux|Mme Girard|Mlle Faure",
+        "María de la Cruz|Luis Peña|Zbigniew Wójcik|Eva Soto",
+        "Jan de Vries|Sanne Bakker|Pieter van den Berg",
+    ],
+)
+def test_people(values: str) -> None:
+    assert are_people(values.split("|"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "",
+        "Order Status|Refund Request|Late Delivery",
+        "New York|San Jose|Los Angeles|Santa Fe",
+        "Leeds|York|Hull",
+        "Ada|Bob|Eva",
+        "Ada asks why|Bob asks how",
+        "Premium Plan|Basic Plan|Team Plan",
+        "ruth feld|ana prado",
+    ],
+)
+def test_other_words_with_capitals(values: str) -> None:
+    assert not are_people(values.split("|") if values else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "is_person"),
+    [
+        ("sprichst gerade mit", True),
+        ("Tu parles avec", True),
+        ("Stai parlando con", True),
+        ("You write to Mr", True),
+        ("gerade mit", False),
+        ("talk about the", False),
+        ("It goes with", False),
+    ],
+)
+def test_words_before_a_person(words: str, is_person: bool) -> None:
+    kind = kind_beside(words)
+    assert (kind is not None and kind.code == "KV104") == is_person
+
+
+@pytest.mark.parametrize(
+    ("label", "code"),
+    [
+        *(("Nombre", "KV104"), ("Nome completo", "KV104"), ("Imię i nazwisko", "KV104"), ("이름", "KV104")),
+        *(
+            ("Nombre del archivo", None),
+            ("Nom du fichier", None),
+            ("Nombre del modelo", "KV105"),
+            ("Nome do produto", None),
+        ),
+    ],
+)
+def test_labels_of_names(label: str, code: str | None) -> None:
+    kind = kind_of_label(label)
+    assert (kind and kind.code) == code
