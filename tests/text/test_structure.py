@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.text.structure.sentences import sentence_ends
 from kvtool.text.structure.structure import MOST_LINES, Structure, smallest_unit, structure_of
 from kvtool.text.structure.text_unit import TextUnit
 
@@ -67,6 +68,14 @@ def test_headings_of_an_element_stay_inside_of_it() -> None:
 )  # fmt: skip
 def test_the_units_around_a_value(text: str, value: str, kind: str, unit: str) -> None:
     assert (kind, unit) in around(text, value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["เวลา 09:15 น. วันที่ 4 มีนาคม พ.ศ. 2569", "Сейчас 9 ч. 15 мин. Москва", "Nu kl. 9.15, tel. 123", "Godz. 9:15"],
+)
+def test_abbreviations_of_time_end_no_sentence(line: str) -> None:
+    assert sentence_ends(line, 0, len(line), ()) == []
 
 
 def test_a_value_ends_no_sentence() -> None:

@@ -1,4 +1,4 @@
-"""KV121: what readers do not see: whitespace, line ends, Unicode forms, look-alike letters.
+"""KV121: whitespace, line ends, Unicode form or look-alike letters.
 
 Found by `kvtool.diagnose.cosmetic.cosmetic`, which also names the form that makes both texts equal.
 """

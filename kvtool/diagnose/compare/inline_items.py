@@ -15,7 +15,7 @@ _MOST_INTROS = 16
 _FEWEST, _LEAST = 3, 3
 """Items from which on any line has a list; two make one where each has so many characters."""
 _INTRO = re.compile(
-    r"[:=>(\[{\u2192\u21d2\u21a6\u27a1\u279c\u2794\u25b6\uff1a][ \t]*"
+    r"[:=>(\[{\u2192\u21d2\u21a6\u27a1\u279c\u2794\u25b6\u00bb\uff1a][ \t]*"
     r"|\b(?:use|using|call|invoke|run|are|is|include|includes|including|tools|functions|to|with)[ \t]+",
     re.IGNORECASE,
 )

@@ -35,6 +35,12 @@ _DOCUMENTS = re.compile(
 _CALL = re.compile(
     r"^\W{0,6}(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)|<(?:tool|function|action|command)\b)", re.MULTILINE
 )
+_NAMED = re.compile(r"[^\w.:`'\"-]+")
+_DOTTED = re.compile(r"[`'\"]?[A-Za-z]\w{0,40}(?:[.:]\w{1,40}){1,4}[`'\"]?")
+_FILE = re.compile(
+    r"\.(?:py|md|txt|pdf|json|csv|html?|ya?ml|toml|xml|log|[jt]sx?|docx?|xlsx?|png|jpe?g|com|org|net|io)\W?$",
+    re.IGNORECASE,
+)
 _LEAD = 200
 """Characters before a list that say what it is of, and those in which they stand where other items come between:"""
 _LEADS = 4_096
@@ -129,7 +135,7 @@ def _lead(text: str, start: int) -> str:
 def _are_tools(text: str, start: int, stop: int) -> bool:
     """Whether what stands before a list, on its line or the last one before it that is not blank, says that it is of tools.
 
-    Where nothing does, items that all look like calls or are elements of such a name.
+    Where nothing does, items that all look like calls or are elements of such a name, or names such as `fs.read` on one line.
     """
     lead = _lead(text, start)
     if _DOCUMENTS.search(lead):
@@ -137,6 +143,9 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
     if _TOOLS.search(lead):
         return True
     items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
+    if len(items) == 1:
+        names = _NAMED.split(items[0].strip())
+        return len(names) > 2 and all(_DOTTED.fullmatch(name) and not _FILE.search(name) for name in names)
     return len(items) > 1 and all(map(_CALL.match, items))
 
 
