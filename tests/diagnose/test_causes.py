@@ -638,3 +638,18 @@ def test_a_cause_has_a_row_from_a_thousandth_of_its_group_on(
     terminal = [tokens for tokens in expected if 100 * tokens >= total][:8]
     group = made_results.group("g", tokens=total, hit=0, reachable=0)
     assert [row.blame_tokens for causes in found.values() for row in told(group, causes.rows)] == terminal
+
+
+@pytest.mark.parametrize(
+    ("line", "values", "code"),
+    [
+        ("Work below /home/{{ who }}/src only.", "[ada, bob, cleo]", "KV106"),
+        ("You write to {{ who }} today.", "[Ruth Feld, Ana Prado, Omar Saidi, Liv Tran, Jon Abara]", "KV104"),
+    ],
+)
+def test_a_variable_whose_values_and_surroundings_tell(
+    tmp_path: Path, byte_renderer: Renderer, line: str, values: str, code: str
+) -> None:
+    variables = f"  who: {{choice: {values}}}"
+    result = account(workload(tmp_path, f"{line}\n{RULES}", variables=variables, requests=24), byte_renderer)
+    assert [cause.kind.code for cause in result.causes] == [code]
