@@ -74,7 +74,7 @@ class Teller:
                 group,
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
-                severity=self._severity(cause, group),
+                severity="info" if stuck.asked else self._severity(cause, group),
                 fix=_left_to_do(stuck),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
