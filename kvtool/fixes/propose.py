@@ -158,7 +158,8 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             cause, "move-within", "P2", what + near, lambda: lambda turn: move_targets(turn, [target], within=True)
         )
         fixes.insert(0, within)
-    return [*fixes, *_layouts(cause, samples), *_named_once(cause, target, samples, near)]
+    named = _named_once(cause, target, samples, near)
+    return [*fixes, *(named or _layouts(cause, samples))]
 
 
 def _named_once(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn], end: str) -> list[Fix]:
