@@ -15,7 +15,8 @@ from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, normalized
 from kvtool.diff.diff_texts import DiffTexts, Range, Unit, move_to_end, moved_ranges, taken_out
 from kvtool.diff.prompts import PromptDiff, reusable
-from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
+from kvtool.fixes.canonical import sort_keys, sort_tools
+from kvtool.fixes.one_form import COSMETIC_KINDS, OneForm
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.turn_texts import texts_of, with_texts
 from kvtool.results.documents.diff import Trial
@@ -124,7 +125,7 @@ def _canonical(change: Change, pair: Pair, *, is_chat: bool) -> _Step | None:
         return None if order is None else _Step(f"one order of the {noun}", order)
     if is_chat and change.cosmetic and key in COSMETIC_KINDS:
         who = f"{change.part.role or 'the'} messages"
-        return _Step(f"{who} {_CONTENT.get(key, '')}", lambda turn: normalize(turn, key, roles))
+        return _Step(f"{who} {_CONTENT.get(key, '')}", OneForm.learn(pair, key, roles))
     return None
 
 

@@ -22,15 +22,17 @@ from kvtool.diagnose.codes.kv124 import KV124
 from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
+from kvtool.diagnose.cosmetic import NORMALIZERS
 from kvtool.fixes.asked import ASKED, BEFORE_IT, is_asked
 from kvtool.fixes.block_order import BlockOrder
-from kvtool.fixes.canonical import COSMETIC_KINDS, IN_CODE, normalize, sort_keys, sort_tools
+from kvtool.fixes.canonical import sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget, target_of
+from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
 from kvtool.fixes.parted_text import kinds_moved, refusals
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
@@ -238,19 +240,14 @@ def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    del samples
     kind = cause.kind.key if cause.kind.key in COSMETIC_KINDS else "unicode_form"
     role = role_of_part(cause.slot.part)
-    roles = INSTRUCTIONS | {role}
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
-    outside = "what variables bring" if kind in IN_CODE else "code and of what variables bring"
-    what = f"normalize {cause.kind.name}, outside of {outside}"
-    shared = f"{kind}:{role}"
-    return [
-        _fix(
-            cause, "normalize", "P1", what, lambda: lambda turn: normalize(turn, kind, roles), *warnings, shared=shared
-        )
-    ]
+    form = OneForm.learn(samples, kind, INSTRUCTIONS | {role})
+    outside = "what variables bring" if set(form.kinds) <= set(IN_CODE) else "code and of what variables bring"
+    forms = [one.kind.name for one in NORMALIZERS if one.kind.key in form.kinds]
+    what = f"normalize {' and '.join(forms)}, outside of {outside}"
+    return [_fix(cause, "normalize", "P1", what, lambda: form, *warnings, shared=f"{kind}:{role}")]
 
 
 def _documents(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.canonical import normalize, sort_keys, sort_tools
+from kvtool.fixes.canonical import sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
@@ -23,6 +23,8 @@ from kvtool.fixes.edits.edits_order import json_tree, reordered
 from kvtool.fixes.edits.edits_yaml import SourceEdit
 from kvtool.fixes.fix import Fix, Transform
 from kvtool.fixes.move_target import MoveTarget
+from kvtool.fixes.one_form import OneForm
+from kvtool.fixes.turn_texts import INSTRUCTIONS
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
@@ -246,12 +248,20 @@ def test_a_value_is_left_out_with_its_label(tmp_path: Path) -> None:
 def test_white_space_is_normalized_where_it_stands(tmp_path: Path) -> None:
     text = workload('  messages: [{role: system, glob: "s*.md"}, {role: user, text: "{{ q }}"}]\n')
     files = {"s1_md": "A\nB cafe\u0301\n", "s2_md": "\ufeffA  \r\nB caf\u00e9\r\n", "s3_md": "A {{ now }}\t\nB\n"}
-    changed = edits_or_reason(tmp_path, "normalize:", lambda turn, _: normalize(turn, "unicode_form"), text, **files)
+    changed = edits_or_reason(
+        tmp_path,
+        "normalize:",
+        lambda turn, _: OneForm(("line_endings", "trailing_space", "unicode_form"), INSTRUCTIONS)(turn),
+        text,
+        **files,
+    )
     assert changed == {
         "s1.md": "A\nB caf\u00e9\n",
         "s2.md": "\ufeffA\nB caf\u00e9\n",
         "s3.md": "A {{ now }}\nB\n",
     }
     text = workload("  messages:\n  - role: system\n    text: |\n      A  \n      B\u00a0c\n  # end\n")
-    changed = edits_or_reason(tmp_path, "normalize:", lambda turn, _: normalize(turn, "space_kind"), text)
+    changed = edits_or_reason(
+        tmp_path, "normalize:", lambda turn, _: OneForm(("trailing_space", "space_kind"), INSTRUCTIONS)(turn), text
+    )
     assert changed == {"w.yaml": text.replace("A  \n", "A\n").replace("\u00a0", " ")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.canonical import COSMETIC_KINDS, normalize, sort_keys, sort_tools
+from kvtool.fixes.canonical import sort_keys, sort_tools
 from kvtool.fixes.coarsen import Step, coarsen_times, coarsened, drop_values
 from kvtool.fixes.move_target import MoveTarget
+from kvtool.fixes.one_form import COSMETIC_KINDS, OneForm
 from kvtool.fixes.tool_order import FirstSeenTools
-from kvtool.fixes.turn_texts import edited, texts_of
+from kvtool.fixes.turn_texts import INSTRUCTIONS, edited, texts_of
 from kvtool.fixes.window import StrideWindow
 from kvtool.text.json_text import json_in, sorted_json
 from kvtool.text.rearranged import rearranged
@@ -25,6 +26,10 @@ from kvtool.workload.turn import Turn
 
 FILE = "prompt.yaml"
 NOW = Slot(FILE, 3, 7, variable="now")
+
+
+def normalize(turn: Turn, kind: str, roles: Collection[str] = INSTRUCTIONS) -> Turn:
+    return OneForm((kind,), roles)(turn)
 
 
 def literal(text: str, line: int = 1) -> Traced:
@@ -197,7 +202,8 @@ def test_hostile_json_costs_what_text_costs(text: str) -> None:
         ("trailing_space", "a \t\nb  ", "a\nb"),
         ("unicode_form", "cafe\u0301", "caf\u00e9"),
         ("invisible", "a\u200bb", "ab"),
-        ("space_kind", "a\u00a0b\tc", "a b c"),
+        ("space_kind", "a\u00a0b\tc", "a b\tc"),
+        ("tab", "a\u00a0b\tc", "a\u00a0b c"),
         ("whitespace", "a  b\n\n\n\nc\n    d", "a b\n\nc\n    d"),
     ],
 )
@@ -226,6 +232,7 @@ def test_hostile_white_space() -> None:
     text = " " * 200_000 + "x" + "\n" * 200_000 + "e\u0301" * 5_000
     for kind in COSMETIC_KINDS:
         normalize(system(text), kind)
+        OneForm.learn([system(text), system(f"\t{text} ")], kind, INSTRUCTIONS)
 
 
 # Values
