@@ -163,12 +163,15 @@ def _patterns_of(key: str) -> list[Form]:
 def _value_on(text: str, start: int, stop: int, slot: Slot, patterns: list[Form]) -> tuple[int, int] | None:
     """The first value on a line."""
     line = text[start : min(stop, start + _LONGEST_LINE)]
-    if slot.mixed and (framed := _in_frame(line, slot)) is not None:
+    framed = _in_frame(line, slot)
+    if slot.mixed and framed is not None:
         return start + framed[0], start + framed[1]
     plain = plain_signs(line)
     for pattern in patterns:
-        if value := pattern.search(plain):
-            low, high = value_span(value)
+        spans = [value_span(value) for value in pattern.finditer(plain)]
+        if spans:  # of several the one that varies, not the number of the line in its list
+            inside = (span for span in spans if framed is not None and span[0] < framed[1] and framed[0] < span[1])
+            low, high = next(inside, spans[0])
             return start + low, start + high
     named = slot.kind != OTHER.key
     return (start, stop) if named and not patterns and 0 < stop - start <= _LONGEST_MOVED else None

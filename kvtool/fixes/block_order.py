@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvtool.diagnose.compare.units import common_prefix
+from kvtool.fixes.asked import is_tail, leads_over, nearly_all_differ
 from kvtool.fixes.blocks import Block, blocks_of
 from kvtool.fixes.dangling import refers_back, refers_forward
 from kvtool.fixes.segments import best_order
 from kvtool.fixes.turn_texts import TextAt, texts_of, with_texts
 from kvtool.text.rearranged import rearranged
+from kvtool.text.structure.sentences import words_in
 from kvtool.workload.turn import Turn
 
 _CHARS_PER_TOKEN = 4
@@ -69,7 +71,7 @@ class BlockOrder:
         ):
             return None
         lengths = [[len(value) // _CHARS_PER_TOKEN + 1 for value in column] for column in columns]
-        order, _ = best_order(columns, lengths, _precedence(columns))
+        order, _ = best_order(columns, lengths, [*_precedence(columns), *(_asked_last(columns) if not role else ())])
         return None if order == sorted(order) else cls(role, tuple(marks[index] for index in order))
 
     def __call__(self, turn: Turn) -> Turn:
@@ -115,6 +117,17 @@ def _assigned(marks: Sequence[_Mark], text: str, blocks: Sequence[Block]) -> lis
             return []
         found.append(exact[0])
     return found if len(set(found)) == len(found) else []
+
+
+def _asked_last(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """What keeps the last block that differs in nearly every request before its tail, and a line that leads over at the end."""
+    last = len(columns) - 1
+    pairs = [(index, last) for index in range(last)] if leads_over(columns[last][0]) else []
+    asked = max((index for index, column in enumerate(columns) if nearly_all_differ(column)), default=last)
+    words = [words_in(column[0]) for column in columns]
+    if is_tail(sum(words[asked + 1 :]), sum(words)):
+        pairs += [(asked, index) for index in range(asked + 1, last + 1)]
+    return pairs
 
 
 def _precedence(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:

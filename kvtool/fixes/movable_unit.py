@@ -21,6 +21,9 @@ IN_MANY = "it stands in many sentences or lines"
 _MOST_WORDS = 14
 """Words beside a value in a sentence that tells the value, and nothing that the model has to do."""
 _MOST_ROLE_WORDS = 4
+_LEAST_DUTY_WORDS = 10
+"""Words of a sentence with a duty in it that says more than a value."""
+_DUTY = re.compile(r"\byou\b[^.!?]{0,200}\b(?:must|never|always|shall|may not|do not|don't)\b", re.IGNORECASE)
 _MOST_RULES = 3
 _MOST_LISTED_RULES = 1
 """Sentences without a value that may go along with it, and items of a list that are such."""
@@ -95,6 +98,8 @@ class _Climb:
         if not is_sentence(shown):
             return None
         words = words_in(self._without_values(unit.start, unit.stop))
+        if words >= _LEAST_DUTY_WORDS and _DUTY.search(shown):
+            return IN_A_RULE
         if words > _MOST_WORDS or (words >= _MOST_ROLE_WORDS and _ROLE.match(shown)):
             return IN_A_RULE
         return None
@@ -112,8 +117,13 @@ class _Climb:
             return None if parent.kind == "paragraph" else at - 1
         if unit.kind in ("list", "numbered") and parent.kind == "introduced":
             return at - 1
-        if unit.kind == "item" and (parent.kind == "numbered" or not self._says(unit)):
+        if unit.kind in ("list", "numbered") and parent.kind == "item":
+            return at - 1  # it says what the item is about
+        nested = unit.kind == "item" and self._path[at + 1 : at + 2] and self._path[at + 1].kind in ("list", "numbered")
+        if unit.kind == "item" and (parent.kind == "numbered" or not (nested or self._says(unit))):
             return at - 1
+        if unit.kind == "paragraph" and parent.kind == "section" and not words_in(self._without_values(*unit[1:3])):
+            return at - 1  # a bare value says nothing without its heading
         if unit.kind == "element" or (unit.kind == "statement" and not self._says(unit)):
             return self._of_fragments(at)
         return None
@@ -140,6 +150,8 @@ class _Climb:
 
     def _is_rules(self, unit: TextUnit) -> bool:
         """Whether more of a unit than the value tells a model what to do."""
+        same = [each for each in self._path if each[1:3] == unit[1:3] and each.kind in _BLOCKS]
+        unit = same[0] if unit.kind == "paragraph" and same else unit
         if unit.kind in SEALED or unit.kind not in _BLOCKS:
             return False
         listed = any(each.kind in ("list", "numbered") and each.holds(unit.body, unit.body) for each in self._path)
@@ -182,11 +194,21 @@ class _Climb:
         for behind in beside[index + 1 :]:
             if (
                 not goes_with_previous(self._text[behind.start : behind.stop])
-                or "\n" in self._text[stop : behind.start]
+                or self._text[stop : behind.start].count("\n") > 1
             ):
                 break
             stop = behind.stop
-        return Movable(start, stop, "statement")
+        return self._with_its_heading(at, start, stop)
+
+    def _with_its_heading(self, at: int, start: int, stop: int) -> Movable:
+        """Sentences with what would hold nothing without them."""
+        found = Movable(start, stop, "statement")
+        for above in reversed(self._path[:at]):
+            low = min(above.body, start)
+            if above.kind == "document" or (self._text[low:start] + self._text[stop : above.stop]).strip():
+                break
+            found = Movable(above.start, above.stop, above.kind if above.kind in _BLOCKS else found.kind)
+        return found
 
 
 def merged(units: Sequence[Movable]) -> Iterator[Movable]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot
+from kvtool.fixes.asked import cue_begin
 from kvtool.fixes.move_target import MoveTarget
 from kvtool.fixes.parted_text import leads_on, parted, units_last
 from kvtool.text.message import Message, role_of
@@ -32,7 +33,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     with everything: nothing changes its role.
     """
     if turn.text is not None:
-        end = _body_end(turn.text)
+        end = cue_begin(turn.text)
         found = parted(turn.text, targets, "", end)
         if not found.units:
             return turn
@@ -113,7 +114,7 @@ def _append(message: Message, units: list[_Moved], tail: str) -> None:
 
 def _without_line_ends(text: str) -> Traced:
     traced = text if isinstance(text, Traced) else Traced(text)
-    return traced[: _body_end(traced)]
+    return traced[: len(str.__str__(traced).rstrip("\r\n"))]
 
 
 def _append_text(message: Message, text: str) -> None:
@@ -122,18 +123,13 @@ def _append_text(message: Message, text: str) -> None:
 
 
 def _take_line_ends(message: Message) -> Traced:
-    """Take the line ends at the end of a message: they stay its end, whatever is put before them."""
+    """Take the line ends at the end of a message, and a line that leads over to the answer: they stay its end."""
     text = _last_text(message)
-    if text is None or (end := _body_end(text)) == len(text):
+    if text is None or (end := cue_begin(text)) == len(text):
         return Traced("")
     traced = text if isinstance(text, Traced) else Traced(text)
     _set_last_text(message, traced[:end])
     return traced[end:]
-
-
-def _body_end(text: str) -> int:
-    """Where the line ends at the end of a text begin."""
-    return len(str.__str__(text).rstrip("\r\n"))
 
 
 def _last_text(message: Message) -> str | None:

@@ -23,6 +23,7 @@ from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.cosmetic import NORMALIZERS
+from kvtool.fixes.asked import ASKED, BEFORE_IT, is_asked
 from kvtool.fixes.block_order import BlockOrder
 from kvtool.fixes.canonical import sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values
@@ -140,6 +141,8 @@ def _key(cause: SlotCause, name: str, shared: str | None) -> str:
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
     target = target_of(cause, samples)
+    if is_asked(cause, target, samples):
+        return [_advice(cause, ASKED, "P3", BEFORE_IT)]
     noun = next(
         (
             _NOUNS.get(kind, "block")
@@ -157,7 +160,8 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             cause, "move-within", "P2", what + near, lambda: lambda turn: move_targets(turn, [target], within=True)
         )
         fixes.insert(0, within)
-    return [*fixes, *_layouts(cause, samples), *_named_once(cause, target, samples, near)]
+    named = _named_once(cause, target, samples, near)
+    return [*fixes, *(named or _layouts(cause, samples))]
 
 
 def _named_once(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn], end: str) -> list[Fix]:
@@ -184,6 +188,8 @@ def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     target = target_of(cause, samples)
+    if is_asked(cause, target, samples):
+        return _value(cause, samples)
     what = "coarsen the time in its own format: a date with a time to the day, a time alone to the hour"
     coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
     return [*_value(cause, samples), coarsen]
@@ -192,9 +198,9 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """Behind the shared text, or left out; what a user asked with is not left out."""
     fixes = _value(cause, samples)
-    if role_of_part(cause.slot.part) == "user":
-        return fixes
     target = target_of(cause, samples)
+    if role_of_part(cause.slot.part) == "user" or is_asked(cause, target, samples):
+        return fixes
     what = "leave the value out of the prompt (metadata of the request can carry it)"
     return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target))]
 

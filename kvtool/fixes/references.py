@@ -57,6 +57,11 @@ GOES_WITH = re.compile(
     |(?:this|that|these|those|such|said)\s(?:date|day|time|moment|month|week|year|id|identifier|number|name|value|user|customer|session|directory
         |folder|path|file|branch|table|list)\b
     |(?:this|that|these|those)\s(?:means|implies|applies|must|should|can|may|will|has|have|changes|determines)\b
+    |(?:this|that|these|those)\s(?:is|are)\s(?:what|why|how|where|when|who)\b
+    |(?:use|treat|apply|follow|obey|trust|respect|quote|mention)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))
+    |(?:keep|stick|hold|rely|answer|build)\s(?:to|for|by|on|only\sfor)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))
+    |(?:nutze|nutzen\ssie|verwende|verwenden\ssie|beachte|nimm|halte)\s(?:ihn|sie|es|dich\sdaran)\b
+    |(?:utilise[sz]?|respecte[sz]?|suis|suivez)-l(?:e|a|es)\b|(?:úsal|utilízal|respétal|síguel)[oa]s?\b
     |(?:it|they|he|she)\s(?!is\b|'s\b|was\b|will\sbe\b)\w+|therefore\b|hence\b
     |(?:an|zu|in|mit|seit|bis|ab|bei|für)\s(?:diese[mrns]|jene[mrns])\s\w+|(?:diese[mrns]?|dies)\s(?!ist\b|sind\b)\w+|(?:daher|deshalb|deswegen)\b
     |(?:à|en|dans|depuis|pour)\s(?:ce|cet|cette|ces)\s\w+|(?:cela|ceci)\s(?!est\b)\w+|(?:ce|cet|cette|ces)\s(?!n'|sont\b)\w{3,}

@@ -376,3 +376,16 @@ def test_only_rows_of_a_tree_or_a_status_go_with_a_path(line: str, goes_along: b
     assert after == (
         f"You help.\nBe brief.\n{moved_along}" if goes_along else f"You help.\n{line}\nBe brief.\nIn /home/ana/shop"
     )
+
+
+def test_what_moves_stays_before_the_line_that_leads_over_to_the_answer() -> None:
+    text = concat([literal("It is "), value("10:31"), literal(".\nBe brief.\nMessage: where?\n\nLabel:\n")])
+    after = moved(Turn("g", text=text))
+    assert after.text == "Be brief.\nMessage: where?\nIt is 10:31.\n\nLabel:\n"
+    said: list[dict[str, Any]] = [
+        {"role": "system", "content": concat([literal("It is "), value("10:31"), literal(".\nBe brief.")])},
+        {"role": "user", "content": literal("Message: where?\nLabel:")},
+    ]
+    messages = moved(Turn("g", messages=said)).messages
+    assert messages is not None
+    assert [each["content"] for each in messages] == ["Be brief.", "Message: where?\nIt is 10:31.\nLabel:"]

@@ -33,7 +33,7 @@ def words(rng: random.Random) -> str:
 
 
 def time_first(number: int, rng: random.Random) -> str:
-    return f"{clock(number)}{SHARED}Question {number}: {words(rng)}\n{words(rng)}"
+    return f"{clock(number)}{SHARED}Request {number} is open since noon, for the desk.\n{words(rng)}"
 
 
 def time_and_id_first(number: int, rng: random.Random) -> str:

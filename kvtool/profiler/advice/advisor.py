@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.findings import must_be_told
+from kvtool.diagnose.findings import WORTH_TELLING, must_be_told
+from kvtool.fixes.asked import ASKED
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.proofs import check_proof
 from kvtool.profiler.advice.lookahead import Lookahead
@@ -48,6 +49,8 @@ class StuckCause:
     cause: SlotCause
     tried: Fix | None = None
     advice: str = ""
+    asked: bool = False
+    """Whether it is what requests ask, which varies by its nature."""
 
 
 @dataclass(slots=True)
@@ -136,9 +139,9 @@ class Advisor:
         known = [(length, self._trials.rate(name, chain[:length])) for length in range(len(chain) + 1)]
         rates = [(length, rate) for length, rate in known if rate is not None]
         best = max(rate for _, rate in rates)
-        if best <= rates[0][1]:
+        if best < rates[0][1] + WORTH_TELLING:
             return ()
-        return chain[: next(length for length, rate in rates if rate > rates[0][1] and rate >= best - _MORE)]
+        return chain[: next(length for length, rate in rates if rate >= best - _MORE)]
 
     def _without_idle(self, chains: dict[str, Chain]) -> dict[str, Chain]:
         """The chains without fixes that the others do not need."""
@@ -275,7 +278,9 @@ class Advisor:
                 if not must_be_told(cause.blocked, group) or (name, cause.slot) in handled:
                     continue
                 fixes = self._propose(cause, self._result.samples.of_group(name))
-                found.append(StuckCause(cause, advice=next((fix.what for fix in fixes if not fix.can_be_tried), "")))
+                said = next((fix for fix in fixes if not fix.can_be_tried), None)
+                asked = said is not None and said.key.startswith(f"{ASKED}:")
+                found.append(StuckCause(cause, advice="" if said is None else said.what, asked=asked))
         return found
 
 

@@ -62,7 +62,7 @@ class Teller:
             found += self._of_steps(group, steps, together)
             too = list(self._closed_too(group, steps, advice.proof))
             closed |= {(name, cause.slot) for cause in too}
-            found += [self._goes_along(cause, group, steps[0], together) for cause in too]
+            found += [self._goes_along(cause, group, steps, together) for cause in too]
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
@@ -74,7 +74,7 @@ class Teller:
                 group,
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
-                severity=self._severity(cause, group),
+                severity="info" if stuck.asked else self._severity(cause, group),
                 fix=_left_to_do(stuck),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
@@ -131,7 +131,10 @@ class Teller:
             if cause.slot not in handled and closed and (is_value or must_be_told(cause.blocked, group)):
                 yield cause
 
-    def _goes_along(self, cause: SlotCause, group: GroupTotals, step: KeptFix, rerun: Rerun) -> Finding | None:
+    def _goes_along(
+        self, cause: SlotCause, group: GroupTotals, steps: Sequence[KeptFix], rerun: Rerun
+    ) -> Finding | None:
+        moves = any(step.fix.tier == "P2" for step in steps)
         finding = fixed_finding(
             cause,
             rerun,
@@ -139,10 +142,12 @@ class Teller:
             block_size=self._plan.engine.block_size,
             severity=self._severity(cause, group),
             tokens_lost=cause.blocked,
-            fix=_GOES_ALONG if varies(cause.kind.code) == "value" else _MENDED_TOO,
+            fix=_GOES_ALONG if moves and varies(cause.kind.code) == "value" else _MENDED_TOO,
         )
         return (
-            None if finding is None else self._priced(finding, cause, group).model_copy(update={"tier": step.fix.tier})
+            None
+            if finding is None
+            else self._priced(finding, cause, group).model_copy(update={"tier": steps[0].fix.tier})
         )
 
     def _known(self, group: GroupTotals) -> dict[Slot, SlotCause]:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.raw_unit import RawUnit
-from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, sentence_ends
+from kvtool.text.structure.sentences import goes_on, has_label, introduces, is_sentence, sentence_ends, words_in
 from kvtool.text.structure.text_unit import UnitKind
 
 _NUMBERED = re.compile(
     r"[ \t]*(?:\d{1,3}[、．](?=\S)|(?:[-*•][ \t]*)?(?:\(?\d{1,3}[.):][)]?"
-    r"|[(（]\d{1,3}[)）]|[①-⑳]|[一二三四五六七八九十]{1,3}[、.．]|[A-Za-z][.)]"
+    r"|[(（]\d{1,3}[)）]|[①-⑳]|[一二三四五六七八九十]{1,3}[、.．]|\(?[A-Za-z][.)]|\(?[ivxl]{1,7}[.)]"
     r"|(?:rule|step|regel|schritt|règle|étape|regla|paso|regra|passo|правило|шаг|規則|规则|步骤|규칙|नियम|قاعدة)"
     r"[ #]?\d{1,3}[.:)、]?)"
     r"(?=\s|[^\x00-\x7f]))",
@@ -28,7 +28,12 @@ ROW = re.compile(
 )
 """A line of a tree of files, of what a version control system says of them, or a path by itself."""
 _LISTS: tuple[tuple[UnitKind, re.Pattern[str]], ...] = (("numbered", _NUMBERED), ("list", _BULLET))
+_FRAMED = re.compile(
+    r"[ \t]*(?:\+[-=+:]+\+|[┌├└╔╠╚╟┏┣┗╭╰][─═━┄┬┴┼╦╩╬┳┻╋╤╧╪╥╨╫]+[┐┤┘╗╣╝╢┓┫┛╮╯]|\|[^\n]*\||│[^\n]*│|║[^\n]*║|┃[^\n]*┃)[ \t\r]*\Z"
+)
+"""A line of a table with a frame around it."""
 _LEAST_FIELDS = 2
+_WORDS_OF_A_TITLE = 6
 _LOOKED_AT = 32
 """Times that a line may be looked at as one that another announces: lines that all announce others are nested no deeper."""
 
@@ -107,6 +112,9 @@ def _tables(lines: Sequence[_Line]) -> list[Span]:
             stop = index + 2
             while stop < len(lines) and "|" in lines[stop].text:
                 stop += 1
+        elif _FRAMED.match(lines[index].text) and not lines[index].text.lstrip().startswith("|"):
+            while stop < len(lines) and _FRAMED.match(lines[stop].text):
+                stop += 1
         elif lines[index].text.lstrip().startswith("|"):
             while (
                 stop < len(lines)
@@ -181,7 +189,10 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
     """Each line that announces others, with these."""
     run_at = dict(runs)
     inside = {index for first, last in runs for index in range(first, last)}
-    announces = [introduces(line.text) and index not in inside for index, line in enumerate(lines)]
+    announces = [
+        index not in inside and (introduces(line.text) or _is_title(lines, index, run_at))
+        for index, line in enumerate(lines)
+    ]
     says = [is_sentence(line.text) for line in lines] if any(announces) else []
     left = _LOOKED_AT * len(lines)
     for index, line in enumerate(lines[:-1]):
@@ -193,6 +204,21 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
             ends = sentence_ends(text, line.start, line.stop, solid)
             start = ends[-1] if ends else line.start
             yield RawUnit("introduced", start, lines[stop - 1].stop, lines[index + 1].start)
+
+
+def _is_title(lines: Sequence[_Line], index: int, run_at: dict[int, int]) -> bool:
+    """Whether a line without a colon is the title of the rows below it: of a run, or of lines with a larger indent."""
+    line, behind = lines[index], lines[index + 1 : index + 3]
+    deeper = len(behind) > 1 and all(each.indent > line.indent for each in behind)
+    if not (deeper or index + 1 in run_at) or line.apart:
+        return False
+    shown = line.text.strip()
+    return (
+        1 <= words_in(shown) <= _WORDS_OF_A_TITLE
+        and not is_sentence(shown)
+        and not has_label(shown)
+        and not goes_on(line.text, behind[0].text)
+    )
 
 
 def _announced(lines: Sequence[_Line], announces: Sequence[bool], says: Sequence[bool], index: int) -> int:

@@ -1,0 +1,94 @@
+"""What a prompt asks never goes behind the words that say how to answer it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from kvtool import profile
+from kvtool.fixes.asked import cue_begin
+from kvtool.results.report import Report
+
+_WORDS = (
+    "river",
+    "stone",
+    "paper",
+    "lamp",
+    "window",
+    "garden",
+    "kettle",
+    "branch",
+    "ticket",
+    "invoice",
+    "harbour",
+    "glass",
+    "wheel",
+)
+
+
+def _text(seed: int, words: int) -> str:
+    chance = random.Random(seed)
+    return " ".join(chance.choice(_WORDS) for _ in range(words)).capitalize()
+
+
+RULES = "\n".join(f"- {_text(number, 12)}." for number in range(40))
+FORM = "Answer with one word of these and nothing else: billing, shipping, returns, account, spam, praise, complaint, other."
+
+
+def _clock(number: int) -> str:
+    return f"2026-03-{number + 1:02d} 09:{number + 10}"
+
+
+def _raw(number: int) -> dict[str, object]:
+    asked = f"Message: {_text(500 + number, 30)}?\nReceived: {_clock(number)}"
+    return {"prompt": f"You label messages.\n\n{RULES}\n\n{asked}\n{FORM}\n{FORM}\nLabel:"}
+
+
+def _chat(number: int) -> dict[str, object]:
+    asked = f"## Question\n{_text(500 + number, 30)}?\n\n## Asked at\n{_clock(number)}\n\n## Form\n{FORM} {FORM}"
+    return {"messages": [{"role": "system", "content": RULES}, {"role": "user", "content": asked}]}
+
+
+def _raw_blocks(number: int) -> dict[str, object]:
+    return {"prompt": f"{RULES}\n\nMessage: {_text(500 + number, 30)}?\n\n{FORM} {FORM}\n\nLabel:"}
+
+
+def _report(folder: Path, rows: list[dict[str, object]]) -> Report:
+    log = folder / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return profile(log)
+
+
+@pytest.mark.parametrize("shape", [_raw, _chat, _raw_blocks])
+def test_a_question_is_not_moved_behind_its_tail(tmp_path: Path, shape: object) -> None:
+    assert callable(shape)
+    report = _report(tmp_path, [shape(number) for number in range(20)])
+    told = [finding for finding in report.findings if finding.code in ("KV201", "KV101")]
+    assert all(finding.rerun is None and finding.severity == "info" for finding in told)
+    assert any("before what is asked" in finding.fix for finding in told)
+
+
+def test_a_question_moves_behind_rules_that_are_most_of_the_prompt(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"prompt": f"Note of {_text(500 + number, 20)}.\n\n{RULES}"} for number in range(20)
+    ]
+    report = _report(tmp_path, rows)
+    assert any(finding.rerun is not None for finding in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("Say it.\nLabel:", "Say it."),
+        ("Say it.\r\n\r\nLabel:\r\n", "Say it."),
+        ("Say it.\n\n", "Say it."),
+        ("Label:", "Label:"),
+        ("Say it.\n</doc>", "Say it.\n</doc>"),
+        ("", ""),
+    ],
+)
+def test_where_a_text_ends(text: str, body: str) -> None:
+    assert text[: cue_begin(text)] == body
