@@ -13,7 +13,7 @@ from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.line_moves import movable
-from kvtool.lint.python_templates import python_prompts
+from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.skeleton import Node
 from kvtool.lint.sources import DATA, TextInput
 from kvtool.lint.static import static_findings
@@ -23,8 +23,8 @@ from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
 
-_LEAST_BLOCKS = {"python": 4}
-"""Blocks of constant text that must follow to be told: a Python file has many short strings that are no prompts."""
+_LEAST_BLOCKS = {"python": (2, 4)}
+"""Blocks of constant text that must follow to be told, and behind what only a name says: Python has many short strings."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
 
 
@@ -35,6 +35,7 @@ class Finder:
         asked = asked_engine(options)
         self._block_size = asked.block_size or EngineConfig.block_size
         self._count = _Counter(lambda: load(asked.tokenizer))
+        self._python = PythonPrompts()
 
     def judge(self, one: TextInput) -> JudgedText:
         """What there is to say of a file; what is wrong with it is part of that."""
@@ -48,7 +49,7 @@ class Finder:
         findings = (
             movable(one.text, result.findings, jinja=one.style == "jinja") if one.is_template else result.findings
         )
-        return JudgedText(findings, ignores, result.note, result.files, known=result.known)
+        return JudgedText(findings, ignores, result.note, result.files, result.uses, known=result.known)
 
     def __call__(self, one: TextInput) -> list[Finding]:
         """The findings only; KvtoolError where the file cannot be read."""
@@ -56,10 +57,12 @@ class Finder:
 
     def _judged(self, one: TextInput) -> JudgedText:
         files: tuple[str, ...] = ()
+        uses: tuple[str, ...] = ()
         prompts: list[list[Node]] = []
         note = ""
         if one.kind == "python":
-            prompts = python_prompts(one.path, one.text)
+            prompts = self._python(one.path, one.text)
+            uses = self._python.uses(one.path)
             note = "" if prompts else "no string in it is built from anything that varies"
         elif one.style == DATA:
             read = read_prompts(one.path, one.text)
@@ -77,9 +80,10 @@ class Finder:
             prompts = [text_template(one.path, one.text, one.style)]
         else:
             note = _NO_HOLES
-        least = self._block_size * _LEAST_BLOCKS.get(one.kind, 1)
-        found = static_findings(one.path, one.text, prompts, self._count, block_size=self._block_size, least=least)
-        return JudgedText(found, note=note, files=files)
+        size = self._block_size
+        least, unsure = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 1)))
+        found = static_findings(one.path, one.text, prompts, self._count, block_size=size, least=least, unsure=unsure)
+        return JudgedText(found, note=note, files=files, uses=uses)
 
 
 class _Counter:

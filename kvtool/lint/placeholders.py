@@ -44,6 +44,10 @@ _SET_UP = _words(
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
 """What is made of the program alone: it is the same in all of its requests."""
 _SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
+_PARTS = _words("agent role persona suffix prefix template schema")
+"""Words of names for parts of a prompt that a program puts together itself."""
+_LIMITS = _words("max min num number limit limits cap maximum minimum")
+"""Words of names for numbers that a program is set up with."""
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
@@ -61,6 +65,15 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
         return kind, ""
     return OTHER, doubt_of(name)
+
+
+def asked(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a value that code puts into a prompt, by its use only; None for what is the same in all requests."""
+    words = words_of(name)
+    if not words or _FIXED.search(name.replace(".", "_").lower()) or words[0] in _LIMITS or words[-1] in _LIMITS:
+        return None
+    doubt: Doubt = "open" if _PARTS.intersection(words) else doubt_of(name)
+    return Hole(spot, OTHER, f"`{name}`", doubt=doubt)
 
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:

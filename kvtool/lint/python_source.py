@@ -51,7 +51,7 @@ class PythonSource:
             column = len(text.encode(errors="replace")[:column].decode(errors="replace"))
         return self._starts[line - 1] + column
 
-    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+    def span(self, node: ast.expr | ast.stmt | ast.arg) -> tuple[int, int]:
         """Start and end of a node."""
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column)
@@ -64,7 +64,7 @@ class PythonSource:
         end = min(stop, self._starts[line] - 1)
         return TemplatePlace(self.path, line, start - self._starts[line - 1] + 1, max(end - start, 1))
 
-    def spot_of(self, node: ast.expr | ast.stmt) -> TemplatePlace:
+    def spot_of(self, node: ast.expr | ast.stmt | ast.arg) -> TemplatePlace:
         return self.spot(*self.span(node))
 
     def fields(self, node: ast.JoinedStr) -> list[TemplatePlace]:

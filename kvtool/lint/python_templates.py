@@ -1,152 +1,372 @@
 """Prompts that a Python file builds, found in its syntax tree: nothing is executed or imported.
 
-Each function is read from top to bottom once; a name stands for what was last assigned to it.
+Each function is read from top to bottom once, for any arguments; a name stands for what was last assigned to it, in branches for
+one of what they assign. What its callers give is put in where they are read, in the same file or in another one of the program.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+import gc
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_expressions import Expressions
-from kvtool.lint.python_source import PythonSource
-from kvtool.lint.python_values import MOST_PIECES, Items, Value, dotted, is_message
+from kvtool.lint.python_nodes import without_holes
+from kvtool.lint.python_package import FunctionCode, PythonFiles, imported
+from kvtool.lint.python_program import Program, Summary
+from kvtool.lint.python_values import (
+    MOST_PIECES,
+    Callee,
+    Either,
+    Items,
+    Many,
+    Mapped,
+    Param,
+    Piece,
+    Value,
+    cut,
+    dotted,
+    either,
+)
 from kvtool.lint.skeleton import Hole, Node
+from kvtool.lint.volatile import shuffled, unordered
+
+_SET_TYPES = frozenset(("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"))
+_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+class PythonPrompts:
+    """Reads Python files one after the other; what they import from each other is read once."""
+
+    def __init__(self) -> None:
+        self._files = PythonFiles()
+        self._program = Program(self._files, _Scope)
+
+    def uses(self, path: str) -> tuple[str, ...]:
+        """Real paths of all other files that the result of a file depends on: whether they are there, and what they hold."""
+        return self._files.uses(path)
+
+    def __call__(self, path: str, text: str) -> list[list[Node]]:
+        """What a file builds that may be a prompt, each as nodes; KvtoolError, with the place, where it does not parse."""
+        try:
+            with _uncollected():
+                return self._program.prompts(self._files.given(path, text))
+        except RecursionError as error:
+            raise KvtoolError("nested too deeply to read", place=Place(path)) from error
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Syntax trees are many small objects of which none is garbage yet: looking for it takes half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def python_prompts(path: str, text: str) -> list[list[Node]]:
-    """What a Python file builds of strings, each as nodes; KvtoolError, with the place, where it does not parse."""
-    source = PythonSource(path, text)
-    found: list[list[Node]] = []
-    try:
-        _Module(source, found.append).read()
-    except RecursionError as error:
-        raise KvtoolError("nested too deeply to read", place=Place(path)) from error
-    return found
-
-
-class _Module:
-    """Reads the module's own statements first, then every function with the names of the module."""
-
-    def __init__(self, source: PythonSource, emit: Callable[[list[Node]], None]) -> None:
-        self._source = source
-        self._emit = emit
-
-    def read(self) -> None:
-        waiting: list[tuple[list[ast.stmt], dict[str, Value], frozenset[str]]] = [
-            (self._source.tree.body, {}, frozenset())
-        ]
-        while waiting:
-            body, outer, hidden = waiting.pop()
-            scope = _Scope(self._source, self._emit, outer, hidden)
-            scope.run(body)
-            scope.end()
-            names = {**outer, **scope.values}
-            waiting += [(function.body, names, _parameters(function)) for function in reversed(scope.functions)]
-
-
-def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    return frozenset(argument.arg for argument in every)
+    """The same for one file by itself."""
+    return PythonPrompts()(path, text)
 
 
 class _Scope(Expressions):
-    """The statements of one function or module, in the order of the file."""
+    """The statements of one function, class body or module, in the order of the file."""
 
-    def __init__(
-        self,
-        source: PythonSource,
-        emit: Callable[[list[Node]], None],
-        outer: Mapping[str, Value],
-        hidden: frozenset[str],
-    ) -> None:
-        super().__init__(source, emit, outer, hidden)
-        self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
-        self._unordered: list[Hole] = []
+    def read_function(self, function: FunctionCode) -> Summary:
+        """Read a function's body, and say what it gives."""
+        self._returns: list[Value] = []
+        self.in_function = True
+        self._parameters(function)
+        self.run(function.node.body)
+        value = either(*self._returns[:8]) if self._returns else ()
+        attributes = {name: one for name, one in self.values.items() if name.startswith("self.")}
+        return Summary(value, tuple((without_holes(one), evidence) for one, evidence in self.sinks), attributes)
+
+    def _parameters(self, function: FunctionCode) -> None:
+        arguments = function.node.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = dict(zip([one.arg for one in positional[::-1]], arguments.defaults[::-1], strict=False))
+        defaults |= {
+            one.arg: value
+            for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if value is not None
+        }
+        for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if one.arg in ("self", "cls"):
+                continue
+            spot = self.source.spot(*self.source.span(one))
+            types = (
+                {
+                    node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+                    for node in ast.walk(one.annotation)
+                }
+                if one.annotation
+                else set()
+            )
+            if types & _SET_TYPES:
+                self.values[one.arg] = (Items((), unordered("set", one.arg, spot)),)
+                continue
+            default = self.as_text(self.value_of(defaults[one.arg]), one) if one.arg in defaults else ()
+            hole = default[0] if len(default) == 1 and isinstance(default[0], Hole) else self.by_name(one.arg, spot)
+            if hole is not None:
+                self.program.declared.add(spot)
+            self.values[one.arg] = (Param(one.arg, None if hole is None else replace(hole, spot=spot)),)
+        self.keywords_name = arguments.kwarg.arg if arguments.kwarg is not None else ""
 
     def run(self, body: Iterable[ast.stmt]) -> None:
+        """Read statements; at the end of those of a whole function or module its names are told."""
+        self._body(body)
+        for name, value in list(self.values.items()):
+            self.told(value, Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING)
+
+    def _body(self, body: Iterable[ast.stmt]) -> bool:
+        """Whether what stands behind is still reached."""
         for statement in body:
-            self._statement(statement)
-
-    def end(self) -> None:
-        """Hand on what the names stand for at last."""
-        for value in self.values.values():
-            self.done(value)
-
-    def _statement(self, statement: ast.stmt) -> None:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            self.functions.append(statement)
-        elif isinstance(statement, ast.ClassDef):
-            self.run(statement.body)
-        elif isinstance(statement, ast.Assign):
-            value = self.value_of(statement.value)
-            for target in statement.targets:
-                self._assign(dotted(target), value)
-        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            self._assign(dotted(statement.target), self.value_of(statement.value))
-        elif isinstance(statement, ast.AugAssign):
-            name = dotted(statement.target)
-            if isinstance(statement.op, ast.Add) and name:
-                self._extend(name, self.value_of(statement.value))
-        elif isinstance(statement, ast.Expr):
-            self._expression(statement.value)
-        elif isinstance(statement, ast.Return) and statement.value is not None:
-            self.done(self.value_of(statement.value))
-        elif isinstance(statement, ast.For | ast.AsyncFor):
-            self._loop(statement)
-        else:
-            self._inner(statement)
+            method = getattr(self, f"_do_{type(statement).__name__.lower()}", None)
+            if method is not None:
+                method(statement)
+            else:
+                self._inner(statement)
+            if isinstance(statement, _ENDS):
+                return False
+        return True
 
     def _inner(self, statement: ast.stmt) -> None:
-        """The bodies of any other statement, one after the other: what is added in a branch counts as added."""
+        """The bodies of any other statement, one after the other."""
         for name in ("body", "orelse", "finalbody"):
-            self.run(getattr(statement, name, ()))
-        for handler in [*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]:
-            self.run(handler.body)
+            self._body(getattr(statement, name, ()))
 
-    def _loop(self, statement: ast.For | ast.AsyncFor) -> None:
-        hole = self.order_of(statement.iter, dotted(statement.target))
-        names = [node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)]
-        self.loop_names += names
-        if hole is not None:
-            self._unordered.append(hole)
-        self.run([*statement.body, *statement.orelse])
-        if hole is not None:
-            self._unordered.remove(hole)
-        del self.loop_names[len(self.loop_names) - len(names) :]
+    def _do_functiondef(self, statement: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        if (
+            self.module.functions.get(statement.name, None) is not None
+            and self.module.functions[statement.name].node is statement
+        ):
+            return
+        if self.outer or self.values:
+            function = FunctionCode(statement, self.module)
+            names = {**self.outer, **self.values}
+            summary = self.program.nested(function, self, names)
+            self.sinks += summary.sinks[:5]
+            self.values[statement.name] = (Callee(function),)
 
-    def _expression(self, node: ast.expr) -> None:
-        """A statement that is only a call: a list grows, or its arguments are looked at."""
+    _do_asyncfunctiondef = _do_functiondef
+
+    def _do_import(self, statement: ast.Import | ast.ImportFrom) -> None:
+        self.imports |= imported(statement)
+
+    _do_importfrom = _do_import
+
+    def _passed_over(self, _: ast.stmt) -> None:
+        """What is raised or asserted is for people, and what a class within a function gives is not followed."""
+
+    _do_raise = _passed_over
+    _do_assert = _passed_over
+    _do_classdef = _passed_over
+
+    def _do_assign(self, statement: ast.Assign) -> None:
+        value = self.value_of(statement.value)
+        for target in statement.targets:
+            self.assign(target, value, statement.value)
+
+    def _do_annassign(self, statement: ast.AnnAssign) -> None:
+        if statement.value is not None:
+            self.assign(statement.target, self.value_of(statement.value), statement.value)
+
+    def _do_augassign(self, statement: ast.AugAssign) -> None:
+        name = dotted(statement.target)
+        value = self.value_of(statement.value)
+        if isinstance(statement.op, ast.Add) and name:
+            before = self.values.get(name)
+            if before is None:
+                before = self.variable(statement.target, name)
+            self._set(name, self.added([before, value]))
+
+    def _do_return(self, statement: ast.Return) -> None:
+        if statement.value is None:
+            return
+        value = self.value_of(statement.value)
+        self.returned(value)
+        if hasattr(self, "_returns"):
+            self._returns.append(value)
+
+    def _do_expr(self, statement: ast.Expr) -> None:
+        node = statement.value
         if isinstance(node, ast.Constant):
             return
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
-            name = dotted(node.func.value)
-            if node.func.attr in ("append", "extend", "write") and name in self.values:
-                value = self.value_of(node.args[0])
-                grown = value if node.func.attr != "append" else (Items((value,), messages=is_message(node.args[0])),)
-                self._extend(name, grown)
-                return
-        self.done(self.value_of(node))
-
-    def _assign(self, name: str, value: Value) -> None:
-        if not name:
-            self.done(value)
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            if node.value is not None and hasattr(self, "_returns"):
+                value = self.value_of(node.value)
+                self.returned(value)
+                self._returns.append((Items((value,)),))
             return
-        if name in self.values:
-            self.done(self.values[name])
-        self.values[name] = value
+        if isinstance(node, ast.Await):
+            node = node.value
+        if isinstance(node, ast.Call) and self._grows(node):
+            return
+        self.told(self.value_of(node), Evidence.NOTHING)
 
-    def _extend(self, name: str, value: Value) -> None:
-        """Add to what a name stands for; in a loop over something without an order, that comes first."""
-        before = self.values.get(name, self.outer.get(name, ()))
-        for hole in self._unordered:
-            if hole not in before:
-                before = (*before, hole)
-        if before and value and isinstance(before[-1], Items) and isinstance(value[0], Items):
-            joined = Items((*before[-1].values, *value[0].values), before[-1].messages or value[0].messages)
-            value = (*before[:-1], joined, *value[1:])
-        else:
-            value = (*before, *value)
-        self.values[name] = value if len(value) <= MOST_PIECES else before
+    def _grows(self, node: ast.Call) -> bool:
+        """Whether a call makes a list grow, or puts it into another order."""
+        if not isinstance(node.func, ast.Attribute) or not node.args:
+            return False
+        method = node.func.attr
+        if method == "shuffle":
+            name = dotted(node.args[0])
+            if name:
+                values = next(
+                    (piece.values for piece in self.variable(node.args[0], name) if isinstance(piece, Items)), ()
+                )
+                self.values[name] = (Items(values, shuffled(name, self.source.spot_of(node))),)
+            return True
+        name = dotted(node.func.value)
+        if method not in ("append", "extend", "write", "add", "insert", "update", "appendleft") or not name:
+            return False
+        known, rest = self._base(name)
+        if known is None or rest:
+            return False
+        value = self.value_of(node.args[-1] if method == "insert" else node.args[0])
+        if method == "write":
+            self._set(name, self.added([known, value]))
+            return True
+        if method == "update" and any(isinstance(piece, Mapped) for piece in (*known, *value)):
+            pairs = [pair for piece in (*known, *value) if isinstance(piece, Mapped) for pair in piece.pairs]
+            self._set(name, (Mapped(tuple(pairs)),))
+            return True
+        if method not in ("extend", "update"):
+            value = (Items((value,)),)
+        elif not any(isinstance(piece, Items) for piece in value):
+            value = (Items((value,)),) if value else ()
+        first = method == "insert" and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
+        self._set(name, self.added([value, known] if first else [known, value]))
+        return True
+
+    def _set(self, name: str, value: Value) -> None:
+        if len(value) <= MOST_PIECES:
+            self.values[name] = value
+
+    def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            known = next(
+                (piece.values for piece in value if isinstance(piece, Items) and len(piece.values) == len(target.elts)),
+                None,
+            )
+            for number, one in enumerate(target.elts):
+                self.assign(one, known[number] if known is not None else (), node)
+            return
+        name = dotted(target)
+        if isinstance(target, ast.Subscript) and name:
+            base = dotted(target.value)
+            before = self.values.get(base)
+            key = name.rpartition(".")[2]
+            if before is not None and any(isinstance(piece, Mapped) for piece in before):
+                pairs = [pair for piece in before if isinstance(piece, Mapped) for pair in piece.pairs]
+                self._set(base, (Mapped((*pairs, (key, value))),))
+        if not name:
+            self.told(value, Evidence.NOTHING)
+            return
+        if name in self.values and self.values[name] is not value:
+            self.told(self.values[name], Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING)
+        self.values[name] = value
+        for other in [one for one in self.values if one.startswith(f"{name}.")] if isinstance(target, ast.Name) else ():
+            del self.values[other]
+        known_nothing = not value and not isinstance(
+            node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
+        )
+        (self.unknown.add if known_nothing else self.unknown.discard)(name)
+        (self.given.add if known_nothing and node is not None and self.is_given(node) else self.given.discard)(name)
+
+    # Branches and loops
+
+    def _do_if(self, statement: ast.If) -> None:
+        self.value_of(statement.test) if isinstance(statement.test, ast.NamedExpr) else None
+        self._branches([statement.body, statement.orelse])
+
+    def _do_match(self, statement: ast.Match) -> None:
+        self._branches([*(case.body for case in statement.cases), []])
+
+    def _branches(self, bodies: list[list[ast.stmt]]) -> None:
+        before = dict(self.values)
+        ends: list[dict[str, Value]] = []
+        for body in bodies:
+            self.values = dict(before)
+            if self._body(body):
+                ends.append(self.values)
+        if not ends:
+            self.values = before
+            return
+        self.values = ends[0]
+        for other in ends[1:]:
+            for name in {**self.values, **other}:
+                one, two = self.values.get(name), other.get(name)
+                if one is two:
+                    continue
+                if one is None or two is None:
+                    self.values[name] = one or two or ()
+                else:
+                    self.values[name] = either(one, two)
+
+    def _do_try(self, statement: ast.Try) -> None:
+        self._body(statement.body)
+        self._body(statement.orelse)
+        before = dict(self.values)
+        for handler in statement.handlers:
+            self.values = dict(before)
+            if self._body(handler.body):
+                for name, value in self.values.items():
+                    if name in before and before[name] is not value:
+                        before[name] = either(before[name], value) if before[name] else value
+                    before.setdefault(name, value)
+        self.values = before
+        self._body(statement.finalbody)
+
+    def _do_with(self, statement: ast.With | ast.AsyncWith) -> None:
+        for item in statement.items:
+            value = self.value_of(item.context_expr)
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, value, item.context_expr)
+        self._body(statement.body)
+
+    _do_asyncwith = _do_with
+
+    def _do_while(self, statement: ast.While) -> None:
+        self._repeated([*statement.body, *statement.orelse], None)
+
+    def _do_for(self, statement: ast.For | ast.AsyncFor) -> None:
+        over = self.value_of(statement.iter)
+        target = statement.target.id if isinstance(statement.target, ast.Name) else ""
+        order = self.order_of(over, statement.iter, target)
+        self.bind_element(statement.target, over)
+        if not over and self.is_given(statement.iter):
+            self.given |= {one.id for one in ast.walk(statement.target) if isinstance(one, ast.Name)}
+        self._repeated([*statement.body, *statement.orelse], order)
+
+    _do_asyncfor = _do_for
+
+    def _repeated(self, body: list[ast.stmt], order: Hole | None) -> None:
+        """What a loop adds is there any number of times, in the order that it goes in."""
+        before = dict(self.values)
+        self._body(body)
+        for name, value in list(self.values.items()):
+            was = before.get(name)
+            if was is None or was is value:
+                continue
+            same = 0
+            while same < min(len(was), len(value)) and was[same] is value[same]:
+                same += 1
+            added: Value = value[same:]
+            left: Value = was[same:]
+            head: list[Piece] = [order] if order is not None else []
+            if not left and added and not any(isinstance(piece, Items | Mapped | Many | Either) for piece in added):
+                self.values[name] = cut([*was, *head, Many(added)])
+            elif order is not None and added and isinstance(added[0], Items):
+                grown = added[0]
+                self.values[name] = (*value[:same], Items(grown.values, grown.order or order), *added[1:])
+            elif order is not None and not left:
+                self.values[name] = cut([*was, *head, *added])

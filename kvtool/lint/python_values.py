@@ -1,61 +1,370 @@
-"""What is known of a text that Python code builds, before it is a prompt."""
+"""What is known of a text that Python code builds, before it is a prompt.
+
+A value is a tuple of pieces. Text is `str` (it will not be filled any more) or `Literal` (it may be), what varies is a `Hole`;
+a `Param` stands for what a caller gives. Lists, mappings, functions, objects and paths carry others. Nothing known: `()`.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kvtool.lint.skeleton import Node
+from kvtool.lint.skeleton import Hole, TemplatePlace
+
+if TYPE_CHECKING:
+    from kvtool.lint.python_package import ClassCode, FunctionCode
+    from kvtool.lint.python_source import PythonSource
 
 MOST_PIECES = 400
-MESSAGE_KEYS = ("content", "text")
+MOST_INSIDE = 600
+"""Pieces in a value, with those inside of others, from which on no other is joined to it: what is joined often doubles."""
+MESSAGE_KEYS = ("content", "text", "parts")
 
 
-@dataclass(frozen=True, slots=True)
+class TooMuchWorkError(Exception):
+    """What may be spent on one file is spent."""
+
+
+class _Work:
+    """What is left to be spent on the file that is read: one for each piece that is looked at or copied, and each expression."""
+
+    left = 0
+
+
+_WORK = _Work()
+
+
+def allow(steps: int) -> None:
+    """From here on so many steps may be spent."""
+    _WORK.left = steps
+
+
+def spend(steps: int = 1) -> None:
+    """TooMuchWorkError where nothing is left."""
+    _WORK.left -= steps
+    if _WORK.left < 0:
+        raise TooMuchWorkError
+
+
+def work_left() -> bool:
+    return _WORK.left > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A string constant: its text, and the source range it is written in, where placeholders are looked up."""
+    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file)."""
 
     text: str
-    start: int
-    stop: int
+    start: int = 0
+    stop: int = 0
+    source: PythonSource | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Param:
+    """What a caller gives for a parameter; `hole` is what its name says where no caller is known."""
+
+    name: str
+    hole: Hole | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """The elements of a list, as far as they are known; `messages` are parts of one prompt, others only once they are joined."""
+    """The elements of a collection, as far as they are known; `order` where going over it gives another order each time."""
 
     values: tuple[Value, ...]
-    messages: bool = False
+    order: Hole | None = None
 
 
-Value = tuple["Node | Literal | Items", ...]
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped:
+    """A mapping with known keys."""
+
+    pairs: tuple[tuple[str, Value], ...]
+
+    def get(self, key: str) -> Value | None:
+        return next((value for name, value in reversed(self.pairs) if name == key), None)
 
 
-def plain(value: Iterable[Node | Literal | Items]) -> list[Node]:
-    """What is filled in, as text: placeholders inside of it are not looked for again."""
-    result: list[Node] = []
-    for piece in value:
-        if isinstance(piece, Literal):
-            result.append(piece.text)
-        elif not isinstance(piece, Items):
-            result.append(piece)
-    return result
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """A chat message: it is a part of a prompt, whoever sends it."""
+
+    role: str
+    content: Value
 
 
-def cut(pieces: Iterable[Node | Literal | Items]) -> Value:
+@dataclass(frozen=True, slots=True, eq=False)
+class Callee:
+    """A function as a value, with arguments that are bound."""
+
+    function: FunctionCode
+    owner: ClassCode | None = None
+    bound: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """An object of a class of the same program, with what it was made with."""
+
+    cls: ClassCode
+    given: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilePath:
+    """A path, as far as constants say it: `prompts/system.md`."""
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Either:
+    """One of several values."""
+
+    branches: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Many:
+    """A value any number of times."""
+
+    body: Value
+
+
+Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many
+Value = tuple[Piece, ...]
+
+
+def cut(pieces: Iterable[Piece]) -> Value:
     """At most so many pieces that copying them stays cheap."""
-    result: list[Node | Literal | Items] = []
+    result: list[Piece] = []
     for piece in pieces:
         if piece != "":
             result.append(piece)
         if len(result) >= MOST_PIECES:
             break
+    spend(len(result))
     return tuple(result)
 
 
-def is_message(node: ast.expr) -> bool:
-    return isinstance(node, ast.Dict) and any(key in keyed(node) for key in MESSAGE_KEYS)
+def either(*values: Value) -> Value:
+    """One of these; what they begin with alike stands before. A list that only grew is the longer one."""
+    known = list(dict.fromkeys(map(_Same, values)))
+    if len(known) == 1:
+        return known[0].value
+    first, *others = (one.value for one in known)
+    result = first
+    for other in others:
+        result = _joined(result, other)
+    return result
+
+
+class _Same:
+    """A value that equals another with the same pieces."""
+
+    __slots__ = ("_key", "value")
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self._key = tuple(map(id, value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _joined(first: Value, second: Value) -> Value:
+    if sum(1 for _ in pieces_of(first, MOST_INSIDE)) + sum(1 for _ in pieces_of(second, MOST_INSIDE)) >= MOST_INSIDE:
+        return max(first, second, key=len)
+    same = 0
+    while same < min(len(first), len(second)) and first[same] is second[same]:
+        same += 1
+    one, two = first[same:], second[same:]
+    if not one and not two:
+        return first
+    if len(one) == len(two) == 1 and isinstance(one[0], Items) and isinstance(two[0], Items):
+        left, right = one[0], two[0]
+        longer = max(left, right, key=lambda items: len(items.values))
+        return (*first[:same], replace(longer, order=left.order or right.order))
+    if not same and (not one or not two) and any(isinstance(piece, Items | Mapped | Message) for piece in one or two):
+        return one or two
+    return (*first[:same], Either((one, two)))
+
+
+def substituted(value: Value, given: Callable[[Param], Value], work: list[int]) -> Value:
+    """A value with what a caller gives; `work` is what is left to be done."""
+    result: list[Piece] = []
+    spend(len(value))
+    for piece in value:
+        work[0] -= 1
+        if work[0] < 0:
+            break
+        if isinstance(piece, Param):
+            result += given(piece)
+        elif isinstance(piece, Items):
+            result.append(replace(piece, values=tuple(substituted(one, given, work) for one in piece.values)))
+        elif isinstance(piece, Mapped):
+            result.append(Mapped(tuple((key, substituted(one, given, work)) for key, one in piece.pairs)))
+        elif isinstance(piece, Message):
+            result.append(replace(piece, content=substituted(piece.content, given, work)))
+        elif isinstance(piece, Either):
+            result.append(Either(tuple(substituted(one, given, work) for one in piece.branches)))
+        elif isinstance(piece, Many):
+            result.append(Many(substituted(piece.body, given, work)))
+        else:
+            result.append(piece)
+    return cut(result)
+
+
+def inner(piece: Piece) -> tuple[Value, ...]:
+    """The values inside of a piece."""
+    if isinstance(piece, Items):
+        return piece.values
+    if isinstance(piece, Mapped):
+        return tuple(value for _, value in piece.pairs)
+    if isinstance(piece, Message):
+        return (piece.content,)
+    if isinstance(piece, Either):
+        return piece.branches
+    return (piece.body,) if isinstance(piece, Many) else ()
+
+
+def pieces_of(value: Value, most: int = 2_000) -> Iterator[Piece]:
+    """All pieces, those inside of others too, in order."""
+    waiting: list[Piece] = list(reversed(value))
+    while waiting and most:
+        most -= 1
+        spend()
+        piece = waiting.pop()
+        yield piece
+        for one in reversed(inner(piece)):
+            waiting += reversed(one)
+
+
+def in_order(value: Value) -> Value:
+    """The same elements in an order that is always the same."""
+    result: list[Piece] = []
+    for piece in value:
+        if isinstance(piece, Items):
+            result.append(Items(piece.values))
+        elif isinstance(piece, Either):
+            result.append(Either(tuple(map(in_order, piece.branches))))
+        elif not isinstance(piece, Hole | Param):
+            result.append(piece)
+    return tuple(result)
+
+
+def has_param(value: Value) -> bool:
+    return any(isinstance(piece, Param) for piece in pieces_of(value))
+
+
+_LEAST_TEMPLATE = 120
+
+
+def has_fields(value: Value) -> bool:
+    """Whether there is a longer text in it that may be a template."""
+    written, marked = 0, False
+    for piece in pieces_of(value):
+        if isinstance(piece, str | Literal):
+            written += len(text_of(piece))
+            marked = marked or (isinstance(piece, Literal) and "{" in piece.text)
+    return marked and written >= _LEAST_TEMPLATE
+
+
+def with_hole(value: Value, hole: Hole | None) -> Value:
+    """What callers give, with what is known of it where it is put; all else stays."""
+    if hole is None:
+        return value
+    return tuple(
+        Param(piece.name, hole) if isinstance(piece, Param) and piece.hole is None else piece for piece in value
+    )
+
+
+def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Param], Value]:
+    """What a call gives for parameters; for those in `unknown` it gives something of which nothing is known.
+
+    What may be another in each request is told where a text holds it, not where it is given.
+    """
+
+    def fill(param: Param) -> Value:
+        value = given.get(param.name, ())
+        hole = param.hole
+        if hole is None or not hole.doubt:
+            return value
+        if not value:
+            return (hole,) if param.name in unknown else ()
+        if all((isinstance(one, Hole) and one.doubt) or (isinstance(one, Param) and one.hole is None) for one in value):
+            return tuple(Param(one.name, hole) if isinstance(one, Param) else hole for one in value[:1])
+        return value
+
+    return fill
+
+
+def varies(value: Value) -> bool:
+    """Whether anything in it may be told."""
+    for piece in pieces_of(value):
+        if isinstance(piece, Hole | Callee):
+            return True
+        if isinstance(piece, Param) and piece.hole is not None:
+            return True
+        if isinstance(piece, Items) and piece.order is not None:
+            return True
+    return False
+
+
+def holes_of(value: Value) -> Value:
+    """Only what varies: of a value that code made something else of."""
+    found: dict[object, Piece] = {}
+    for piece in pieces_of(value):
+        if isinstance(piece, Hole):
+            if not piece.doubt:
+                found.setdefault((piece.kind.key, piece.what), piece)
+        elif isinstance(piece, Param):
+            found.setdefault(piece.name, Param(piece.name) if piece.hole is not None and piece.hole.doubt else piece)
+    return tuple(found.values())[:8]
+
+
+def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
+    """What varies, told at the place where it is put; what stands within text of its own keeps its place.
+
+    `foreign_to` is a file: what was found in another is told here, whatever stands around it.
+    """
+    if not foreign_to and any(
+        isinstance(piece, str | Literal) and text_of(piece).strip() for piece in pieces_of(value)
+    ):
+        return value
+
+    def one(piece: Piece) -> Piece:
+        if isinstance(piece, Hole):
+            return piece if foreign_to and piece.spot.path == foreign_to else replace(piece, spot=spot)
+        if isinstance(piece, Param) and piece.hole is not None:
+            return Param(piece.name, replace(piece.hole, spot=spot)) if not foreign_to else Param(piece.name)
+        if isinstance(piece, Items):
+            order = replace(piece.order, spot=spot) if piece.order is not None and foreign_to else piece.order
+            return Items(tuple(map(every, piece.values)), order)
+        if isinstance(piece, Mapped):
+            return Mapped(tuple((key, every(inside)) for key, inside in piece.pairs))
+        if isinstance(piece, Message):
+            return replace(piece, content=every(piece.content))
+        if isinstance(piece, Either):
+            return Either(tuple(map(every, piece.branches)))
+        return Many(every(piece.body)) if isinstance(piece, Many) else piece
+
+    def every(inside: Value) -> Value:
+        spend(len(inside))
+        return tuple(map(one, inside))
+
+    return every(value)
+
+
+def text_of(piece: str | Literal) -> str:
+    """The constant text of a piece."""
+    return piece if isinstance(piece, str) else piece.text
 
 
 def keyed(node: ast.Dict) -> dict[str, ast.expr]:

@@ -29,7 +29,8 @@ class Hole:
     """Something that varies. `what` names the code that says so (a variable, a call), never a prompt.
 
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
-    same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it.
+    same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
+    warning at most. `elsewhere`: the prompt that it is put into is not seen.
     """
 
     spot: TemplatePlace
@@ -40,6 +41,8 @@ class Hole:
     order: bool = False
     minor: bool = False
     leads: bool = False
+    capped: bool = False
+    elsewhere: bool = False
     doubt: Doubt = ""
 
 

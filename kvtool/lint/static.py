@@ -33,19 +33,19 @@ def static_findings(
     *,
     block_size: int,
     least: int,
+    unsure: int = 0,
 ) -> list[Finding]:
     """The findings of the prompts of one file, by place; a place that several prompts use counts where it is worst.
 
-    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told.
+    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `unsure` is
+    the same for what is known by its name only.
     """
     worst: dict[tuple[int, int, str], Found] = {}
     for nodes in prompts:
         for found in holes(nodes, count):
             hole = found.hole
             key = (hole.spot.line, hole.spot.column, hole.kind.code)
-            if not hole.leads and found.behind.tokens < (
-                max(least, _OPEN_BLOCKS * block_size) if hole.doubt == "open" else least
-            ):
+            if not hole.leads and not hole.elsewhere and found.behind.tokens < _needed(hole, least, unsure, block_size):
                 continue
             if key not in worst or _badness(worst[key]) < _badness(found):
                 worst[key] = found
@@ -56,6 +56,12 @@ def static_findings(
         if doubtful:
             findings.append(_open_finding(path, doubtful, block_size, text))
     return sorted(findings, key=lambda one: (one.line, one.column, one.code))
+
+
+def _needed(hole: Hole, least: int, unsure: int, block_size: int) -> int:
+    if hole.doubt == "open":
+        return max(least, _OPEN_BLOCKS * block_size)
+    return least if hole.certain else max(least, unsure)
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
@@ -87,6 +93,8 @@ def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
     behind = found.behind
     if found.hole.leads:
         return "the whole conversation"
+    if found.hole.elsewhere:
+        return "whatever follows it in a prompt that is not written here"
     blocks = behind.tokens // block_size
     about = "about" if behind.sure == behind.tokens and not at_most else "up to"
     return f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
@@ -144,8 +152,8 @@ def _severity(hole: Hole, behind: Behind, prompt: int) -> Severity:
     """By the constant text behind it, out of all of the prompt's (`diagnose.severity`)."""
     if hole.minor or hole.doubt == "open":
         return "info"
-    severity = severity_of(behind.tokens, prompt)
-    return "warning" if hole.leads or (hole.doubt and severity == "error") else severity
+    severity: Severity = "warning" if hole.leads else severity_of(behind.tokens, prompt)
+    return "warning" if severity == "error" and (hole.capped or hole.doubt) else severity
 
 
 def _badness(found: Found) -> tuple[int, bool, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import KV102, REQUEST_ID
 from kvtool.diagnose.codes.kv104 import USER
@@ -38,7 +41,11 @@ _CLOCK_OWNERS = frozenset(
 _IDS = _words("uuid1 uuid4 uuid6 uuid7 uuid8 token_hex token_urlsafe token_bytes urandom ulid ksuid nanoid")
 _RANDOM = _words("random randint randrange choice choices sample shuffle uniform getrandbits randbelow randbytes")
 _RANDOM_OWNERS = frozenset(("random", "secrets", "rng", "np.random", "numpy.random"))
-_HOST = _words("getcwd getcwdb getlogin getuser gethostname node uname getpid getppid cwd home expanduser platform")
+_HOST = _words("getcwd getcwdb getlogin getuser gethostname node uname getpid getppid cwd home expanduser")
+_PLATFORM = _words(
+    "platform system release version machine processor architecture mac_ver win32_ver libc_ver python_version"
+)
+"""What is the same for all requests of a machine."""
 _HOST_OWNERS = frozenset(("os", "getpass", "socket", "platform", "Path", "pathlib.Path", "os.path"))
 _BARE_CLOCKS = frozenset(("now", "utcnow", "today", "strftime_now"))
 _BARE_HOST = frozenset(("getcwd", "getuser", "gethostname", "getlogin"))
@@ -51,10 +58,13 @@ _UNORDERED_METHODS = frozenset(
 )
 
 
-def called(name: str, spot: TemplatePlace) -> Hole | None:
-    """The hole of a call of a dotted name (`datetime.now`), where the call cannot give the same twice."""
+def called(name: str, spot: TemplatePlace, written: str = "") -> Hole | None:
+    """The hole of a call of a dotted name (`datetime.now`), where the call cannot give the same twice.
+
+    `written` is how the call is written where its first part was imported under another name.
+    """
     owner, _, method = name.rpartition(".")
-    what = f"call `{name}()`"
+    what = f"call `{written or name}()`"
     if method in _IDS:
         return Hole(spot, REQUEST_ID, what, certain=True, clock=True)
     last = owner.rpartition(".")[2]
@@ -62,6 +72,10 @@ def called(name: str, spot: TemplatePlace) -> Hole | None:
         return Hole(spot, TIME, what, certain=True, clock=True)
     if method in _RANDOM and {owner, last} & _RANDOM_OWNERS:
         return Hole(spot, RANDOM, what, certain=True)
+    if name in ("hash", "id"):
+        return Hole(spot, RANDOM, what, certain=True)
+    if owner == "platform" and method in _PLATFORM:
+        return Hole(spot, HOST, what, certain=True, minor=True)
     if (not owner and method in _BARE_HOST) or (method in _HOST and {owner, last} & _HOST_OWNERS):
         return Hole(spot, HOST, what, certain=True)
     return environment(name, spot) if name in ("os.getenv", "getenv", "os.environ.get", "environ.get") else None
@@ -72,6 +86,31 @@ def environment(name: str, spot: TemplatePlace) -> Hole | None:
     if name.startswith(("os.environ", "environ", "os.getenv", "getenv")):
         return Hole(spot, HOST, f"`{name}`", certain=False)
     return None
+
+
+_OF_A_PERSON = _words("HOME USER USERNAME LOGNAME PWD OLDPWD HOSTNAME COMPUTERNAME USERPROFILE TMPDIR SHELL LANG TZ")
+
+
+def process_variable(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a variable of the environment that is another one for each person or machine; others are settings."""
+    return environment(name, spot) if name.rpartition(".")[2] in _OF_A_PERSON else None
+
+
+def from_git(name: str, node: ast.Call, spot: TemplatePlace) -> Hole | None:
+    """The hole of what a git command prints."""
+    if not name.startswith("subprocess.") and name.rpartition(".")[2] not in (
+        "check_output",
+        "getoutput",
+        "run_git",
+        "git_output",
+    ):
+        return None
+    words = next(
+        (part for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)), None
+    )
+    if words is None or not (str(words.value) + " ").startswith("git "):
+        return None
+    return Hole(spot, ENVIRONMENT, f"`git` by `{name}()`", certain=True)
 
 
 def named(name: str, spot: TemplatePlace) -> Hole | None:
@@ -100,8 +139,21 @@ def order_kind(items: str) -> DifferenceKind:
         return DifferenceKind("tools_reordered", "tools in no fixed order", KV111.code)
     if "example" in words or "shot" in words:
         return DifferenceKind("examples_reordered", "examples in no fixed order", KV114.code)
-    return DifferenceKind("documents_reordered", "items in no fixed order", KV113.code)
+    return DifferenceKind(_ITEMS, "items in no fixed order", KV113.code)
 
+
+def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
+    """The hole of going over a collection without an order, told where it is gone over; its name may say what it holds."""
+    kind = order.kind if order.kind.key != _ITEMS else order_kind(items)
+    return replace(order, kind=kind, spot=spot)
+
+
+def shuffled(items: str, spot: TemplatePlace) -> Hole:
+    """The hole of what `random.shuffle()` leaves."""
+    return Hole(spot, order_kind(items), "`random.shuffle()`", certain=True, order=True)
+
+
+_ITEMS = "documents_reordered"
 
 CODES = frozenset(
     kind.code

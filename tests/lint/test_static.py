@@ -219,109 +219,31 @@ def test_text_templates_lose_nothing_and_know_their_places(parts: list[str]) -> 
         assert line[node.spot.column - 1 :].startswith(("{now}", "{user}"))
 
 
-# Python
+# Python; more of it in test_python_prompts.py
 
 
 def test_an_f_string() -> None:
-    text = f'import datetime\nP = f"""Rules\n  é {{datetime.datetime.now():%H}} and {{question}}\n{LONG}"""\n'
-    assert short(python(text)) == [("KV101", "error", 3, 5, len(" and \n") + 300)]
+    text = f'import datetime\nPROMPT = f"""Rules\n  é {{datetime.datetime.now():%H}} and {{question}}\n{LONG}"""\n'
+    assert short(python(text)) == [("KV101", "info", 3, 5, len(" and \n") + 300)]  # no sentence: weak evidence
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ("f'{datetime.now()}' + LONG", "KV101"),
-        ("'{now}'.format(now=time.time()) + LONG", "KV101"),
-        ("'%s' % uuid.uuid4() + LONG", "KV102"),
-        ("'%(user)s' % row + LONG", "KV104"),
-        ("'%(x)s' % {'x': os.getcwd()} + LONG", "KV106"),
-        ("Template('$now' + LONG).substitute(now=now)", "KV101"),
-        ("Template('{{ now }}' + LONG).render(now=1)", "KV101"),
-        ("' '.join([f'{random.random()}', LONG])", "KV102"),
-        ("os.environ['HOME'] + LONG", "KV106"),
-        ("get_current_time() + LONG", "KV101"),
-        ("(f'{now}' if short else '') + LONG", "KV101"),
-        ("textwrap.dedent(f'{now}' + LONG)", "KV101"),
-        ("'\\n'.join(set(docs)) + LONG", "KV113"),
-        ("'\\n'.join(t.name for t in set(tools)) + LONG", "KV111"),
-        ("'\\n'.join(sorted(set(docs))) + LONG", None),
-        ("'\\n'.join(os.listdir('examples')) + LONG", "KV113"),
-        ("json.dumps(schema) + LONG", "KV112"),
-        ("json.dumps(schema, sort_keys=True) + LONG", None),
-        ("json.dumps({'a': 1}) + LONG", None),
-        ("LONG + f'{now}'", None),
-        ("f'{question}' + LONG", None),
-        ("f'{FIXED}' + LONG", None),
-        ("'%d%% of' % 3 + LONG", None),
-        ("'{now}'.format(now='noon') + LONG", None),
-        ("time + 3", None),
-        ("Path('rules.md').read_text() + LONG", None),
-        ("path.read_text() + LONG", None),
-        ("open(path).read() + LONG", None),
-        ("now.strftime('%H') + LONG", "KV101"),
-    ],
-)
-def test_what_python_builds(body: str, code: str | None) -> None:
-    text = (
-        f"LONG = '{LONG}'\nFIXED = '2024-01-01'\n\n\ndef build(now, docs, tools, row, question):\n    return {body}\n"
-    )
-    found = python(text)
-    assert [one.code for one in found] == ([code] if code else [])
-    assert all(one.line == 6 and one.tokens_lost == 300 for one in found)
-
-
-def test_names_stand_for_what_was_assigned_last() -> None:
-    text = f"""\
-LONG = "{LONG}"
-def build():
-    stamp = datetime.utcnow().isoformat()
-    head = f"At {{stamp}}:"
-    head = head + "a"
-    prompt = head
-    prompt += LONG
-    now = "noon"
-    return prompt + now
-def other():
-    return "{{now}}" + LONG
-"""
-    assert short(python(text)) == [("KV101", "error", 4, 17, 302 + len("noon")), ("KV101", "error", 11, 13, 300)]
-
-
-def test_parts_that_are_collected_and_joined() -> None:
-    text = f"""\
-def build(docs, user):
-    parts = [f"User {{user}}"]
-    for doc in set(docs):
-        parts.append(doc)
-    if docs:
-        parts.append("{LONG}")
-    return "\\n".join(parts)
-"""
-    assert short(python(text)) == [("KV104", "error", 2, 21, 300), ("KV113", "error", 3, 16, 300)]
+def test_a_template_that_is_filled_elsewhere_is_told_once() -> None:
+    text = f"PROMPT = 'At {{now}}:\\n{LONG}'\ndef f():\n    return PROMPT.format(now=datetime.now())\n"
+    (found,) = python(text)
+    assert (found.code, found.line, found.column, found.width) == ("KV101", 1, 14, 5)
 
 
 def test_messages_are_one_prompt_and_other_lists_are_not() -> None:
     text = f"""\
-def ask(user, q):
+def ask(user_id, q):
     LONG = "{LONG}"
     client.chat(messages=[
-        {{"role": "system", "content": f"Hello {{user}}"}},
+        {{"role": "system", "content": f"Hello {{user_id}}"}},
         {{"role": "user", "content": [{{"type": "text", "text": LONG + q}}]}},
     ])
-    return [f"{{user}}", LONG]
+    return [f"{{user_id}}", LONG]
 """
-    assert short(python(text)) == [("KV104", "error", 4, 47, 300)]
-
-
-def test_a_template_that_is_filled_elsewhere_is_told_once() -> None:
-    text = f"T = 'At {{now}}:\\n{LONG}'\ndef f():\n    return T.format(now=datetime.now())\n"
-    (found,) = python(text)
-    assert (found.code, found.line, found.column, found.width) == ("KV101", 1, 9, 5)
-    assert "datetime.now()" in found.message
-
-
-def test_docstrings_and_comments_are_no_prompts() -> None:
-    assert python(f'"""{{now}} {LONG}"""\ndef f():\n    "{{now}} {LONG}"\n    # {{now}} {LONG}\n') == []
+    assert short(python(text)) == [("KV104", "info", 4, 47, 300)]
 
 
 @pytest.mark.parametrize(
@@ -336,18 +258,13 @@ def test_python_that_does_not_parse(text: str, line: int) -> None:
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
 def test_line_ends_of_other_systems(end: str) -> None:
-    text = f"LONG = '{LONG}'{end}x = 1{end}P = f'é {{now}}' + LONG{end}"
-    assert [(one.line, one.column) for one in python(text)] == [(3, 9)]
-
-
-def test_values_that_double_stay_bounded() -> None:
-    text = "a = f'{now}x'\n" + "a = a + a\n" * 2000 + f"b = a + '{LONG}'\n"
-    assert [one.code for one in python(text)] == ["KV101"]
+    text = f"LONG = '{LONG}'{end}x = 1{end}PROMPT = f'é {{now}}' + LONG{end}"
+    assert [(one.line, one.column) for one in python(text)] == [(3, 14)]
 
 
 def test_nothing_is_executed(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    text = f"from pathlib import Path\nM = Path({str(mark)!r})\nM.touch()\nP = f'{{M.touch()}} {{now}} {LONG}'\n"
+    text = f"from pathlib import Path\nM = Path({str(mark)!r})\nM.touch()\nPROMPT = f'{{M.touch()}} {{now}} {LONG}'\n"
     assert [one.code for one in python(text)] == ["KV101"]
     jinja("{{ ''.__class__.__mro__ }}{{ now }}" + LONG)
     assert not mark.exists()

@@ -1,0 +1,299 @@
+"""Values of calls: of the program's own functions, of methods of texts and lists; and what goes into calls of others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+
+from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, keyword_says, message_role, name_says_prompt
+from kvtool.lint.python_filling import filled_text, formatted, with_replaced
+from kvtool.lint.python_known_calls import KnownCalls
+from kvtool.lint.python_values import (
+    MESSAGE_KEYS,
+    Callee,
+    Either,
+    FilePath,
+    Instance,
+    Items,
+    Literal,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    cut,
+    dotted,
+    holes_of,
+    with_hole,
+)
+from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.volatile import unordered
+
+_TEXT_METHODS = frozenset(
+    [
+        "strip",
+        "lstrip",
+        "rstrip",
+        "lower",
+        "upper",
+        "title",
+        "capitalize",
+        "removeprefix",
+        "removesuffix",
+        "expandtabs",
+        "encode",
+        "decode",
+        "partial",
+        "copy",
+        "splitlines",
+        "items",
+        "values",
+    ]
+)
+_SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_difference"])
+_FILLING = frozenset(
+    ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
+)
+_TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
+_PASSES = (
+    "format",
+    "dedent",
+    "escape",
+    "strip",
+    "clean",
+    "truncate",
+    "wrap",
+    "indent",
+    "render",
+    "to_text",
+    "to_str",
+    "normalize",
+    "as_text",
+)
+
+
+_MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}")
+"""A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`."""
+
+
+class Calls(KnownCalls):
+    """Tells what is known of calls."""
+
+    @staticmethod
+    def _parts(content: Value) -> Value:
+        """The texts of a message that is a list of parts."""
+        result: list[Piece] = []
+        for piece in content:
+            for one in piece.values if isinstance(piece, Items) else ((piece,),):
+                for part in one:
+                    text = (
+                        next((v for key in MESSAGE_KEYS if (v := part.get(key)) is not None), ())
+                        if isinstance(part, Mapped)
+                        else (part,)
+                    )
+                    result += text
+        return tuple(result)
+
+    def _of_call(self, node: ast.Call) -> Value:
+        written = dotted(node.func)
+        name = self.canonical(written)
+        spot = self.source.spot_of(node)
+        local = bool(written) and written.partition(".")[0] in self.values
+        target = self.callee(node.func, written)
+        if target is not None:
+            return self._program_call(target, node, name, spot)
+        if not local or name != written:
+            known = self._known(node, name, spot)
+            if known is not None:
+                return known
+        if is_quiet(name or (node.func.attr if isinstance(node.func, ast.Attribute) else "")):
+            return ()
+        if role := message_role(name) or self._role(node):
+            return self._message(node, role)
+        if isinstance(node.func, ast.Attribute):
+            found = self._method(node, node.func, name, spot)
+            if found is not None:
+                return found
+        return self._other_call(node, name, spot)
+
+    @staticmethod
+    def _role(node: ast.Call) -> str:
+        """The role that `Message(role=…, content=…)` is given, as far as it is written; empty for any other call."""
+        given = {word.arg: word.value for word in node.keywords}
+        if "role" not in given or "content" not in given:
+            return ""
+        role = given["role"]
+        written = str(role.value) if isinstance(role, ast.Constant) else dotted(role).lower()
+        return next((one for one in ("system", "developer", "user", "assistant", "tool") if one in written), "other")
+
+    def _message(self, node: ast.Call, role: str) -> Value:
+        given = {word.arg: word.value for word in node.keywords if word.arg}
+        content = next(
+            (given[key] for key in ("content", "text", "template", "prompt") if key in given),
+            node.args[0] if node.args else None,
+        )
+        if content is None:
+            return ()
+        value = self._parts(
+            self.as_text(self.value_of(content), content)
+            if not isinstance(content, ast.List)
+            else self.value_of(content)
+        )
+        if "Template" in dotted(node.func):
+            value = cut(formatted(value, {}, [], "format", self.source.spot_of(node)))
+        return (Message(role, value),)
+
+    def _method(self, node: ast.Call, function: ast.Attribute, name: str, spot: TemplatePlace) -> Value | None:
+        """Methods of texts, lists, mappings and paths; None for any other."""
+        method = function.attr
+        if method == "join" and node.args:
+            return self._join(node.args[0])
+        base = self.value_of(function.value)
+        if not name and method not in _SET_METHODS and (order := unordered(f"_.{method}", self._words(node), spot)):
+            return (Items((), order),)
+        if method == "replace" and len(node.args) >= 2:
+            needle = self._constant(node.args[0])
+            if needle is None:
+                return base
+            put = self._filled_in(node.args[1]) if _MARK.fullmatch(needle) else self._argument(node.args[1])
+            return cut(with_replaced(base, needle, put))
+        if method in _TEXT_METHODS and base:
+            return base
+        if method in _FILLING:
+            return self._fill(node, function, base, spot)
+        if method in ("get", "pop", "setdefault") and node.args and (key := self._constant(node.args[0])) is not None:
+            for piece in base:
+                if isinstance(piece, Mapped) and (value := piece.get(key)) is not None:
+                    return value
+        if method in _SET_METHODS and any(isinstance(piece, Items) and piece.order for piece in base):
+            return base
+        if method in ("joinpath", "with_name") and any(isinstance(piece, FilePath) for piece in base):
+            return self._path(base, tuple(part for one in node.args for part in self.value_of(one)))
+        if method in ("read_text", "read", "open", "resolve", "absolute") and (
+            path := next((one for one in base if isinstance(one, FilePath)), None)
+        ):
+            if method in ("open", "resolve", "absolute"):
+                return base
+            text = self.program.files.prompt_file(self.module, path.parts)
+            return (Literal(text),) if text else ()
+        pattern = self._constant(node.args[0]) if node.args else None
+        left = self.refine(base, method, pattern)
+        return left if left and all(isinstance(piece, Hole | Either | Param) for piece in base) else None
+
+    def _fill(self, node: ast.Call, function: ast.Attribute, base: Value, spot: TemplatePlace) -> Value:
+        given: dict[str, Value] = {}
+        positional: list[Value] = []
+        for one in node.args:
+            value = self.value_of(one)
+            for piece in value:
+                if isinstance(piece, Mapped):
+                    given |= dict(piece.pairs)
+            positional.append(self._filled_in(one))
+        for word in node.keywords:
+            if word.arg is None:
+                for piece in self.value_of(word.value):
+                    given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
+            else:
+                given[word.arg] = self._filled_in(word.value)
+        style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
+        given = {key: self.as_text(value, node) for key, value in given.items()}
+        if not filled_text(base):
+            self.somewhere([*positional, *given.values()], function.value)
+            return cut(part for value in (base, *positional, *given.values()) for part in holes_of(value))
+        text = cut(formatted(base, given, positional, style, spot))
+        if name_says_prompt(dotted(function.value)):
+            self.told(text, Evidence.NAME)
+        return text
+
+    def _filled_in(self, node: ast.expr) -> Value:
+        """What is put into a placeholder: where nothing is known of it but that it is given, that."""
+        value = self._argument(node)
+        hole = self.asked_of(node) if all(isinstance(piece, Param) for piece in value) else None
+        return with_hole(value, hole) if value or hole is None else (hole,)
+
+    def _join(self, argument: ast.expr) -> Value:
+        value = self.value_of(argument)
+        pieces: list[Piece] = []
+        for piece in value:
+            if isinstance(piece, Items):
+                order = piece.order
+                if order is not None:
+                    inside = isinstance(argument, ast.Name | ast.Attribute)
+                    pieces.append(replace(order, spot=self.source.spot_of(argument)) if inside else order)
+                pieces += [part for one in piece.values for part in one]
+            elif isinstance(piece, Mapped):
+                pieces += [key for key, _ in piece.pairs]
+            elif isinstance(piece, Either):
+                pieces.append(Either(tuple(self.as_text(one, argument) for one in piece.branches)))
+            else:
+                pieces.append(piece)
+        return cut(pieces)
+
+    def _other_call(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
+        """A call of which nothing is known but its name: its arguments may go into a prompt."""
+        last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+        sends = call_sends(name or last)
+        passed: list[Value] = []
+        makes = last.endswith(_TEMPLATES)
+        for argument in node.args:
+            value = self.value_of(argument)
+            passed.append(value)
+            evidence = Evidence.SENT if sends else Evidence.NOTHING
+            self.told(self._later(value, spot) if makes else value, evidence)
+        for word in node.keywords:
+            value = self.value_of(word.value)
+            passed.append(value)
+            if makes and word.arg in ("template", "prefix", "suffix"):
+                self.told(self._later(value, spot), Evidence.NAME)
+            if word.arg is None:
+                for piece in value:
+                    for key, one in piece.pairs if isinstance(piece, Mapped) else ():
+                        self.told(one, keyword_says(name, key))
+                continue
+            if word.arg in ("tools", "functions") and any(isinstance(one, Items) and one.order for one in value):
+                self.tools(value, word.value)
+            evidence = keyword_says(name or last, word.arg)
+            if (
+                evidence is Evidence.NOTHING
+                and sends
+                and word.arg in ("prompt", "input", "messages", "query", "contents", "inputs")
+            ):
+                evidence = Evidence.SENT
+            self.told(self._later(value, spot) if makes or word.arg == "template" else value, evidence)
+        if makes and passed:
+            return passed[0]
+        if any(part in last.lower() for part in _PASSES):
+            return passed[0] if passed else ()
+        hole = self.by_name(last, spot) if last[:1].islower() else None
+        return (hole,) if hole is not None else ()
+
+    def _later(self, value: Value, spot: TemplatePlace) -> Value:
+        return cut(formatted(value, {}, [], "format", spot))
+
+    def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
+        """A call of a function or a class of the same program."""
+        if isinstance(target, Instance):
+            for word in node.keywords:
+                if word.arg is not None:
+                    self.told(self.value_of(word.value), keyword_says(name, word.arg))
+            if role := message_role(name) or self._role(node):
+                return self._message(node, role)
+            if target.cls.node.name.endswith(_TEMPLATES):
+                return self._other_call(node, name, spot)
+            given = tuple((word.arg, self.value_of(word.value)) for word in node.keywords if word.arg)
+            return (*self.program.made(target, node, self), Instance(target.cls, given))
+        says = name_says_prompt(target.function.node.name)
+        for word in node.keywords:
+            if word.arg is not None and (evidence := keyword_says(name, word.arg)):
+                self.told(self.value_of(word.value), evidence)
+        value = self.program.call(target, node, self)
+        if says:
+            self.told(value, Evidence.NAME)
+        if (
+            not value
+            and (hole := self.by_name(target.function.node.name, spot)) is not None
+            and not self.program.gives_constant(target)
+        ):
+            return (hole,)
+        return self.foreign(value, spot)

@@ -1,0 +1,217 @@
+"""What says that a text is a prompt: where it goes, what it is called, and how it reads."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from functools import lru_cache
+
+_MOST_TEXT = 20_000
+
+
+class Evidence(IntEnum):
+    """What the code says of a text; what the text says of itself comes on top (`belief`)."""
+
+    NOTHING = 0
+    FILE = 1
+    """It stands in a file that is named for prompts."""
+    NAME = 2
+    """A variable, a function or a keyword is named for prompts."""
+    SENT = 3
+    """It goes into a call of an SDK or a framework, or is a chat message."""
+
+
+class Belief(IntEnum):
+    """How sure it is that a text is a prompt: nothing is told, told as information, or told by what it costs."""
+
+    NO = 0
+    WEAK = 1
+    STRONG = 2
+
+
+_PROMPT = re.compile(
+    r"(?:^|_)(?:prompts?|instructions?|(?:system|sys|developer|human|user|assistant)_?(?:messages?|msg|content|text|instructions?|prompts?)"
+    r"|sysprompt|persona|backstory|preamble|few_?shots?|messages|chat_template)(?:$|_)"
+)
+_NO_TEXT = re.compile(
+    r"(?:^|_)(?:tokens?|ids?|names?|paths?|files?|filename|keys?|hash|digest|counts?|len|length|versions?|type|types|cost|costs|dir|dirs|url|"
+    r"class|cls|enabled|cache|cached|logger|log|sha|title|toolkit|session|style|level|width|limit|size|index|idx|time|timestamp|"
+    r"error|errors|exception|warning|usage|help|event|widget|color|label|symbol|input_prompt|shell_prompt)$"
+)
+_ASKS_A_PERSON = re.compile(
+    r"(?:^|_)(?:confirm|readline|input|password|shell|cli|terminal|tty)(?:_|$)|^prompt_(?:for|user|yes|and)"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_FILE = re.compile(r"(?:^|[/_\\.-])(?:prompts?|instructions?|system_messages?|sysprompts?)(?:[/_\\.-]|$)")
+
+
+@lru_cache(maxsize=4096)
+def name_says_prompt(name: str) -> bool:
+    """Whether a name (`self.system_prompt`, `BASE_INSTRUCTIONS`, `build_prompt`) is one for the text of prompts."""
+    last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
+    if not _PROMPT.search(last) or _NO_TEXT.search(last):
+        return False
+    return _ASKS_A_PERSON.search(last) is None
+
+
+def file_says_prompt(path: str) -> bool:
+    """Whether a file is named for prompts: `prompts.py`, `agent/prompts/planner.py`."""
+    parts = path.replace("\\", "/").lower().split("/")[-3:]
+    return _FILE.search("/".join(parts).removesuffix(".py")) is not None
+
+
+# Calls
+
+_SDK = re.compile(
+    r"(?:chat\.completions\.(?:create|parse|stream)|completions\.create|responses\.(?:create|parse|stream)"
+    r"|messages\.(?:create|stream|parse|count_tokens)|models\.generate_content(?:_stream)?|generate_content(?:_async|_stream)?"
+    r"|litellm\.a?completion|litellm\.a?text_completion|a?completion(?:_with_retries)?|chat_completion|apply_chat_template"
+    r"|converse(?:_stream)?|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"
+    r"|(?:llm|model|chat_model|client|chat|lm|agent|runner|chain|engine|api)\w*\.(?:a?invoke|a?stream|a?batch|a?predict|a?complete|a?chat|generate|agenerate"
+    r"|a?call|ask|aask|send_message|run|arun|query|stream_chat|astream_chat|structured_predict|astructured_predict|chat_completion)"
+    r"|(?:self\.)?_?(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
+    re.IGNORECASE,
+)
+_MAKER = re.compile(
+    r"(?:PromptTemplate|ChatPromptTemplate|RichPromptTemplate|MessagePromptTemplate|ChatPromptTemplate|PromptHelper|SystemPrompt|ChatTemplate|Prompt)"
+    r"(?:\.from_(?:template|messages|strings|examples|prompt))?$"
+)
+_TEMPLATE = re.compile(
+    r"(?:^|\.)(?:\w*(?:Prompt|Message)\w*Template|RichPromptTemplate)(?:\.from_(?:template|messages))?$"
+)
+_MESSAGE = re.compile(
+    r"(?:^|\.)(System|Developer|Human|User|AI|Assistant|Chat|Task)(?:Chat|Text)?(?:Message\w*|PromptPart|Prompt)(?:\.from_(?:template|str|string|text|defaults)|\.(?:system|user|assistant))?$"
+)
+_AGENT = re.compile(
+    r"(?:^|\.)\w*(?:Agent|Crew|Task|Assistant|Signature|Predict|ChainOfThought|Chain|Team|LLM|Model|Chat\w*|Client|OpenAI|Role)\w*$"
+)
+_SENT_WORDS = frozenset(
+    [
+        "system_prompt",
+        "instructions",
+        "system_message",
+        "system_instruction",
+        "system",
+        "instruction",
+        "backstory",
+        "developer_prompt",
+        "persona",
+        "system_content",
+        "sys_prompt",
+        "systemPrompt",
+        "preamble",
+        "messages",
+        "message_list",
+        "task_prompt",
+    ]
+)
+_QUIET = re.compile(
+    r"(?:^|\.)(?:print|pprint|rprint|secho|echo|debug|info|warning|warn|error|exception|critical|log|trace|success|fatal"
+    r"|add_argument|ArgumentParser|add_parser|Option|Argument|open|write_text|write_bytes|rich_print|cprint|print_exc|input|prompt_user"
+    r"|tool_output|tool_error|tool_warning|confirm_ask|execute|executemany|evaluate|eval|exec|compile|run_js|sub|match|search|findall"
+    r"|isinstance|hasattr|getattr|setattr|len|addHandler|capture|emit|publish|add_row|add_column|fail|skip|assert\w*|raises"
+    r"|subprocess\.\w+|Popen|check_output|system|sleep|HTTPException|Panel|st\.\w+|console\.\w+|capture_exception|set_attribute|record\w*)$"
+)
+
+
+@lru_cache(maxsize=8192)
+def call_sends(name: str) -> bool:
+    """Whether a call, by its dotted name, is one of an SDK or a framework that sends or makes a prompt."""
+    return _SDK.search(name) is not None or _MAKER.search(name) is not None
+
+
+@lru_cache(maxsize=8192)
+def message_role(name: str) -> str:
+    """The role of the messages that a class makes (`SystemMessage`); empty for any other call."""
+    found = _MESSAGE.search(name)
+    return found[1].lower() if found else ""
+
+
+@lru_cache(maxsize=8192)
+def fills_later(name: str) -> bool:
+    """Whether a call makes a template whose placeholders are filled later (`PromptTemplate.from_template`)."""
+    return _TEMPLATE.search(name) is not None
+
+
+@lru_cache(maxsize=8192)
+def is_quiet(name: str) -> bool:
+    """Whether what a call gets is for people, files or other programs: logs, the terminal, errors, SQL."""
+    if re.search(
+        r"(?:^|[._])(?:logger|log|logging|console|warnings|rich|click|typer|cursor|conn|page|driver|cdp)(?:\.|$)", name
+    ):
+        return True
+    return _QUIET.search(name) is not None or name.rpartition(".")[2].endswith(("Error", "Exception", "Warning"))
+
+
+def keyword_says(call: str, keyword: str) -> Evidence:
+    """What the name of a keyword argument says of its text, in a call of this name."""
+    if keyword in _SENT_WORDS:
+        return Evidence.SENT if keyword != "system" or call_sends(call) or _AGENT.search(call) else Evidence.NAME
+    if keyword in ("goal", "description", "role", "expected_output", "task") and _AGENT.search(call):
+        return Evidence.NAME
+    if keyword in ("template", "contents") and call_sends(call):
+        return Evidence.SENT
+    return Evidence.NAME if name_says_prompt(keyword) else Evidence.NOTHING
+
+
+# How a text reads
+
+_SENTENCE = re.compile(r"(?:[A-Za-z][A-Za-z'\u2019,`\"()/-]{0,30} ){5,60}[A-Za-z'\u2019`\"()-]{1,30}[.:!?;,]?")
+_IS = re.compile(
+    r"(?:^|[\n.:\"'>#*]|\b(?:assume|and|imagine|that)\b)\s*You(?:'re| are| act as| will act as| play)\s"
+    r"(?:an?|the|now|in|on|working|responsible|being|going|tasked|one|my|our|not|[A-Z])",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?:you (?:must|should|will|can|have|need|may|do|are)|the (?:user|assistant)(?:'s)?|assume (?:that )?the current"
+    r"|your (?:task|job|role|goal|response|answer|output|final|objective|purpose|instructions)|respond (?:with|in|only|to)"
+    r"|answer (?:the|only|in|each|with)|return (?:only|your|a json|the json|valid)|do not|don't|never|always|please|make sure"
+    r"|ensure that|given the|based on|use the following|summari[sz]e|analy[sz]e|step by step|think about|format your"
+    r"|output (?:only|format|the|a)|in json format|follow (?:these|the)|write (?:a|an|the|in)|generate (?:a|an|the))\b",
+    re.IGNORECASE,
+)
+_CODE_LINE = re.compile(
+    r"^\s*(?:[\w.$]+\s*=\s*\S.*;|.*[;{}]"
+    r"|(?:var|let|const|function|return|if|for|while|else|def|class|import|from|async|await|try|catch|export)\b[^.!?]*[({:=;]?"
+    r"|</?[a-z][^>]*>.*|[.#]?[\w-]+\s*\{|[\w-]+:\s*[^ ].*;"
+    r"|(?:SELECT|FROM|WHERE|INSERT|UPDATE|DELETE|CREATE|JOIN|GROUP BY|ORDER BY|VALUES|SET)\b.*"
+    r"|(?:tell|end tell|set|end|activate|repeat|on)\b(?:\s\w+){0,6}|\$ .*"
+    r"|(?:sudo|apt|pip|npm|echo|cd|mkdir|RUN|COPY|ENV|CMD)\b.*|[)\]}>,;(\[{'\"`]*)$"
+)
+_SCRIPT = re.compile(
+    r"<!DOCTYPE|<html|<script|tell application|\(function\s*\(|\(\s*\(\s*\)\s*=>|document\.(?:get|query|create|body)|window\."
+    r"|#!/(?:bin|usr)|\bSELECT\b[\s\S]{1,200}\bFROM\b[\s\S]{1,200}\bWHERE\b|\bCREATE TABLE\b|\bINSERT INTO\b|@media|font-family:"
+    r"|stroke-width"
+)
+_MEANT = re.compile(r"[\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+@lru_cache(maxsize=2048)
+def reads_as(text: str) -> int:
+    """How a text reads: -1 code or markup, 0 unclear, 1 sentences, 2 it asks for something, 3 it says who the reader is."""
+    text = text[:_MOST_TEXT]
+    sentences = sum(1 for _ in _SENTENCE.finditer(text)) + len(_MEANT.findall(text)) // 12
+    asks = len({found[0].lower() for found in _ASKS.finditer(text)})
+    who = _IS.search(text) is not None
+    lines = [line for line in text.splitlines() if line.strip()]
+    code = sum(1 for line in lines if _CODE_LINE.match(line[:300]))
+    script = _SCRIPT.search(text) is not None
+    if (script and not who and asks < 4) or (lines and code > 0.5 * len(lines) and sentences < 6 and not who):
+        return -1
+    if who and sentences >= 2:
+        return 3
+    if asks >= 2 and sentences >= 2:
+        return 2
+    return 1 if sentences >= 2 or asks >= 2 else 0
+
+
+def belief(evidence: Evidence, text: str) -> Belief:
+    """Whether a text is a prompt, by what the code says of it and how it reads."""
+    reads = reads_as(text)
+    if evidence is Evidence.SENT:
+        return Belief.STRONG if reads > 0 else Belief.WEAK
+    if evidence is Evidence.NAME:
+        return Belief.NO if reads < 0 else Belief.STRONG if reads else Belief.WEAK
+    if reads == 3 or (evidence is Evidence.FILE and reads == 2):
+        return Belief.STRONG
+    return Belief.WEAK if reads == 2 or (evidence is Evidence.FILE and reads == 1) else Belief.NO

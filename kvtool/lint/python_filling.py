@@ -1,0 +1,270 @@
+"""Templates in strings, filled with what is known: `str.format`, `%`, `string.Template`, Jinja, `str.replace`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.errors import KvtoolError
+from kvtool.lint.placeholders import asked
+from kvtool.lint.python_sources import dated, sure_kind
+from kvtool.lint.python_values import (
+    MESSAGE_KEYS,
+    Either,
+    Items,
+    Literal,
+    Many,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    percents,
+    pieces_of,
+    placed,
+    spend,
+)
+from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
+from kvtool.lint.templates import jinja_template
+from kvtool.text.traced import Origin, Traced
+
+_MOST_NODES = 5_000
+_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
+
+
+def filled_text(value: Value) -> bool:
+    """Whether there is a text in it that may be filled."""
+    return any(isinstance(piece, Literal | str) for piece in pieces_of(value))
+
+
+def percent_filled(
+    left: Value, right: list[Value], given: Mapping[str, Value], outer: TemplatePlace
+) -> Iterator[Piece]:
+    """`text % values`: the values stand where the text has `%`; each `%(name)s` by its name."""
+    waiting = list(right)
+    for piece in left:
+        if not isinstance(piece, Literal):
+            yield piece
+            continue
+        at = 0
+        places = _Places(piece, outer)
+        for start, stop, name in percents(piece.text):
+            yield piece.text[at:start]
+            at = stop
+            value = given.get(name) if name else waiting.pop(0) if waiting else None
+            yield from _put(value, name, places.of(piece.text[start:stop]), outer)
+        yield piece.text[at:]
+
+
+def formatted(
+    base: Value, given: Mapping[str, Value], positional: list[Value], style: str, outer: TemplatePlace
+) -> Iterator[Piece]:
+    """Texts with their placeholders filled; `outer` is the call that does it."""
+    for piece in base:
+        if isinstance(piece, Literal):
+            if style == "format":
+                yield from _fields(piece, given, positional, outer)
+            elif style == "jinja":
+                yield from _jinja(piece, outer)
+            else:
+                yield from _dollars(piece, given, outer)
+        elif isinstance(piece, Either):
+            yield Either(tuple(tuple(formatted(one, given, positional, style, outer)) for one in piece.branches))
+        elif isinstance(piece, Many):
+            yield Many(tuple(formatted(piece.body, given, positional, style, outer)))
+        elif isinstance(piece, Items):
+            yield Items(
+                tuple(tuple(formatted(one, given, positional, style, outer)) for one in piece.values), piece.order
+            )
+        elif isinstance(piece, Message):
+            yield Message(piece.role, tuple(formatted(piece.content, given, positional, style, outer)))
+        else:
+            yield piece
+
+
+def _fields(
+    literal: Literal, given: Mapping[str, Value], positional: list[Value], outer: TemplatePlace
+) -> Iterator[Piece]:
+    at = number = 0
+    text = literal.text
+    places = _Places(literal, outer)
+    for match in _FIELD.finditer(text):
+        if match[0] in ("{{", "}}"):
+            yield text[at : match.start()] + match[0][0]
+            at = match.end()
+            continue
+        name = match[1]
+        if not name or name.isdigit():
+            index = int(name) if name else number
+            number += 1
+            value = positional[index] if index < len(positional) else None
+        else:
+            value = given.get(name)
+        yield text[at : match.start()]
+        at = match.end()
+        spot = places.of(match[0])
+        for piece in _put(value, (name + match[2]) if not name.isdigit() else "", spot, outer):
+            yield dated(piece, match[3]) if isinstance(piece, Hole) and match[3] else piece
+    yield text[at:]
+
+
+def _dollars(literal: Literal, given: Mapping[str, Value], outer: TemplatePlace) -> Iterator[Piece]:
+    at = 0
+    places = _Places(literal, outer)
+    for start, stop, name in placeholders(literal.text, "dollar"):
+        yield literal.text[at:start]
+        at = stop
+        yield from _put(given.get(name), name, places.of(literal.text[start:stop]), outer)
+    yield literal.text[at:]
+
+
+def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: TemplatePlace) -> Value:
+    """What is put into a placeholder, told where it is put; of another file's template, where it is given."""
+    if value is None:
+        kind = sure_kind(name) if name else None
+        if kind is not None:
+            return (Hole(spot or outer, kind, f"`{name}`"),)
+        hole = asked(name, spot) if spot is not None else None
+        return (hole,) if hole is not None else ()
+    if spot is None:
+        return tuple(
+            Param(piece.name) if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt else piece
+            for piece in value
+            if not (isinstance(piece, Hole) and piece.doubt)
+        )
+    return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot)
+
+
+def _named(piece: Piece, hole: Hole | None) -> Piece:
+    """What is put into a placeholder whose name says more than what is known of it."""
+    if hole is None or hole.doubt != "use":
+        return piece
+    if isinstance(piece, Param) and (piece.hole is None or piece.hole.doubt):
+        return Param(piece.name, hole)
+    return hole if isinstance(piece, Hole) and piece.doubt else piece
+
+
+class _Places:
+    """The places of placeholders in the source of a literal, asked for in their order; None for one of another file."""
+
+    def __init__(self, literal: Literal, outer: TemplatePlace) -> None:
+        self._literal = literal
+        self._at = literal.start
+        self._foreign = literal.source is None or literal.source.path != outer.path
+
+    def of(self, written: str) -> TemplatePlace | None:
+        source = self._literal.source
+        if source is None or self._foreign:
+            return None
+        found = source.text.find(written, self._at, self._literal.stop)
+        if found < 0:
+            return source.spot(self._literal.start, self._literal.start + 1)
+        self._at = found + len(written)
+        return source.spot(found, found + len(written))
+
+
+def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
+    """`text.replace("{date}", value)`: other replacements leave the text as it is."""
+    for piece in base:
+        if isinstance(piece, Either):
+            yield Either(tuple(tuple(with_replaced(one, needle, value)) for one in piece.branches))
+            continue
+        if not isinstance(piece, Literal | str) or not needle or len(needle) < 2:
+            yield piece
+            continue
+        text = piece.text if isinstance(piece, Literal) else piece
+        if needle not in text or not value:
+            yield piece
+            continue
+        parts = text.split(needle, 40)
+        at = piece.start if isinstance(piece, Literal) else 0
+        for number, part in enumerate(parts):
+            if number:
+                found = (
+                    piece.source.text.find(needle, at, piece.stop)
+                    if isinstance(piece, Literal) and piece.source
+                    else -1
+                )
+                if found >= 0 and isinstance(piece, Literal) and piece.source and piece.source.path == _path(value):
+                    at = found + len(needle)
+                    yield from placed(value, piece.source.spot(found, at))
+                else:
+                    yield from value
+            yield part
+
+
+def _path(value: Value) -> str:
+    return next((piece.spot.path for piece in pieces_of(value) if isinstance(piece, Hole)), "")
+
+
+def _jinja(literal: Literal, outer: TemplatePlace) -> Iterator[Piece]:
+    """A Jinja template in a string; one that is none after all is text."""
+    source = literal.source
+    if source is None or source.path != outer.path:
+        yield literal.text
+        return
+    written = source.text[literal.start : literal.stop]
+    spot = source.spot(literal.start, literal.stop)
+    at = written.find(literal.text)
+    if at >= 0:
+        spot = source.spot(literal.start + at, literal.start + at + 1)
+    origin = Origin(spot.path, spot.line, spot.column, 1, at >= 0, text=literal.text)
+    try:
+        yield from (_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
+    except KvtoolError:
+        yield literal.text
+
+
+def _piece(node: Node) -> Piece:
+    if isinstance(node, Choice):
+        return Either(tuple(tuple(map(_piece, branch)) for branch in node.branches))
+    return Many(tuple(map(_piece, node.body))) if isinstance(node, Repeat) else node
+
+
+def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list[Node]:
+    """A value as the text it becomes. `unfilled`: its placeholders may be filled by code that is not seen."""
+    result: list[Node] = []
+    for piece in value:
+        most[0] -= 1
+        if most[0] < 0:
+            break
+        if isinstance(piece, str | Hole):
+            result.append(piece)
+        elif isinstance(piece, Literal):
+            result += _unfilled(piece) if unfilled else [piece.text]
+        elif isinstance(piece, Param):
+            result += [piece.hole] if piece.hole is not None else []
+        elif isinstance(piece, Items):
+            result += [node for one in piece.values for node in nodes_of(one, unfilled=unfilled, most=most)]
+        elif isinstance(piece, Mapped):
+            texts = [one for key in MESSAGE_KEYS if (one := piece.get(key)) is not None]
+            result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most)]
+        elif isinstance(piece, Message):
+            result += nodes_of(piece.content, unfilled=unfilled, most=most)
+        elif isinstance(piece, Either):
+            result.append(Choice(tuple(tuple(nodes_of(one, unfilled=unfilled, most=most)) for one in piece.branches)))
+        elif isinstance(piece, Many):
+            result.append(Repeat(tuple(nodes_of(piece.body, unfilled=unfilled, most=most))))
+    return result
+
+
+def _unfilled(literal: Literal) -> list[Node]:
+    """A text that may be a template: a placeholder for a clock or an id is information."""
+    if literal.source is None or "{" not in literal.text:
+        return [literal.text]
+    spot = literal.source.spot(literal.start, literal.start + 1)
+    if JINJA_MARK.search(literal.text) and all(one[0] in ("{{", "}}") for one in _FIELD.finditer(literal.text)):
+        spend(len(literal.text))
+        return nodes_of(_jinja(literal, spot), unfilled=False, most=[_MOST_NODES])
+    nodes: list[Node] = []
+    for piece in _fields(literal, {}, [], spot):
+        if isinstance(piece, Hole):
+            if piece.doubt:
+                nodes.append(piece)
+            elif piece.kind.code in (TIME.code, REQUEST_ID.code):
+                nodes.append(Hole(piece.spot, piece.kind, piece.what, minor=True))
+        elif isinstance(piece, str):
+            nodes.append(piece)
+    return nodes

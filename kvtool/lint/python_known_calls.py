@@ -1,0 +1,232 @@
+"""Calls that say by themselves what they give: clocks, ids, files, JSON, sets; and values as they are written into a text."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from kvtool.lint.python_names import Names
+from kvtool.lint.python_sources import keeps, refined
+from kvtool.lint.python_values import (
+    Callee,
+    Either,
+    FilePath,
+    Instance,
+    Items,
+    Literal,
+    Mapped,
+    Param,
+    Piece,
+    Value,
+    cut,
+    dotted,
+    holes_of,
+    in_order,
+    pieces_of,
+    placed,
+)
+from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.volatile import JSON_KEYS, called, from_git, order_hole, process_variable, unordered
+
+_SAME_CALLS = frozenset(
+    [
+        "str",
+        "textwrap.dedent",
+        "dedent",
+        "inspect.cleandoc",
+        "cleandoc",
+        "textwrap.indent",
+        "indent",
+        "repr",
+        "format",
+        "int",
+        "float",
+        "round",
+        "textwrap.fill",
+        "typing.cast",
+        "markdown",
+        "escape",
+        "html.escape",
+        "markupsafe.Markup",
+    ]
+)
+_SAME_ITEMS = frozenset(
+    ["list", "tuple", "reversed", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict"]
+)
+_SETS = frozenset(["set", "frozenset"])
+
+
+class KnownCalls(Names):
+    """Tells what is known of calls by their names, whatever program they are in."""
+
+    def as_text(self, value: Value, node: ast.expr | ast.arg) -> Value:
+        """A value as it is written into a text: a collection in its order, which may be another each time."""
+        result: list[Piece] = []
+        for piece in value:
+            if isinstance(piece, Items):
+                order = piece.order
+                result += [replace(order, spot=self.source.spot_of(node))] if order is not None else []
+                result += [part for one in piece.values for part in one]
+            elif isinstance(piece, Mapped):
+                result += [part for _, one in piece.pairs for part in self.as_text(one, node)]
+            elif isinstance(piece, Either):
+                result.append(Either(tuple(self.as_text(one, node) for one in piece.branches)))
+            elif isinstance(piece, Instance):
+                result += self.program.called_method(piece, "__str__", self.depth)
+            elif not isinstance(piece, Callee | FilePath):
+                result.append(piece)
+        return tuple(result)
+
+    @staticmethod
+    def added(values: list[Value]) -> Value:
+        """Texts one behind the other; lists become one list."""
+        result: list[Piece] = []
+        for value in values:
+            for piece in value:
+                if isinstance(piece, Items) and result and isinstance(result[-1], Items):
+                    before = result.pop()
+                    assert isinstance(before, Items)
+                    piece = Items((*before.values, *piece.values), before.order or piece.order)
+                result.append(piece)
+        return cut(result)
+
+    def _argument(self, node: ast.expr) -> Value:
+        """What is filled in: what varies is told where it is given, until a placeholder is found."""
+        return placed(self.as_text(self.value_of(node), node), self.source.spot_of(node))
+
+    def _path(self, left: Value, right: Value) -> Value:
+        parts: list[str] = []
+        for piece in (*left, *right):
+            if isinstance(piece, FilePath):
+                parts += piece.parts
+            elif isinstance(piece, Literal):
+                parts.append(piece.text)
+        return (FilePath(tuple(parts)), *holes_of((*left, *right)))
+
+    def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
+        """What it means to go over something: it may be in another order each time."""
+        for piece in pieces_of(over, 40):
+            if isinstance(piece, Items) and piece.order is not None:
+                return order_hole(piece.order, f"{items} {self._words(node)}", self.source.spot_of(node))
+        return None
+
+    @staticmethod
+    def _words(node: ast.expr) -> str:
+        return " ".join(
+            one.id if isinstance(one, ast.Name) else one.attr
+            for one in ast.walk(node)
+            if isinstance(one, ast.Name | ast.Attribute)
+        )
+
+    def refine(self, value: Value, method: str, pattern: str | None = None) -> Value:
+        """What a method leaves of values, of which only what varies is known."""
+        result: list[Piece] = []
+        for piece in value:
+            if isinstance(piece, Hole):
+                hole = refined(piece, method, pattern)
+                result += [hole] if hole is not None else []
+            elif isinstance(piece, Either):
+                result.append(Either(tuple(self.refine(one, method, pattern) for one in piece.branches)))
+            elif isinstance(piece, Param) and keeps(method):
+                result.append(piece)
+        return tuple(result)
+
+    def _element(self, node: ast.expr) -> Value:
+        value = self.value_of(node)
+        if isinstance(node, ast.Starred):
+            return tuple(
+                part for piece in value for part in (sum(piece.values, ()) if isinstance(piece, Items) else (piece,))
+            )
+        return value
+
+    def _known(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value | None:
+        """What calls give that say by themselves what they give; None for any other."""
+        last = name.rpartition(".")[2]
+        if name in ("os.getenv", "os.environ.get", "getenv", "environ.get") and node.args:
+            hole = process_variable(f"os.environ.{self._constant(node.args[0])}", spot)
+            return (hole,) if hole is not None else ()
+        if hole := called(name, spot, dotted(node.func)):
+            if last == "strftime" and node.args:
+                return self.refine((hole,), "strftime", self._constant(node.args[0]))
+            return self.refine((hole,), "date") if last == "today" and name.endswith("date.today") else (hole,)
+        if name in _SETS:
+            inside = self.value_of(node.args[0]) if node.args else ()
+            values = tuple(
+                one for piece in inside for one in (piece.values if isinstance(piece, Items) else ((piece,),))
+            )
+            return (Items(values, unordered(name, self._words(node), spot)),)
+        if hole := unordered(name, self._words(node), spot):
+            return (Items((), hole),)
+        if hole := from_git(name, node, spot):
+            return (hole,)
+        return self._made_of(node, name, spot)
+
+    def _made_of(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value | None:
+        """What calls give that make something of their arguments."""
+        last = name.rpartition(".")[2]
+        if name in ("json.dumps", "dumps", "orjson.dumps", "ujson.dumps", "yaml.dump", "pprint.pformat"):
+            return self._dumps(node, name, spot)
+        if name == "sorted" and node.args:
+            return in_order(self.value_of(node.args[0]))
+        if name in _SAME_CALLS and node.args:
+            value = self.value_of(node.args[0] if name != "typing.cast" else node.args[-1])
+            if name == "format" and len(node.args) > 1:
+                return self.refine(value, "strftime", self._constant(node.args[1]))
+            return self.as_text(value, node.args[0])
+        if name in _SAME_ITEMS and node.args:
+            return (
+                self._element(ast.Starred(node.args[0])) if name == "itertools.chain" else self.value_of(node.args[0])
+            )
+        if name in ("map", "filter") and len(node.args) == 2:
+            return self.value_of(node.args[1])
+        if name == "functools.partial" and node.args:
+            return self._partial(node)
+        if last in ("field", "Field") and (
+            made := next((word.value for word in node.keywords if word.arg == "default_factory"), None)
+        ):
+            return self._made(made)
+        if last in ("Path", "PurePath", "files", "open", "join", "joinpath", "dirname", "abspath") and (
+            last != "join" or name in ("os.path.join", "path.join")
+        ):
+            if last == "joinpath":
+                return None
+            return self._path(
+                (FilePath(()),),
+                tuple(part for one in node.args[: 1 if last == "open" else 9] for part in self.value_of(one)),
+            )
+        return None
+
+    @staticmethod
+    def _constant(node: ast.expr) -> str | None:
+        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+    def _dumps(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
+        """JSON keeps the order of keys unless it is told to sort them; of what is written in place the order is known."""
+        if not node.args:
+            return ()
+        value = self.as_text(self.value_of(node.args[0]), node.args[0])
+        keywords = self.keywords_name
+        if (
+            keywords
+            and isinstance(node.args[0], ast.Name)
+            and node.args[0].id == keywords
+            and not any(word.arg == "sort_keys" for word in node.keywords)
+        ):
+            return (Hole(spot, JSON_KEYS, f"`{name}()` without sort_keys", certain=True, order=True, minor=True),)
+        return value
+
+    def _made(self, node: ast.expr) -> Value:
+        """What a factory gives: a function of the program, a lambda, or a call that is known by its name."""
+        if isinstance(node, ast.Lambda):
+            return self.value_of(node.body)
+        call = ast.copy_location(ast.Call(node, [], []), node)
+        return self.value_of(call)
+
+    def _partial(self, node: ast.Call) -> Value:
+        target = self.callee(node.args[0], dotted(node.args[0]))
+        if not isinstance(target, Callee):
+            return ()
+        names = target.function.parameters()
+        bound = [(name, self.value_of(one)) for name, one in zip(names, node.args[1:], strict=False)]
+        bound += [(word.arg, self.value_of(word.value)) for word in node.keywords if word.arg]
+        return (Callee(target.function, target.owner, (*target.bound, *bound)),)

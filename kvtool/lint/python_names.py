@@ -1,0 +1,302 @@
+"""What names stand for: variables, attributes, names of other modules; and what becomes of a text that is finished."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvtool.lint.placeholders import asked
+from kvtool.lint.python_evidence import Evidence, file_says_prompt, name_says_prompt
+from kvtool.lint.python_package import ClassCode, Imported, Module
+from kvtool.lint.python_sources import refined, sure_kind
+from kvtool.lint.python_values import (
+    MOST_INSIDE,
+    Callee,
+    Either,
+    Instance,
+    Items,
+    Literal,
+    Mapped,
+    Param,
+    Piece,
+    Value,
+    dotted,
+    has_fields,
+    has_param,
+    holes_of,
+    pieces_of,
+    placed,
+    text_of,
+    varies,
+)
+from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.volatile import order_hole, process_variable
+
+if TYPE_CHECKING:
+    from kvtool.lint.python_program import Program
+
+_MOST_SINKS = 30
+_TOLD_THERE = 320
+"""Characters of constant text around what varies, from which on its own file tells it."""
+
+
+class Names:
+    """What names stand for in one function, class body or module; `values` are those that it assigns itself."""
+
+    def __init__(
+        self,
+        program: Program,
+        module: Module,
+        *,
+        cls: ClassCode | None = None,
+        outer: Mapping[str, Value] | None = None,
+        label: str = "",
+        depth: int = 0,
+        silent: bool = False,
+    ) -> None:
+        self.program = program
+        self.module = module
+        self.source = module.source
+        self.cls = cls
+        self.outer = outer or {}
+        self.depth = depth
+        self.values: dict[str, Value] = {}
+        self.unknown: set[str] = set()
+        """Names that were assigned something of which nothing is known: what they are called may say it."""
+        self.imports: dict[str, Imported] = {}
+        self.keywords_name = ""
+        self.sinks: list[tuple[Value, Evidence]] = []
+        self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
+        self._silent = silent
+        self.in_function = False
+        self.given: set[str] = set()
+        """Names that were assigned something of which only is known that it is made of what callers give."""
+        self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
+
+    def canonical(self, name: str) -> str:
+        """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""
+        root, dot, rest = name.partition(".")
+        if root in self.values or not root:
+            return name
+        origin = self.imports.get(root) or self.module.imports.get(root)
+        return f"{origin.full.lstrip('.')}{dot}{rest}" if origin is not None else name
+
+    def variable(self, node: ast.expr, name: str) -> Value:
+        """What a name or a chain of names stands for."""
+        spot = self.source.spot_of(node)
+        value, rest = self._base(name)
+        if value is not None:
+            for attribute in rest.split(".") if rest else ():
+                value = self.attribute_of(value, attribute)
+            value = self.foreign(value, spot)
+            known = name in self.values or name in self.outer
+            if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
+                return (hole,)
+            return value
+        hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot)
+        return (hole,) if hole is not None else ()
+
+    def _base(self, name: str) -> tuple[Value | None, str]:
+        """The value of the longest beginning of a chain that is known, and what is left of it; None: of its first name, too."""
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            head = ".".join(parts[:length])
+            for values in (self.values, self.outer):
+                if head in values:
+                    return values[head], ".".join(parts[length:])
+        root = parts[0]
+        rest = ".".join(parts[1:])
+        if root in ("self", "cls") and self.cls is not None and len(parts) > 1:
+            return self.program.attribute(self.cls, parts[1], self.depth), ".".join(parts[2:])
+        found = self._global(root)
+        if found is not None:
+            return found, rest
+        if root in self.imports or root in self.module.imports:
+            module = self._module(root)
+            while module is not None and rest:
+                head, _, rest = rest.partition(".")
+                value = self.program.name_in(module, head, self.depth)
+                if value is not None:
+                    return value, rest
+                files = self.program.files
+                module = files.module_of(module, head) or files.imported_module(module, f".{head}")
+        return None, ""
+
+    def _module(self, root: str) -> Module | None:
+        holder = self.module
+        if root in self.imports:
+            origin = self.imports[root]
+            files = self.program.files
+            if origin.name:
+                dot = "" if origin.module.endswith(".") else "."
+                return files.imported_module(holder, f"{origin.module}{dot}{origin.name}")
+            return files.imported_module(holder, origin.module)
+        return self.program.files.module_of(holder, root)
+
+    def _global(self, root: str) -> Value | None:
+        if root in self.imports:
+            origin = self.imports[root]
+            target = self.program.files.imported_module(self.module, origin.module) if origin.name else None
+            if target is None or target is self.module:
+                return None
+            return self.program.name_in(target, origin.name, self.depth)
+        found = self.program.files.find(self.module, root)
+        if found is None:
+            return None
+        module, name = found
+        return self.program.name_in(module, name, self.depth)
+
+    def foreign(self, value: Value, spot: TemplatePlace) -> Value:
+        """What varies in a text of another file is told there where the text is long; else here, where it is used."""
+        path = self.module.path
+        if all(piece.spot.path == path for piece in pieces_of(value) if isinstance(piece, Hole)):
+            return value
+        written = sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
+        return value if written >= _TOLD_THERE else placed(value, spot, foreign_to=path)
+
+    def attribute_of(self, value: Value, attribute: str) -> Value:
+        """An attribute or a key of a value."""
+        result: list[Piece] = []
+        for piece in value:
+            if isinstance(piece, Mapped):
+                result += piece.get(attribute) or ()
+            elif isinstance(piece, Instance):
+                given = dict(piece.given).get(attribute)
+                result += given if given is not None else self.program.attribute(piece.cls, attribute, self.depth)
+            elif isinstance(piece, Hole):
+                hole = refined(piece, attribute)
+                result += [hole] if hole is not None else []
+            elif isinstance(piece, Either):
+                result.append(Either(tuple(self.attribute_of(one, attribute) for one in piece.branches)))
+        return tuple(result)
+
+    def by_name(self, name: str, spot: TemplatePlace) -> Hole | None:
+        """The hole of something of which only the name is known."""
+        last = name.rpartition(".")[2]
+        if last.isupper():
+            return None  # a constant
+        kind = sure_kind(last.removeprefix("get_"))
+        return None if kind is None else Hole(spot, kind, f"`{name}`")
+
+    def asked_of(self, node: ast.expr) -> Hole | None:
+        """The hole of something of which nothing is known but that callers give it, or that it is made of what they give."""
+        name = self._given_name(node, 4) if self.in_function else ""
+        return asked(name, self.source.spot_of(node)) if name else None
+
+    def is_given(self, node: ast.expr) -> bool:
+        """Whether something is made of what callers give."""
+        return self.in_function and bool(self._given_name(node, 4))
+
+    def _given_name(self, node: ast.expr, deep: int) -> str:
+        root = node
+        while isinstance(root, ast.Attribute | ast.Subscript | ast.Await | ast.Starred):
+            root = root.value
+        if isinstance(root, ast.Name):
+            given = root.id in self.given or any(isinstance(piece, Param) for piece in self.values.get(root.id, ()))
+            return (dotted(node) or root.id) if given else ""
+        if not deep:
+            return ""
+        parts: list[ast.expr] = []
+        if isinstance(root, ast.Call):
+            parts = [*root.args, *(word.value for word in root.keywords)]
+            parts += [root.func.value] if isinstance(root.func, ast.Attribute) else []
+        elif isinstance(root, ast.BoolOp):
+            parts = root.values
+        elif isinstance(root, ast.ListComp | ast.GeneratorExp):
+            parts = [root.generators[0].iter]
+        return next((name for part in parts if (name := self._given_name(part, deep - 1))), "")
+
+    def callee(self, node: ast.expr, written: str) -> Callee | Instance | None:
+        """The function or class of the same program that is called."""
+        if written:
+            value = self._callable(written)
+        else:
+            value = self.attribute_of(self.value_of(node.value), node.attr) if isinstance(node, ast.Attribute) else ()
+        for piece in value or ():
+            if isinstance(piece, Callee):
+                return piece
+            if isinstance(piece, Instance) and piece.given is CLASS:
+                return Instance(piece.cls)
+        return None
+
+    def _callable(self, written: str) -> Value:
+        owner, _, method = written.rpartition(".")
+        if owner in ("self", "cls") and self.cls is not None:
+            function = self.program.method(self.cls, method)
+            if function is not None:
+                return (Callee(function, self.cls),)
+        if owner == "super()":
+            return ()
+        value, rest = self._base(owner or written)
+        if value is None:
+            value, rest = self._base(written)
+            return value if value is not None and not rest else ()
+        for attribute in rest.split(".") if rest else ():
+            value = self.attribute_of(value, attribute)
+        if not owner:
+            return value
+        for piece in value:
+            if isinstance(piece, Instance):
+                function = self.program.method(piece.cls, method)
+                if function is not None:
+                    return (Callee(function, piece.cls),)
+        name = self._base(written)
+        return name[0] if name[0] is not None and not name[1] else ()
+
+    def value_of(self, node: ast.expr) -> Value:
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:
+        raise NotImplementedError
+
+    def bind_element(self, target: ast.expr, over: Value) -> None:
+        """The names of a loop stand for the elements, as far as those are known."""
+        elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:3]
+        one: Value = ()
+        if isinstance(target, ast.Name) and not elements:
+            one = tuple(Param(piece.name) for piece in over if isinstance(piece, Param))
+        elif isinstance(target, ast.Name):
+            one = elements[0] if len(elements) == 1 else holes_of(tuple(piece for each in elements for piece in each))
+        for name in ast.walk(target):
+            if isinstance(name, ast.Name):
+                self.values[name.id] = one
+                self.unknown.discard(name.id)
+
+    # What becomes of texts
+
+    def told(self, value: Value, evidence: Evidence) -> None:
+        """Hand on a text that is finished, with what the code says of it."""
+        if not value or self._silent or not (varies(value) or has_param(value) or has_fields(value)):
+            return
+        evidence = max(evidence, self._file)
+        self.program.done(self, value, evidence)
+
+    def returned(self, value: Value) -> None:
+        self.told(value, self._says)
+
+    def tools(self, value: Value, node: ast.expr) -> None:
+        """Tools stand in front of all else: their order decides over the whole prompt."""
+        for piece in value:
+            if isinstance(piece, Items) and piece.order is not None:
+                hole = replace(order_hole(piece.order, "tools", self.source.spot_of(node)), leads=True)
+                self.program.emit_holes(self, [hole])
+
+    def somewhere(self, values: list[Value], base: ast.expr) -> None:
+        """Values that are filled into a template that is not seen, where it is named as a prompt."""
+        name = base.attr if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""
+        if self._silent or not name_says_prompt(name):
+            return
+        holes = [piece for value in values for piece in pieces_of(value) if isinstance(piece, Hole)]
+        self.program.emit_holes(
+            self, [replace(hole, elsewhere=True, minor=True) for hole in holes if hole.certain and not hole.minor]
+        )
+
+    def add_sink(self, value: Value, evidence: Evidence) -> None:
+        if len(self.sinks) < _MOST_SINKS and sum(1 for _ in pieces_of(value, MOST_INSIDE)) < MOST_INSIDE:
+            self.sinks.append((value, evidence))
+
+
+CLASS: tuple[tuple[str, Value], ...] = (("", ()),)
+"""Marks an `Instance` that is the class itself."""

@@ -1,0 +1,154 @@
+"""Texts with what varies in them, as lint tells it: how sure each is, and what is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT
+from kvtool.lint.python_sources import DATE
+from kvtool.lint.python_values import (
+    Either,
+    Items,
+    Many,
+    Mapped,
+    Message,
+    Piece,
+    Value,
+    spend,
+)
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace
+from kvtool.lint.volatile import HOST
+
+
+def without_holes(value: Value) -> Value:
+    """What a function builds, but for what varies in it by itself: that is told where it is written."""
+
+    def one(piece: Piece) -> list[Piece]:
+        if isinstance(piece, Hole):
+            return []
+        if isinstance(piece, Items):
+            return [Items(tuple(map(every, piece.values)))]
+        if isinstance(piece, Mapped):
+            return [Mapped(tuple((key, every(inside)) for key, inside in piece.pairs))]
+        if isinstance(piece, Message):
+            return [replace(piece, content=every(piece.content))]
+        if isinstance(piece, Either):
+            return [Either(tuple(map(every, piece.branches)))]
+        return [Many(every(piece.body))] if isinstance(piece, Many) else [piece]
+
+    def every(inside: Value) -> Value:
+        spend(len(inside))
+        return tuple(part for piece in inside for part in one(piece))
+
+    return every(value)
+
+
+def firsts(nodes: Iterable[Node], ended: list[bool]) -> list[Node]:
+    """Without what may be another in each request where something before it is: what follows that is not shared anyway.
+
+    `ended` tells whether the shared beginning has ended, before and after.
+    """
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Hole):
+            if ended[0] and node.doubt:
+                continue
+            ended[0] = ended[0] or node.doubt == "use" or (node.certain and not node.minor)
+            result.append(node)
+        elif isinstance(node, Choice):
+            ends = [[ended[0]] for _ in node.branches]
+            result.append(Choice(tuple(tuple(firsts(one, end)) for one, end in zip(node.branches, ends, strict=True))))
+            ended[0] = ended[0] or any(end[0] for end in ends)
+        elif isinstance(node, Repeat):
+            result.append(Repeat(tuple(firsts(node.body, ended))))
+        else:
+            result.append(node)
+    return result
+
+
+def judged(nodes: Iterable[Node], *, weak: bool, path: str, named: bool = True) -> list[Node]:
+    """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there."""
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Hole):
+            if node.spot.path != path:
+                continue
+            if node.doubt == "open" and (weak or not named):
+                continue
+            by_name = not node.certain and not node.doubt and node.kind.code not in (TIME.code, REQUEST_ID.code)
+            capped = not node.certain or node.kind in (DATE, HOST) or node.kind.code == ENVIRONMENT.code
+            result.append(replace(node, minor=node.minor or weak or by_name, capped=node.capped or capped))
+        elif isinstance(node, Choice):
+            result.append(
+                Choice(tuple(tuple(judged(branch, weak=weak, path=path, named=named)) for branch in node.branches))
+            )
+        elif isinstance(node, Repeat):
+            result.append(Repeat(tuple(judged(node.body, weak=weak, path=path, named=named))))
+        else:
+            result.append(node)
+    return result
+
+
+def told_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:
+    """Without what is told where a parameter is declared, if it is told where a text holds it, too."""
+    placed = {(one.kind.key, one.what) for nodes in prompts for one in _holes(nodes) if one.spot not in declared}
+    result: list[list[Node]] = []
+    for nodes in prompts:
+        doubled = any(one.spot in declared and (one.kind.key, one.what) in placed for one in _holes(nodes))
+        result.append(_without(nodes, declared, placed) if doubled else nodes)
+    return result
+
+
+def _holes(nodes: Iterable[Node]) -> Iterator[Hole]:
+    for node in nodes:
+        if isinstance(node, Hole):
+            yield node
+        elif isinstance(node, Choice):
+            for branch in node.branches:
+                yield from _holes(branch)
+        elif isinstance(node, Repeat):
+            yield from _holes(node.body)
+
+
+def _without(nodes: Iterable[Node], declared: set[TemplatePlace], placed: set[tuple[str, str]]) -> list[Node]:
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Choice):
+            result.append(Choice(tuple(tuple(_without(one, declared, placed)) for one in node.branches)))
+        elif isinstance(node, Repeat):
+            result.append(Repeat(tuple(_without(node.body, declared, placed))))
+        elif not (isinstance(node, Hole) and node.spot in declared and (node.kind.key, node.what) in placed):
+            result.append(node)
+    return result
+
+
+def key_of(node: Node) -> object:
+    if isinstance(node, str):
+        return len(node)
+    if isinstance(node, Hole):
+        return (node.spot, node.kind.key, node.certain)
+    if isinstance(node, Choice):
+        return tuple(tuple(map(key_of, branch)) for branch in node.branches)
+    return ("*", *map(key_of, node.body))
+
+
+def has_hole(node: Node) -> bool:
+    if isinstance(node, Choice):
+        return any(has_hole(one) for branch in node.branches for one in branch)
+    if isinstance(node, Repeat):
+        return any(map(has_hole, node.body))
+    return isinstance(node, Hole)
+
+
+def texts(nodes: Iterable[Node]) -> Iterable[str]:
+    for node in nodes:
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, Choice):
+            for branch in node.branches:
+                yield from texts(branch)
+        elif isinstance(node, Repeat):
+            yield from texts(node.body)

@@ -1,0 +1,346 @@
+"""What the functions, classes and modules of a program give: each is read once, when it is asked for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt
+from kvtool.lint.python_filling import nodes_of
+from kvtool.lint.python_names import CLASS, Names
+from kvtool.lint.python_nodes import firsts, has_hole, judged, key_of, texts, told_once
+from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
+from kvtool.lint.python_sources import DATE
+from kvtool.lint.python_values import (
+    Callee,
+    Instance,
+    Items,
+    Literal,
+    Mapped,
+    Message,
+    Param,
+    TooMuchWorkError,
+    Value,
+    allow,
+    either,
+    filler,
+    has_fields,
+    has_param,
+    pieces_of,
+    substituted,
+    text_of,
+    varies,
+    work_left,
+)
+from kvtool.lint.skeleton import Hole, Node, TemplatePlace
+
+_MOST_DEPTH = 10
+_LEAST_STEPS = 1_000_000
+"""Steps for a file, with one more for each of its characters: what most files need is far below."""
+_MOST_NODES = 5_000
+_MOST_BASES = 8
+_ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
+"""Who sends what is only ever added at the end."""
+_LEADS = frozenset(("system", "developer"))
+_SILENT = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__repr_args__", "_repr_html_"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What a function gives, what it hands to prompts of what its caller gives, and the attributes it leaves."""
+
+    value: Value = ()
+    sinks: tuple[tuple[Value, Evidence], ...] = ()
+    attributes: dict[str, Value] | None = None
+
+
+_NOTHING = Summary()
+
+
+class Program:
+    """All modules that are read together. `scope` makes the reader of one function, class body or module."""
+
+    def __init__(self, files: PythonFiles, scope: Callable[..., Names]) -> None:
+        self.files = files
+        self._scope = scope
+        self._summaries: dict[FunctionCode, Summary] = {}
+        self._values: dict[Module, dict[str, Value]] = {}
+        self._bodies: dict[ClassCode, dict[str, Value]] = {}
+        self._constant: dict[FunctionCode, bool] = {}
+        self.declared: set[TemplatePlace] = set()
+        """Where parameters are declared whose names say what they are."""
+        self._running: set[object] = set()
+        self._found: dict[Module, dict[tuple[object, ...], list[Node]]] = {}
+
+    def prompts(self, module: Module) -> list[list[Node]]:
+        """Everything that a module builds that may be a prompt, with something in it that varies."""
+        allow(_LEAST_STEPS + len(module.source.text))
+        self.values(module)
+        functions = list(module.functions.values())
+        for cls in module.classes.values():
+            self.body(cls)
+            functions += cls.methods.values()
+        for function in functions:
+            self.summary(function)
+        return told_once(list(self._found.get(module, {}).values()), self.declared)
+
+    # Names
+
+    def values(self, module: Module) -> dict[str, Value]:
+        """What the names of a module stand for, after it was run."""
+        if module not in self._values:
+            self._values[module] = {}
+            scope = self._scope(self, module)
+            self._values[module] = scope.values
+            self._run(scope, module.source.tree.body)
+            module.source.tree.body = []  # what was read is let go
+        return self._values[module]
+
+    def name_in(self, module: Module, name: str, depth: int) -> Value | None:
+        """What a name of a module stands for, to others; None where the module has none of that name."""
+        if depth > _MOST_DEPTH:
+            return None
+        found = self.files.find(module, name)
+        if found is None:
+            return None
+        module, name = found
+        if name in module.functions:
+            return (Callee(module.functions[name]),)
+        if name in module.classes:
+            return (Instance(module.classes[name], CLASS),)
+        return self.values(module).get(name)
+
+    def body(self, cls: ClassCode) -> dict[str, Value]:
+        """What the names in the body of a class stand for."""
+        if cls not in self._bodies:
+            self._bodies[cls] = {}
+            scope = self._scope(self, cls.module, outer=self.values(cls.module))
+            self._run(
+                scope, [one for one in cls.node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+            )
+            self._bodies[cls] = scope.values
+        return self._bodies[cls]
+
+    def bases(self, cls: ClassCode) -> Iterable[ClassCode]:
+        """A class and those that it inherits from, as far as they belong to the program."""
+        waiting, seen = [cls], 0
+        while waiting and seen < _MOST_BASES:
+            seen += 1
+            one = waiting.pop(0)
+            yield one
+            for base in one.node.bases:
+                name = base.id if isinstance(base, ast.Name) else ""
+                found = self.files.find(one.module, name) if name else None
+                if found is not None and found[1] in found[0].classes:
+                    waiting.append(found[0].classes[found[1]])
+
+    def method(self, cls: ClassCode, name: str) -> FunctionCode | None:
+        return next((one.methods[name] for one in self.bases(cls) if name in one.methods), None)
+
+    def attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
+        """What an attribute of an object stands for: a property, what methods assign, what stands in the class."""
+        if depth > _MOST_DEPTH:
+            return ()
+        function = self.method(cls, name)
+        if function is not None:
+            if function.is_property:
+                return self._free(self.summary(function, depth + 1).value)
+            return (Callee(function, cls),)
+        for one in self.bases(cls):
+            written = one.written.get(name, ())
+            values = [self.body(one)[name]] if name in self.body(one) else []
+            for writer in written[:4]:
+                attributes = self.summary(writer, depth + 1).attributes or {}
+                if f"self.{name}" in attributes:
+                    values.append(attributes[f"self.{name}"])
+            values = [value for value in values if value]
+            if values:
+                return either(*values[:4])
+            if written or name in self.body(one):
+                return ()
+        return ()
+
+    @staticmethod
+    def _free(value: Value) -> Value:
+        return substituted(value, lambda param: (param.hole,) if param.hole is not None else (), [_MOST_NODES])
+
+    # Calls
+
+    def summary(self, function: FunctionCode, depth: int = 0, outer: dict[str, Value] | None = None) -> Summary:
+        """What a function gives for any arguments; nothing while it is being read (it calls itself) or too deep."""
+        known = self._summaries.get(function)
+        if known is not None:
+            return known
+        if function in self._running or depth > _MOST_DEPTH or not work_left():
+            return _NOTHING
+        module = function.module
+        self._running.add(function)
+        try:
+            scope = self._scope(
+                self,
+                module,
+                cls=function.cls,
+                outer=self.values(module) if outer is None else outer,
+                label=function.node.name,
+                depth=depth,
+                silent=function.node.name in _SILENT,
+            )
+            result = scope.read_function(function)  # type: ignore[attr-defined]  # the reader of statements adds it
+            assert isinstance(result, Summary)
+        except (RecursionError, TooMuchWorkError):
+            result = _NOTHING
+        finally:
+            self._running.discard(function)
+        self._summaries[function] = result
+        self._constant[function] = _gives_constant(function.node)
+        function.node.body = []  # what was read is let go
+        return result
+
+    def nested(self, function: FunctionCode, scope: Names, names: dict[str, Value]) -> Summary:
+        """A function within another: it sees what stands around it."""
+        return self.summary(function, scope.depth + 1, names)
+
+    def _run(self, scope: Names, body: list[ast.stmt]) -> None:
+        try:
+            scope.run(body)  # type: ignore[attr-defined]  # the same
+        except (RecursionError, TooMuchWorkError):
+            return
+
+    def gives_constant(self, target: Callee) -> bool:
+        """Whether a function is seen to return constants only, whatever it is called."""
+        return self._constant.get(target.function, False)
+
+    def call(self, target: Callee, node: ast.Call, scope: Names) -> Value:
+        """What a call gives with what is given, and what it hands on."""
+        given = self._bound(target.function, target.bound, node, scope)
+        summary = self.summary(target.function, scope.depth + 1)
+        self._hand_on(summary, given, scope)
+        return substituted(
+            summary.value, filler(given, self._unknown(given, target.function, node, scope)), [_MOST_NODES]
+        )
+
+    @staticmethod
+    def _unknown(given: Mapping[str, Value], function: FunctionCode, node: ast.Call, scope: Names) -> frozenset[str]:
+        """The parameters that a call gives something of which nothing is known but that it is given."""
+        names = [*zip(function.parameters(), node.args, strict=False)]
+        names += [(word.arg, word.value) for word in node.keywords if word.arg is not None]
+        return frozenset(name for name, one in names if not given.get(name) and scope.asked_of(one) is not None)
+
+    def made(self, target: Instance, node: ast.Call, scope: Names) -> Value:
+        """An object is made: what its constructor hands on."""
+        init = self.method(target.cls, "__init__")
+        if init is not None:
+            given = self._bound(init, (), node, scope)
+            self._hand_on(self.summary(init, scope.depth + 1), given, scope)
+        return ()
+
+    def called_method(self, target: Instance, name: str, depth: int) -> Value:
+        function = self.method(target.cls, name)
+        return () if function is None else self._free(self.summary(function, depth + 1).value)
+
+    def _bound(
+        self, function: FunctionCode, bound: tuple[tuple[str, Value], ...], node: ast.Call, scope: Names
+    ) -> dict[str, Value]:
+        given = dict(bound)
+        names = [name for name in function.parameters() if name not in given]
+        for name, argument in zip(names, node.args, strict=False):
+            if isinstance(argument, ast.Starred):
+                break
+            given[name] = self._given(argument, scope)
+        for word in node.keywords:
+            if word.arg is not None:
+                given[word.arg] = self._given(word.value, scope)
+        return given
+
+    @staticmethod
+    def _given(node: ast.expr, scope: Names) -> Value:
+        return scope.value_of(node)
+
+    def _hand_on(self, summary: Summary, given: dict[str, Value], scope: Names) -> None:
+        telling = {name for name, value in given.items() if varies(value) or has_param(value)}
+        if not telling:
+            return
+        for value, evidence in summary.sinks:
+            if not any(isinstance(piece, Param) and piece.name in telling for piece in pieces_of(value)):
+                continue
+            own = substituted(value, filler(given, frozenset()), [_MOST_NODES])
+            scope.told(own, evidence)
+
+    # What is found
+
+    def done(self, scope: Names, value: Value, evidence: Evidence) -> None:
+        """A finished text: a prompt, or for each element where it is a collection of others."""
+        roles = [piece.role for piece in pieces_of(value, 200) if isinstance(piece, Message)]
+        if roles:
+            if all(role in _ANSWERS for role in roles):
+                return
+            evidence = Evidence.SENT
+            self._leading(scope, value, roles)
+        elif evidence is not Evidence.SENT and not any(
+            isinstance(one, str | Literal) and text_of(one).strip() for one in value
+        ):
+            value = self._parts(scope, value, evidence)
+        if evidence is Evidence.SENT:
+            called = [self.summary(piece.function, scope.depth + 1) for piece in value if isinstance(piece, Callee)]
+            value = (*value, *(part for one in called for part in self._free(one.value)))
+        if has_param(value) and evidence >= Evidence.NAME:
+            scope.add_sink(value, evidence)
+        unfilled = evidence is not Evidence.SENT
+        if varies(value) or (unfilled and has_fields(value)):
+            self._emit(scope, nodes_of(value, unfilled=unfilled, most=[_MOST_NODES]), evidence)
+
+    @staticmethod
+    def _parts(scope: Names, value: Value, evidence: Evidence) -> Value:
+        """Hand on the elements of collections each by itself, and give what is left."""
+        for piece in value:
+            if isinstance(piece, Items):
+                for one in piece.values:
+                    scope.told(one, evidence)
+            elif isinstance(piece, Mapped):
+                for key, one in piece.pairs:
+                    scope.told(one, max(evidence, Evidence.NAME if name_says_prompt(key) else Evidence.NOTHING))
+        return tuple(piece for piece in value if not isinstance(piece, Items | Mapped))
+
+    def _leading(self, scope: Names, value: Value, roles: list[str]) -> None:
+        """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
+        if not all(role in _LEADS for role in roles):
+            return
+        for piece in pieces_of(value, 400):
+            if (
+                isinstance(piece, Hole)
+                and piece.certain
+                and not piece.order
+                and piece.kind.code in (TIME.code, REQUEST_ID.code)
+                and piece.kind is not DATE
+            ):
+                self.emit_holes(scope, [replace(piece, leads=True, minor=True)])
+
+    def _emit(self, scope: Names, nodes: list[Node], evidence: Evidence) -> None:
+        key = (tuple(key_of(node) for node in nodes), evidence)
+        found = self._found.setdefault(scope.module, {})
+        if key in found or not any(has_hole(node) for node in nodes):
+            return
+        text = "".join(texts(nodes))
+        if len(text) < 40:
+            return
+        how = belief(evidence, text)
+        if how is not Belief.NO:
+            path = scope.module.path
+            found[key] = judged(
+                firsts(nodes, [False]), weak=how is Belief.WEAK, path=path, named=evidence is not Evidence.NOTHING
+            )
+
+    def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
+        """What is told wherever the text stands."""
+        found = self._found.setdefault(scope.module, {})
+        for hole in holes:
+            if hole.spot.path == scope.module.path:
+                found[(hole.spot, hole.kind.key)] = [hole]
+
+
+def _gives_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
+    return bool(returned) and all(isinstance(one, ast.Constant) for one in returned)
