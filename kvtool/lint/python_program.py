@@ -30,6 +30,7 @@ from kvtool.lint.python_values import (
     has_fields,
     has_param,
     pieces_of,
+    spend,
     substituted,
     text_of,
     varies,
@@ -42,6 +43,10 @@ _LEAST_STEPS = 1_000_000
 """Steps for a file, with one more for each of its characters: what most files need is far below."""
 _MOST_NODES = 5_000
 _MOST_BASES = 8
+_EACH_NODE = 10
+"""Steps for each node of a text that is told: it is looked at many times."""
+_READ = 20_000
+"""Characters of which is asked how they read; each is a step."""
 _ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
 """Who sends what is only ever added at the end."""
 _LEADS = frozenset(("system", "developer"))
@@ -290,7 +295,10 @@ class Program:
             scope.add_sink(value, evidence)
         unfilled = evidence is not Evidence.SENT
         if varies(value) or (unfilled and has_fields(value)):
-            self._emit(scope, nodes_of(value, unfilled=unfilled, most=[_MOST_NODES]), evidence)
+            left = [_MOST_NODES]
+            nodes = nodes_of(value, unfilled=unfilled, most=left)
+            spend(_EACH_NODE * (_MOST_NODES - left[0]))
+            self._emit(scope, nodes, evidence)
 
     @staticmethod
     def _parts(scope: Names, value: Value, evidence: Evidence) -> Value:
@@ -326,6 +334,7 @@ class Program:
         text = "".join(texts(nodes))
         if len(text) < 40:
             return
+        spend(min(len(text), _READ))
         how = belief(evidence, text)
         if how is not Belief.NO:
             path = scope.module.path

@@ -50,7 +50,7 @@ def test_conversations_that_take_turns_in_one_session() -> None:
         for agent in agents:
             assert watch.see(Turn("g", messages=agent[:length], session="s", index=length)) == []
     assert len(watch) == 3  # each one's last turn
-    changed = [{"role": "system", "content": "Now: 2024-05-01 10:00"}, *agents[1][1:]]
+    changed = [{"role": "system", "content": "Answer in one word."}, *agents[1][1:]]
     assert watch.see(Turn("g", messages=changed, session="s"))[0].kind.key == "other"
     watch.check()
 

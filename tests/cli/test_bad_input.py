@@ -148,7 +148,6 @@ def test_all_mistakes_are_told_at_once(folder: Path, capsys: Capture) -> None:
     [
         ("goood.txt", "did you mean `good.txt`?"),
         ("folder", "there is no log and no prompt in it; it is empty"),
-        ("empty.txt", "`empty.txt` is empty"),
         ("binary.txt", "`binary.txt` is a binary file"),
         ("utf16.txt", "`utf16.txt` is UTF-16"),
         ("latin1.txt", "latin1.txt:2:4: "),

@@ -683,7 +683,7 @@ def test_the_gain_in_sessions_is_that_of_the_edit(folder: Path, document: Docume
 
 
 def test_a_line_that_is_all_there_is(folder: Path, shown: Shown, document: Document) -> None:
-    """Moving it would change nothing, so nothing was measured: it is told what a person may do, as severe as what it costs."""
+    """Moving it wins nothing: it is told what a person may do, as severe as what it costs."""
     variable = "topic: {choice: [amber, birch, cedar, delta, ember, fjord, grove, haven]}"
     text = (
         f"version: 1\nvars: {{{variable}}}\ngroups:\n  - {{name: g, requests: 8, text: 'On {{{{ topic }}}}: {LONG}'}}\n"
@@ -692,7 +692,7 @@ def test_a_line_that_is_all_there_is(folder: Path, shown: Shown, document: Docum
     found = document("--dry-run", name="line.yaml")
     [finding] = [finding for finding in found["findings"] if finding["line"] == 4]
     assert (finding["severity"], finding["rerun"]) == ("warning", None)
-    assert finding["fix"] == "part the line, so that the value stands apart from the text that is shared"
+    assert finding["fix"].endswith("part the line, so that the value stands apart from the text that is shared")
     assert "With fixes" not in shown("--dry-run", name="line.yaml")
 
 

@@ -637,12 +637,11 @@ def test_the_next_command_leads_somewhere(check: Command) -> None:
     assert "Next: see the edits that do it:\n  kvtool optimize a.yaml --allow P" in check("a.yaml")[1]
     write(
         "b.yaml",
-        "version: 1\nvars: {now: {datetime: 1m}}\ngroups:\n  - name: g\n    requests: 8\n    gate: {hit_rate: '80%'}\n"
-        "    segments:\n      - {id: c, text: '{{ now }} '}\n      - {id: d, glob: 'docs/*.md', pick: {zipf: 1.1}}\n"
-        "      - {id: q, text: ' hi'}\n",
+        "version: 1\nvars: {topic: {choice: [amber, birch, cedar, delta, ember, fjord, grove]}}\ngroups:\n  - name: g\n"
+        "    requests: 8\n    gate: {hit_rate: '80%'}\n    segments:\n"
+        "      - {id: c, text: 'You are Ada, serve {{ topic }} with care and must never promise. '}\n"
+        f"      - {{id: d, text: '{'These are the rules of the house. ' * 9}'}}\n      - {{id: q, text: ' hi'}}\n",
     )
-    for name in "xy":
-        write(f"docs/{name}.md", f"These are the rules of house {name}. " * 9)
     assert "Next: edit b.yaml:8, then run this again:\n  kvtool check b.yaml" in check("b.yaml")[1]
 
 

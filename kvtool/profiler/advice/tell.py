@@ -180,7 +180,7 @@ class Teller:
 
 def _left_to_do(stuck: StuckCause) -> str:
     """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
-    if stuck.tried is None and not stuck.advice and (role := _said_by(stuck.cause)):
+    if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
         return _SAID.format(role=role)
     if stuck.tried is None:
         return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
