@@ -23,7 +23,7 @@ MOST_LINES = 20_000
 
 _MARKER = re.compile(r"[ \t]*(?:>|[-*+](?=[ \t\r\n]|\Z)|\d{1,9}[.)](?=[ \t\r\n]|\Z))[ \t]*")
 _FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
-_STATEMENT_TAG = re.compile(r"[ \t]*(?:\{%-?[^\n]{0,300}?%\}[ \t]*)+\r?")
+_STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++\r?")
 _BREAK = "***"
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
