@@ -13,6 +13,7 @@ from kvtool.engine.chain_numbers import Chain
 from kvtool.errors import Place
 from kvtool.text.message import Message
 from kvtool.text.traced import Traced
+from kvtool.workload.call import NO_CALL, Call
 
 Ids = npt.NDArray[np.int32]
 
@@ -65,6 +66,8 @@ class Turn:
     """Which request of which log it is; None where it is of none."""
     extra: dict[str, Any] = field(default_factory=dict)
     """`chat_template_kwargs` of the record, passed on to the chat template."""
+    call: Call = NO_CALL
+    """What the log tells of it beside the prompt."""
 
     def with_text(self, text: Traced) -> Turn:
         """The same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
@@ -86,6 +89,7 @@ class Turn:
             self.written,
             self.name,
             self.extra,
+            self.call,
         )
 
     @property

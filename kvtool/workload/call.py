@@ -1,0 +1,82 @@
+"""What a log tells of a call of a model beside its prompt: which model, for whom, how it was asked, and what its server reported.
+
+None is what the log does not say; 0 is what it says. A prompt's tokens are all that were sent, whatever a provider calls them: what
+it read from its cache and what it wrote to it are parts of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call as its server counted them. `written` are all that went into the cache; `written_5m` and `written_1h` are
+    parts of them where the server tells for how long they are kept."""
+
+    prompt: int | None = None
+    cached: int | None = None
+    written: int | None = None
+    written_5m: int | None = None
+    written_1h: int | None = None
+    output: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheScope:
+    """Who can read what a call leaves in a provider's cache: it is never shared across any of these."""
+
+    organisation: str | None = None
+    workspace: str | None = None
+    region: str | None = None
+    key: str | None = None
+    """`prompt_cache_key`, a session's header, a salt: whatever the request names to be sent where it was cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """What a request asks for that decides what its provider caches, keeps or charges. `tool_choice`, `thinking`, `effort` and
+    `output_schema` are compared, never read: JSON with sorted keys, or a digest of it."""
+
+    tool_choice: str | None = None
+    thinking: str | None = None
+    effort: str | None = None
+    output_schema: str | None = None
+    images: int = 0
+    retention: str | None = None
+    """`prompt_cache_retention`: `in_memory`, `24h`."""
+    cache_mode: str | None = None
+    """`prompt_cache_options.mode`: `implicit`, `explicit`."""
+    cache_ttl: str | None = None
+    """`prompt_cache_options.ttl`, or that of a `cache_control` for the whole request."""
+    service_tier: str | None = None
+    speed: str | None = None
+    batch: bool = False
+    cached_content: str | None = None
+    """Gemini's name of an explicit cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a model as its log tells it. Times are seconds since 1970; `cost` is what the log says it cost, in US dollars."""
+
+    model: str | None = None
+    provider: str | None = None
+    tenant: str | None = None
+    usage: Usage | None = None
+    scope: CacheScope = field(default_factory=CacheScope)
+    settings: CallSettings = field(default_factory=CallSettings)
+    end: float | None = None
+    first_answer: float | None = None
+    """When the first token of the answer came."""
+    status: int | None = None
+    cost: Decimal | None = None
+    uncounted: tuple[tuple[str, int], ...] = ()
+    """Parts of the prompt that are no text and so not counted, by kind: images, files, items of a server's own."""
+    incomplete: str | None = None
+    """Why the log does not hold the whole prompt, in a few words; None where nothing says so."""
+
+
+NO_CALL = Call()
+"""What a source that is no log knows of a call."""
