@@ -44,7 +44,7 @@ def run_findings(
         found += _fate_findings(group, path, rules)
         found += _off_prefix(group, path)
         shape = boundaries.get(group.name) if boundaries is not None else None
-        if rules is None or rules.provider is None:  # a provider has no blocks that anybody could choose
+        if rules is None or not rules.hosted:  # a provider has no blocks that anybody could choose
             found += _prefix_findings(group, path, block_size, shape)
     return found
 
@@ -94,6 +94,11 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
             "raise --capacity; the reachable rate is that of an unlimited cache",
         ),
         "isolated": (
+            "another model, account, region, key or salt keeps a cache of its own for this prefix",
+            "send what shares a prefix to one model, with one key",
+        )
+        if rules is not None and rules.hosted
+        else (
             "a cache salt keeps tenants from sharing this prefix",
             "a decision about security, not about speed",
         ),

@@ -104,7 +104,7 @@ class Opened:
     def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        notes = [*self.planned.notes(), *self._read_notes()]
+        notes = [*self.planned.notes(), *self._read_notes(), *profiler.told]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
         return report.model_copy(update={"config": config, "notes": notes})
 
@@ -182,7 +182,12 @@ def open_workload(
     planned = PlannedRun(options, asked, source)
     tokenizer = rendering.tokenizer or asked.tokenizer
     chat_template = rendering.chat_template or asked.chat_template
-    renderer = Renderer(lambda: load(tokenizer), lambda loaded: ChatTemplate.load(chat_template, loaded))
+    by_provider = chat_template is None and planned.plan.cache is not None and planned.plan.cache.hosted
+
+    def template(loaded: Tokenizer) -> ChatTemplate:
+        return ChatTemplate.hosted(loaded) if by_provider else ChatTemplate.load(chat_template, loaded)
+
+    renderer = Renderer(lambda: load(tokenizer), template)
     if rendering.chat_template is not None:
         _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
     name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"

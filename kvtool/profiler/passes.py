@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.rule_cache import RuleRun
+from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.unlimited import UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
@@ -43,6 +44,9 @@ from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
+_FAILED = 400
+"""The first status that says that a request failed."""
+
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
 
@@ -60,6 +64,10 @@ class PassResult:
     ttft_off: array[float] = field(default_factory=lambda: array("d"))
     rows: list[RequestRow] = field(default_factory=list)
     refused: int = 0
+    failed: dict[int, int] = field(default_factory=dict)
+    """Requests that their server refused or failed, by status: no traffic of its cache."""
+    unpredicted: dict[str, int] = field(default_factory=dict)
+    """Requests left out by model, as nothing is known of how it is cached."""
     first_refusal: str = ""
     evictions: int = 0
     preemptions: int = 0
@@ -254,6 +262,10 @@ class Pass:
             arrivals.run(self.engine)
 
     def _begin(self, turn: Turn) -> Job | None:
+        status = turn.call.status
+        if status is not None and status >= _FAILED:
+            self.result.failed[status] = self.result.failed.get(status, 0) + 1
+            return None
         try:
             job = self.maker.make(turn)
         except MessageRefusedError as error:
@@ -267,6 +279,10 @@ class Pass:
                 hint=f"--block-size {job.unit}",
                 place=turn.place,
             )
+        if self._by_rules is not None and not self._by_rules.predicts(job):
+            model = turn.call.model or "no model said"
+            self.result.unpredicted[model] = self.result.unpredicted.get(model, 0) + 1
+            return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
         if self.plan.rules == "vllm":
@@ -291,6 +307,7 @@ class Pass:
                 num_tokens=job.request.num_prompt_tokens,
                 compare=job.unit == 1 and self._looks.take(turn.group, job.request.num_prompt_tokens),
                 chain=job.chain,
+                scope=scope_of(turn) if self.plan.cache is not None and self.plan.cache.hosted else None,
             )
             if entry.alignment is not None and job.prompt is not None:
                 ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
@@ -379,7 +396,8 @@ class Pass:
             unlimited = hit
         kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
         if self._by_rules is not None:
-            kinder = self._by_rules.kinder(job)
+            outcome = self._by_rules.outcome(job)
+            kinder = outcome.rungs
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
             self.result.generation_tokens += len(job.request.outputs)

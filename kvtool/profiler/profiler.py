@@ -35,6 +35,7 @@ from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
+from kvtool.profiler.left_out import left_out
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.nothing_hidden import check_nothing_hidden, with_the_rest
 from kvtool.profiler.pair_command import PairCommand
@@ -121,6 +122,8 @@ class Profiler:
         """The trace as the reported pass took it, for those that try something else."""
         self._kept_texts: KeptTexts | None = None
         """The same of a log of texts."""
+        self.told: list[str] = []
+        """What the last run left out, and by which rules it predicted what hosted models would read."""
         self.interrupted: str | None = None
         """How far the last run had come where it was interrupted."""
         self._requests: int | None = None
@@ -242,10 +245,11 @@ class Profiler:
         )
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
+        self.told = left_out(result)
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
-            reason = f"; {result.first_refusal}" if result.refused else ""
+            reason = f"; {result.first_refusal}" if result.refused else "".join(f"; {one}" for one in self.told)
             raise KvtoolError(
                 f"{self.path}: no request could be profiled{reason}",
                 hint="check the input and the limits of the engine",

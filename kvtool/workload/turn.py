@@ -67,6 +67,8 @@ class Turn:
     extra: dict[str, Any] = field(default_factory=dict)
     """`chat_template_kwargs` of the record, passed on to the chat template."""
     call: Call = NO_CALL
+    epoch: float | None = None
+    """The moment from which `arrival` counts, in seconds since 1970, where the log has a clock."""
     """What the log tells of it beside the prompt."""
 
     def with_text(self, text: Traced) -> Turn:
@@ -90,6 +92,7 @@ class Turn:
             self.name,
             self.extra,
             self.call,
+            self.epoch,
         )
 
     @property

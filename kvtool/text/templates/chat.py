@@ -14,7 +14,7 @@ from typing import Any
 from kvtool.errors import KvtoolError, MessageRefusedError, Place
 from kvtool.text.files.text_files import decode
 from kvtool.text.message import Message
-from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
+from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.tokens.tokenizer import Tokenizer
@@ -23,6 +23,10 @@ from kvtool.text.traced import Origin, Traced
 _TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")
 _LOOPS_OVER_PARTS = re.compile(r"\bfor\s+\w+\s+in\s+(?:\w+(?:\.content|\[['\"]content['\"]\])|content)\b")
 _EPOCH = datetime(2025, 1, 1)
+TOOLS_HEAD = "<|im_start|>tools\n"
+"""What stands before the tools in `ChatTemplate.hosted`; each is a line of its own behind it."""
+_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
+"""What a tool may carry that is an order to a provider's cache, not a part of the prompt."""
 
 
 class ChatTemplate:
@@ -77,6 +81,12 @@ class ChatTemplate:
         source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
         return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens)
 
+    @classmethod
+    def hosted(cls, tokenizer: Tokenizer) -> ChatTemplate:
+        """The order in which hosted models read a request: tools, then messages. What is written around them is not known."""
+        source = (files("kvtool") / "text" / "templates" / "hosted.jinja").read_text(encoding="utf-8")
+        return cls(HOSTED_TEMPLATE, source, tokenizer.special_tokens)
+
     def render(
         self,
         messages: Sequence[Message],
@@ -92,7 +102,7 @@ class ChatTemplate:
         """
         self._moment = _moment(seconds)
         variables: dict[str, object] = {
-            "tools": list(tools) if tools else None,
+            "tools": self._shown_tools(tools) if tools else None,
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
             **self._tokens,
@@ -105,6 +115,9 @@ class ChatTemplate:
         except KvtoolError as error:
             raise self._refused(error, variables, prepared) from error
 
+    def _shown_tools(self, tools: Sequence[Any]) -> list[Any]:
+        return [_without_marks(tool) for tool in tools] if self.name == HOSTED_TEMPLATE else list(tools)
+
     def _now(self) -> datetime:
         return self._moment
 
@@ -115,7 +128,7 @@ class ChatTemplate:
         result: dict[str, object] = dict(message)
         content = message.get("content")
         if isinstance(content, list | tuple):
-            texts = [_part_text(part) for part in content]
+            texts = [part_text(part) for part in content]
             parts = [{"type": "text", "text": text} for text in texts]
             result["content"] = parts if self._takes_parts else Traced("\n").join(texts)
         elif content is not None and not isinstance(content, str):
@@ -174,8 +187,18 @@ def _read(path: str) -> str:
         return decode(data, shown=path)  # says what it is instead, and where
 
 
-def _part_text(part: object) -> str:
-    """The text of a content part; `<image>` and the like for what is no text."""
+def _without_marks(tool: Any) -> Any:
+    """A tool as a provider's model reads it."""
+    if not isinstance(tool, dict):
+        return tool
+    bare = {key: value for key, value in tool.items() if key not in _MARKS}
+    if isinstance(bare.get("function"), dict):
+        bare["function"] = {key: value for key, value in bare["function"].items() if key not in _MARKS}
+    return bare
+
+
+def part_text(part: object) -> str:
+    """The text of a content part as it is rendered; `<image>` and the like for what is no text."""
     if isinstance(part, str):
         return part
     if isinstance(part, Mapping):

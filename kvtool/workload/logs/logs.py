@@ -368,6 +368,7 @@ def _placed(turns: Turns, count: int, base: int, epoch: float | None, group: str
         turn = turns[index]
         turn.group = group
         turn.index = base + index
+        turn.epoch = epoch
         if turn.arrival is not None:
             turn.arrival -= epoch or 0.0
         if own is not None:
