@@ -11,6 +11,7 @@ from kvtool.workload.call import Call, CallSettings, Usage
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import RequestName, Turn
 
+NO_SETTINGS = CallSettings()
 EPOCH = 1_795_000_000.0
 """2026-11-18, in seconds since 1970."""
 
@@ -34,7 +35,7 @@ def asked(
     usage: Usage | None = None,
     epoch: float = EPOCH,
     group: str = "g",
-    settings: CallSettings = CallSettings(),
+    settings: CallSettings = NO_SETTINGS,
     **call: Any,
 ) -> Turn:
     """A request of a log, `at` seconds after its beginning."""

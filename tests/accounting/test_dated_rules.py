@@ -109,10 +109,8 @@ def test_no_row_is_no_prediction() -> None:
     assert find_rule("qwen-max", "together", None) is None
 
 
-def test_rows_of_one_model_hold_on_every_day_but_never_two(
-    days: Sequence[date] = tuple(date(2025, 1, 1) + timedelta(days=30 * n) for n in range(30)),
-) -> None:
-    for day in days:
+def test_rows_of_one_model_hold_on_every_day_but_never_two() -> None:
+    for day in (date(2025, 1, 1) + timedelta(days=30 * n) for n in range(30)):
         for model in (CLAUDE, GPT, "gpt-5.1", "gpt-5.6-sol", "gemini-2.5-flash", "claude-opus-4-6"):
             provider = hosted_model(model).provider
             assert sum(row.provider == provider and row.holds(model, day) for row in ROWS) == 1

@@ -22,7 +22,7 @@ _FIRST_MARKS, _LATEST_MARKS, _MESSAGE_ENDS = 2, 50, 20
 """What OpenAI looks up of a request's marks, and how many earlier messages' ends in implicit mode."""
 
 
-class Mark(NamedTuple):
+class CacheMark(NamedTuple):
     """A mark of the author's; `ttl` in seconds where it says one."""
 
     ttl: float | None = None
@@ -32,7 +32,7 @@ class _Piece(NamedTuple):
     """A block as it is looked for in the prompt, and the role of its message where it is that one's last."""
 
     text: str
-    mark: Mark | None
+    mark: CacheMark | None
     role: str = ""
 
 
@@ -74,7 +74,7 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     if job.prompt is None or job.prompt.text is None or not job.turn.messages:
         return ContentBlocks((count,), {count: None}, message_ends=(count,))
     text = str.__str__(job.prompt.text)
-    ends: dict[int, Mark | None] = {}
+    ends: dict[int, CacheMark | None] = {}
     tools_end = 0
     for place, mark in _tools(text, job.turn.tools or ()):
         tools_end = job.prompt.token_at(place)
@@ -111,7 +111,7 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     return ContentBlocks(ordered, kept, tuple(asked), tuple(message_ends), lead_end, tools_end, extra)
 
 
-def _tools(text: str, tools: Any) -> Iterator[tuple[int, Mark | None]]:
+def _tools(text: str, tools: Any) -> Iterator[tuple[int, CacheMark | None]]:
     """Where each tool ends in a prompt that begins with them, one in each line, and its mark."""
     at = text.find(TOOLS_HEAD, 0, 4 * len(TOOLS_HEAD))
     if at < 0:
@@ -144,13 +144,13 @@ def _pieces(messages: list[Message]) -> Iterator[_Piece]:
         yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role_of(message) or "user")
 
 
-def _mark(holder: object) -> Mark | None:
+def _mark(holder: object) -> CacheMark | None:
     if not isinstance(holder, dict):
         return None
     for name in _MARKS:
         value = holder.get(name)
         if value:
-            return Mark(_seconds(value.get("ttl")) if isinstance(value, dict) else None)
+            return CacheMark(_seconds(value.get("ttl")) if isinstance(value, dict) else None)
     return None
 
 

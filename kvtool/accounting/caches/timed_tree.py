@@ -18,8 +18,8 @@ class TimedNode:
     """An edge of the tree, last sent at `used`; the stored prefix that ends with it, if any, was last used at `entry`.
 
     What is stored is kept for `ttl` seconds (None: for good) and can be read from `ready` on, when the request that stored it
-    had its first token. `uses` counts requests that ran through the edge after the first one, `within_short` and `within_long` those that
-    came in time. `settings` are those of the latest one.
+    had its first token. `uses` counts requests that ran through the edge after the first one, `within_short` and `within_long`
+    those that came in time. `settings` are those of the latest one.
     """
 
     __slots__ = (
