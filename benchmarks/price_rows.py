@@ -94,7 +94,7 @@ def _chosen(rows: list[PriceRow], other: PriceTable) -> tuple[list[PriceRow], li
         decided = DECIDED.get((row.provider, name), "")
         theirs = [one for one in other.rows if one.provider == row.provider and one.is_of(_LATEST.get(name, name))]
         if decided.startswith("litellm") and theirs:
-            row = replace(row, rates=theirs[0].rates)
+            row = replace(row, rates=theirs[0].rates, models=theirs[0].models[-1:])
         elif not decided and not theirs:
             continue
         elif not decided and not any(_alike(row.rates, one.rates) for one in theirs):

@@ -63,7 +63,7 @@ def billed(
         ("grok-4.7", None, "2026-10-20", "2 0.5 2 2 6"),
         ("kimi-k3", None, "2026-10-20", "3 0.3 3 6 15"),
         ("openai/gpt-oss-120b", "groq", "2026-10-20", "0.15 0.075 0.15 0.15 0.6"),
-        ("mistral-large-latest", None, "2026-10-20", "0.5 0.5 0.5 0.5 1.5"),
+        ("mistral-large-latest", None, "2026-10-20", "0.5 0.05 0.5 0.5 1.5"),
     ],
 )
 def test_the_prices_of_a_day(model: str, provider: str | None, day: str, rates: str) -> None:

@@ -45,7 +45,8 @@ class Prediction:
     sent and this one does not read, by cause. `kept` would be read if nothing expired; `known` is all that was sent before.
     """
 
-    rules: Provider
+    rules: Provider | None
+    """None for an engine's own cache."""
     prompt: int
     cached: int = 0
     written: int = 0

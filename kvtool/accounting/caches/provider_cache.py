@@ -31,6 +31,16 @@ _MOST_KEYS = 50_000
 
 
 @dataclass(slots=True)
+class ScopedTree:
+    """What was sent within one scope, and the latest request's rules, model and provider."""
+
+    tree: TimedTree
+    rules: Provider
+    model: str | None
+    provider: str | None
+
+
+@dataclass(slots=True)
 class _Found:
     """Lengths among the parted tokens: to be had; if nothing were being computed; if nothing expired; with no minimum."""
 
@@ -62,7 +72,7 @@ class ProviderCache:
         assert rules.hosted
         self.rules = rules
         self.ratios = TokenRatios()
-        self._trees: dict[str, tuple[Provider, TimedTree]] = {}
+        self.trees: dict[str, ScopedTree] = {}
         self._minutes: dict[tuple[str, int], deque[float]] = {}
 
     @property
@@ -71,11 +81,8 @@ class ProviderCache:
 
     @property
     def num_filled(self) -> int:
-        return sum(sum(len(node.ids) for node in tree.nodes()) // rules.step for rules, tree in self._trees.values())
-
-    def trees(self) -> list[tuple[str, Provider, TimedTree]]:
-        """By scope, with the rules of its latest request."""
-        return [(scope, rules, tree) for scope, (rules, tree) in self._trees.items()]
+        trees = self.trees.values()
+        return sum(sum(len(node.ids) for node in one.tree.nodes()) // one.rules.step for one in trees)
 
     def rules_for(self, job: Job, now: float) -> Provider | None:
         """Those of the run, or of the request's model on its day; None where nothing is known of it."""
@@ -94,8 +101,10 @@ class ProviderCache:
             return Outcome(0, (("unmarked", reachable),))
         asked = self._asked(job, rules, now)
         scope = scope_of(job.turn) or ""
-        tree = self._trees.get(scope, (rules, TimedTree()))[1]
-        self._trees[scope] = rules, tree
+        scoped = self.trees.get(scope)
+        if scoped is None:
+            scoped = self.trees[scope] = ScopedTree(TimedTree(), rules, job.turn.call.model, job.turn.call.provider)
+        scoped.rules, tree = rules, scoped.tree
         path = tree.path(asked.ids)
         found = self._prefix(path, asked) if rules.keeps == "prefix" else self._entries(path, asked)
         lengths = self._lengths(found, asked)

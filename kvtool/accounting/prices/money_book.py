@@ -1,0 +1,172 @@
+"""Sums of what requests cost and of what was read: as reported, by the rules, without a cache. No request is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+
+from kvtool.accounting.caches.cache_rules import Prediction
+from kvtool.accounting.prices.bill import Bill, Charged, bill_of
+from kvtool.accounting.prices.difference import difference_of
+from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
+from kvtool.accounting.prices.price_table import PriceTable
+from kvtool.workload.call import Call, Usage
+
+
+@dataclass(slots=True)
+class Read:
+    """Requests, their prompt tokens, and those that were read from a cache."""
+
+    requests: int = 0
+    prompt: int = 0
+    cached: int = 0
+
+    def add(self, prompt: int, cached: int) -> None:
+        """Another request."""
+        self.requests += 1
+        self.prompt += prompt
+        self.cached += cached
+
+    @property
+    def rate(self) -> float:
+        return self.cached / self.prompt if self.prompt else 0.0
+
+
+@dataclass(slots=True)
+class Costs:
+    """The same requests three times."""
+
+    requests: int = 0
+    paid: Bill = field(default_factory=Bill)
+    predicted: Bill = field(default_factory=Bill)
+    without: Bill = field(default_factory=Bill)
+
+
+@dataclass(slots=True)
+class Side:
+    """Requests whose log says what was read of them, or the others. `read` is of what both are known of."""
+
+    reported: Read = field(default_factory=Read)
+    predicted: Read = field(default_factory=Read)
+    reachable: int = 0
+    difference: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    difference_cost: dict[str, Decimal] = field(default_factory=dict)
+    lost_cost: dict[str, Decimal] = field(default_factory=dict)
+    costs: Costs = field(default_factory=Costs)
+
+
+class MoneyBook:
+    """Takes every request with what was predicted of it; a request of an unknown price is counted, and never guessed."""
+
+    def __init__(self, prices: PriceTable) -> None:
+        self.prices = prices
+        self.groups: dict[str, dict[bool, Side]] = {}
+        """By group, those whose log says what was read (True) and the others."""
+        self.total = {True: Side(), False: Side()}
+        self.requests = 0
+        self.unpriced: Counter[str] = Counter()
+        self.undated = 0
+        self.logged = Decimal(0)
+        self.logged_requests = 0
+        self.logged_priced = Decimal(0)
+        """What the same requests cost by our prices."""
+        self.currencies: Counter[str] = Counter()
+        self.first: float | None = None
+        self.last: float | None = None
+        self.most_a_minute = 0
+        self.last_day: date | None = None
+        self.used: dict[str, PriceRow] = {}
+        """The rows that were used, by model, the latest of each."""
+
+    def add(
+        self, group: str, call: Call, prediction: Prediction | None, *, output: int, now: float, moment: datetime | None
+    ) -> None:
+        """Enter a request that came `now` seconds after the log began, at `moment` of the clock where there is one."""
+        self.requests += 1
+        self.first = now if self.first is None else min(self.first, now)
+        self.last = now if self.last is None else max(self.last, now)
+        usage = call.usage if call.usage is not None else Usage()
+        told = usage.prompt is not None and usage.cached is not None
+        sides = (self.total[told], self.groups.setdefault(group, {True: Side(), False: Side()})[told])
+        prompt = usage.prompt if usage.prompt is not None else None if prediction is None else prediction.prompt
+        rates = None if prompt is None else self._rates(call, prompt, moment)
+        parts = [] if prediction is None or not told else difference_of(prediction, usage.cached or 0, call)
+        if prediction is not None:
+            self.most_a_minute = max(self.most_a_minute, prediction.in_a_minute)
+        for side in sides:
+            if prediction is not None:
+                side.predicted.add(prediction.prompt, prediction.cached)
+                side.reachable += prediction.cached + sum(tokens for _, tokens in prediction.lost)
+                side.lost.update(dict(prediction.lost))
+                if told:
+                    side.reported.add(usage.prompt or 0, usage.cached or 0)
+                side.difference.update(dict(parts))
+        if rates is None or prompt is None:
+            return
+        self._charge(sides, call, usage, prediction, parts, rates, prompt, output)
+
+    def _charge(
+        self,
+        sides: tuple[Side, ...],
+        call: Call,
+        usage: Usage,
+        prediction: Prediction | None,
+        parts: list[tuple[str, int]],
+        rates: Rates,
+        prompt: int,
+        output: int,
+    ) -> None:
+        answer = usage.output if usage.output is not None else output
+        written = usage.written if usage.written is not None else (usage.written_5m or 0) + (usage.written_1h or 0)
+        paid = bill_of(Charged(prompt, usage.cached or 0, written, usage.written_1h or 0, answer), rates)
+        without = bill_of(Charged(prompt, output=answer), rates)
+        by_rules = paid
+        if prediction is not None:
+            charged = Charged(prompt, prediction.cached, prediction.written, prediction.written_1h, answer)
+            by_rules = bill_of(charged, rates)
+        rate = rates.write if written else rates.input
+        for side in sides:
+            costs = side.costs
+            costs.requests += 1
+            costs.paid.add(paid)
+            costs.predicted.add(by_rules)
+            costs.without.add(without)
+            for causes, sums in (
+                (parts, side.difference_cost),
+                ([] if prediction is None else prediction.lost, side.lost_cost),
+            ):
+                for cause, tokens in causes:
+                    sums[cause] = sums.get(cause, Decimal(0)) + tokens * (rate - rates.read) / MILLION
+        if call.cost is not None:
+            self.logged += call.cost
+            self.logged_requests += 1
+            self.logged_priced += paid.total if usage.cached is not None else by_rules.total
+
+    def _rates(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
+        """Of a request's model on its day; None where there is no price."""
+        day = None if moment is None else moment.date()
+        row = None if call.model is None else self.prices.row(call.model, call.provider, day)
+        if row is None:
+            self.unpriced[call.model or "no model said"] += 1
+            return None
+        self.undated += moment is None
+        if day is not None:
+            self.last_day = day if self.last_day is None else max(self.last_day, day)
+        self.currencies[row.currency] += 1
+        self.used[call.model or ""] = row
+        settings = call.settings
+        return self.prices.rates(row, prompt, moment, batch=settings.batch, tier=settings.service_tier)
+
+    @property
+    def told(self) -> bool:
+        """Whether the log says of any request what was read of it; sums are of those then, else of all."""
+        side = self.total[True]
+        return side.reported.requests > 0 or side.costs.requests > 0
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to tell: a model with a price, or what was read."""
+        return self.told or self.total[False].costs.requests > 0
