@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.block_lru import BlockLru
+from kvtool.accounting.caches.cache_rules import Prediction
+from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.caches.rule_cache import RuleRun
 from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.unlimited import UnlimitedCache
@@ -16,7 +18,9 @@ from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.totals import TokenTotals
+from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
@@ -84,6 +88,10 @@ class PassResult:
     """Turns of each group, where causes were looked for."""
     views: ViewBook | None = None
     """What reports draw, where it was asked for."""
+    hosted: ProviderCache | None = None
+    """The cache of a provider, as the run left it."""
+    money: MoneyBook | None = None
+    """What requests cost, and what was reported of them, where a provider's rules are followed."""
 
     @property
     def ttft_on(self) -> array[float]:
@@ -96,6 +104,7 @@ class PassResult:
     def forget_requests(self) -> None:
         """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
         self.ledger.forget_requests()
+        self.hosted = None
         self.ttft, self.ttft_off, self.rows, self.hits = {}, array("d"), [], {}
 
     def add_ttft(self, group: str, seconds: float) -> None:
@@ -126,6 +135,7 @@ class Pass:
         only_causes: bool = False,
         keep: KeptTrace | KeptTexts | None = None,
         jobs: int | None = 1,
+        money: MoneyBook | None = None,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
@@ -134,9 +144,11 @@ class Pass:
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
         `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
         of requests that run together need: no token has a fate. With `only_causes` causes are looked for beside that, and no more.
-        `keep` takes the requests for later passes. `jobs` processes may work on it, None: as many as pay.
+        `money` sums what requests cost, where a provider's rules are
+        followed. `keep` takes the requests for later passes. `jobs` processes may work on it, None: as many as pay.
         """
         self.jobs = jobs
+        self.money = money
         self.keep = keep
         self.events = events
         self.rewrite = rewrite
@@ -212,6 +224,8 @@ class Pass:
             result.filled_blocks += self._unlimited.num_filled
             result.peak_used_blocks = max(cache.peak_used, self._unlimited.peak_used)
         if self._by_rules is not None:
+            result.hosted = self._by_rules.cache if isinstance(self._by_rules.cache, ProviderCache) else None
+            result.money = self.money
             result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
         result.preemptions = self.engine.scheduler.num_preemptions
         with uninterrupted():
@@ -282,6 +296,7 @@ class Pass:
         if self._by_rules is not None and not self._by_rules.predicts(job):
             model = turn.call.model or "no model said"
             self.result.unpredicted[model] = self.result.unpredicted.get(model, 0) + 1
+            self._price(job, None, turn.arrival or 0.0)
             return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
@@ -375,8 +390,21 @@ class Pass:
         prefill = latency.prefill_seconds(count, cached, self.plan.engine.max_num_batched_tokens)
         return prefill + max(request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
 
+    def _price(self, job: Job, prediction: Prediction | None, now: float) -> None:
+        """Put the request into the sums of money."""
+        if self.money is None or self.plan.cache is None:
+            return
+        turn, output = job.turn, len(job.request.output_ids or [])
+        if turn.output_text is None and turn.output_ids is None and turn.output_tokens is None:
+            output = 0  # the log does not say that there was an answer
+        moment = moment_of(self.plan.cache.epoch, now)
+        self.money.add(turn.group, turn.call, prediction, output=output, now=now, moment=moment)
+
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)
+        outcome = None if self._by_rules is None else self._by_rules.outcome(job)
+        if outcome is not None and outcome.prediction is not None:
+            self._price(job, outcome.prediction, job.request.arrival)
         if self._windows is not None:
             self._windows.add(job.turn, job.request)
         if self.keep_hits:
@@ -395,8 +423,7 @@ class Pass:
         if self.plan.engine.num_blocks is None:
             unlimited = hit
         kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
-        if self._by_rules is not None:
-            outcome = self._by_rules.outcome(job)
+        if outcome is not None:
             kinder = outcome.rungs
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)

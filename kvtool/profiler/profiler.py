@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.accounting.prices.price_table import PriceTable
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
@@ -37,6 +40,7 @@ from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.left_out import left_out
 from kvtool.profiler.looks import one_in
+from kvtool.profiler.money_report import MoneyTold, money_told
 from kvtool.profiler.nothing_hidden import check_nothing_hidden, with_the_rest
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.part import LogPart, can_be_parted
@@ -44,6 +48,7 @@ from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
+from kvtool.results.money import GpuMoney
 from kvtool.results.report import KvCacheDtype, Report, Totals
 from kvtool.results.run_times import Decode
 from kvtool.results.views import Timeline
@@ -92,13 +97,17 @@ class Profiler:
         events: EventWriter | None = None,
         jobs: int | None = 1,
         pair_command: PairCommand | None = None,
+        prices: Callable[[], PriceTable] | None = None,
+        gpu_hour: Decimal | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
         what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` is
-        how two requests of a log are shown side by side.
+        how two requests of a log are shown side by side. `prices` are those of tokens, `gpu_hour` dollars for an accelerator's.
         """
+        self._prices = prices
+        self._gpu_hour = gpu_hour
         self.jobs = jobs
         self.measure = measure
         self.native_engine = native_engine
@@ -142,10 +151,11 @@ class Profiler:
         events: EventWriter | None = None,
         one_in: Mapping[str, int] | None = None,
         part: LogPart | None = None,
+        money: bool = False,
     ) -> PassResult:
         """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows.
 
-        With a `part`, its requests are all there are.
+        With a `part`, its requests are all there are. `money`: what they cost is summed, as in the reported pass.
         """
         self._begin(stage, part)
         source: Source = self.source
@@ -186,6 +196,7 @@ class Profiler:
             only_causes=explain and bool(fixes) and not reported,
             keep=keep,
             jobs=self.jobs,
+            money=self._money_book(plan) if reported or money else None,
         )
         result = accountant.run(source)
         if not result.partial and part is None:
@@ -200,6 +211,26 @@ class Profiler:
     def _may_try(self) -> bool:
         """Whether the run of a trace may lose anything that is worth another run."""
         return self.wanted.advice and (self.plan.engine.num_blocks is not None or self.plan.cache is not None)
+
+    def _money_book(self, plan: Plan) -> MoneyBook | None:
+        """For runs by the rules of providers."""
+        if self._prices is None or plan.cache is None or not plan.cache.hosted:
+            return None
+        return MoneyBook(self._prices())
+
+    def _money_told(self, result: PassResult, off: Sequence[float]) -> MoneyTold:
+        """What was reported, predicted and paid; with fixes that were kept by running once more."""
+        gpu = None
+        if self._gpu_hour is not None:
+            seconds = max(sum(off) - sum(result.ttft_on), 0.0) * self.plan.latency.tensor_parallel
+            saved = self._gpu_hour * Decimal(str(round(seconds, 9))) / 3600
+            gpu = GpuMoney(hour=str(self._gpu_hour), saved_seconds=seconds, saved=format(saved, "f"))
+        fixed = None
+        if result.money is not None and result.money.known and self.advice is not None and self.advice.fixes:
+            fixed = self._account("pricing the fixes", self.plan, fixes=self.advice.fixes, money=True)
+            if fixed.partial:
+                fixed, result.partial = None, True
+        return money_told(result, fixed, gpu)
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"
@@ -288,6 +319,7 @@ class Profiler:
             editable=self._editable(),
             per_request=self.wanted.per_request,
             by=self.wanted.by,
+            told=self._money_told(result, off),
         )
         self.metrics = self._metrics(result, report.totals)
         return report

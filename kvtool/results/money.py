@@ -26,10 +26,10 @@ MORE_REPORTED = {
 }
 """Why it reads more."""
 LOST = {
-    "in_flight": "sent before the one that stored it was answered",
+    "parallel": "sent before the one that stored it was answered",
     "expired": "expired before reuse",
     "below_minimum": "below the provider's minimum",
-    "unmarked": "not marked",
+    "not_marked": "not marked",
     "setting_changed": "setting changed",
     "partial_block": "behind the last whole step",
 }

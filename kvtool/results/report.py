@@ -13,6 +13,7 @@ from pydantic import Field
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
 from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.results.money import Money, Predicted, Reported
 from kvtool.results.run_times import Decode, Quantiles, Ttft
 from kvtool.results.verdict import Check
 from kvtool.results.views import Views
@@ -227,6 +228,11 @@ class Report(Document):
     editable: bool = False
     """Whether `kvtool optimize` can write a fix that is kept into the user's own files."""
     requests: list[RequestRow] | None = None
+    reported: Reported | None = None
+    predicted: Predicted | None = None
+    difference: dict[str, Count] | None = None
+    """Tokens by cause of what was read beside what the rules say, in words of `kvtool.results.money`."""
+    money: Money | None = None
 
     @property
     def workload(self) -> str:

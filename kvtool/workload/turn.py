@@ -67,9 +67,9 @@ class Turn:
     extra: dict[str, Any] = field(default_factory=dict)
     """`chat_template_kwargs` of the record, passed on to the chat template."""
     call: Call = NO_CALL
+    """What the log tells of it beside the prompt."""
     epoch: float | None = None
     """The moment from which `arrival` counts, in seconds since 1970, where the log has a clock."""
-    """What the log tells of it beside the prompt."""
 
     def with_text(self, text: Traced) -> Turn:
         """The same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""

@@ -24,6 +24,8 @@ _ALL_SETTINGS = tuple(CallSettings.__dataclass_fields__)
 _ROUTED = 256
 """Tokens at the front of a prompt by which it is sent to where it was cached."""
 _MINUTE = 60.0
+_TOLD = {"unmarked": "not_marked", "in_flight": "parallel"}
+"""Causes of what the rules do not read, where reports of money have another word than the ledger."""
 _MOST_TOLD = 10_000
 """Requests of a minute that are counted; more are told as so many."""
 _MOST_KEYS = 50_000
@@ -179,7 +181,7 @@ class ProviderCache:
         for cause, tokens in rungs:
             more = theirs(min(tokens, reachable)) - at
             if more > 0:
-                lost.append((cause, more))
+                lost.append((_TOLD.get(cause, cause), more))
                 at += more
         written, hour = self._written(asked, hit, prompt)
         node = found.at

@@ -12,6 +12,7 @@ from kvtool.accounting.prices.bill import Bill, Charged, bill_of
 from kvtool.accounting.prices.difference import difference_of
 from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
 from kvtool.accounting.prices.price_table import PriceTable
+from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
 from kvtool.workload.call import Call, Usage
 
 
@@ -53,8 +54,8 @@ class Side:
     reachable: int = 0
     difference: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
-    difference_cost: dict[str, Decimal] = field(default_factory=dict)
-    lost_cost: dict[str, Decimal] = field(default_factory=dict)
+    cost: dict[tuple[str, bool], tuple[int, Decimal]] = field(default_factory=dict)
+    """Tokens that were charged in full for a cause and what that cost, the causes of the difference apart (True)."""
     costs: Costs = field(default_factory=Costs)
 
 
@@ -128,18 +129,16 @@ class MoneyBook:
             charged = Charged(prompt, prediction.cached, prediction.written, prediction.written_1h, answer)
             by_rules = bill_of(charged, rates)
         rate = rates.write if written else rates.input
+        charged_causes = _charged(prediction, parts)
         for side in sides:
             costs = side.costs
             costs.requests += 1
             costs.paid.add(paid)
             costs.predicted.add(by_rules)
             costs.without.add(without)
-            for causes, sums in (
-                (parts, side.difference_cost),
-                ([] if prediction is None else prediction.lost, side.lost_cost),
-            ):
-                for cause, tokens in causes:
-                    sums[cause] = sums.get(cause, Decimal(0)) + tokens * (rate - rates.read) / MILLION
+            for cause, tokens, differs in charged_causes:
+                before, cost = side.cost.get((cause, differs), (0, Decimal(0)))
+                side.cost[cause, differs] = before + tokens, cost + tokens * (rate - rates.read) / MILLION
         if call.cost is not None:
             self.logged += call.cost
             self.logged_requests += 1
@@ -170,3 +169,16 @@ class MoneyBook:
     def known(self) -> bool:
         """Whether there is anything to tell: a model with a price, or what was read."""
         return self.told or self.total[False].costs.requests > 0
+
+
+def _charged(prediction: Prediction | None, parts: list[tuple[str, int]]) -> list[tuple[str, int, bool]]:
+    """The causes for which tokens were charged in full: those of the difference, and those of the rules as far as it was not read
+    all the same."""
+    found = [(cause, tokens, True) for cause, tokens in parts if cause in MORE_PREDICTED]
+    read = sum(tokens for cause, tokens in parts if cause in MORE_REPORTED)
+    for cause, tokens in () if prediction is None else prediction.lost:
+        left = max(tokens - read, 0)
+        read -= tokens - left
+        if left:
+            found.append((cause, left, False))
+    return found

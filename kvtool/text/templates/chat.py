@@ -102,7 +102,7 @@ class ChatTemplate:
         """
         self._moment = _moment(seconds)
         variables: dict[str, object] = {
-            "tools": self._shown_tools(tools) if tools else None,
+            "tools": [_without_marks(tool) for tool in tools] if tools else None,
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
             **self._tokens,
@@ -114,9 +114,6 @@ class ChatTemplate:
             return self._template.render({**variables, "messages": prepared})
         except KvtoolError as error:
             raise self._refused(error, variables, prepared) from error
-
-    def _shown_tools(self, tools: Sequence[Any]) -> list[Any]:
-        return [_without_marks(tool) for tool in tools] if self.name == HOSTED_TEMPLATE else list(tools)
 
     def _now(self) -> datetime:
         return self._moment
@@ -188,13 +185,15 @@ def _read(path: str) -> str:
 
 
 def _without_marks(tool: Any) -> Any:
-    """A tool as a provider's model reads it."""
+    """A tool as a model reads it."""
     if not isinstance(tool, dict):
         return tool
-    bare = {key: value for key, value in tool.items() if key not in _MARKS}
-    if isinstance(bare.get("function"), dict):
-        bare["function"] = {key: value for key, value in bare["function"].items() if key not in _MARKS}
-    return bare
+    function = tool.get("function")
+    if isinstance(function, dict) and not function.keys().isdisjoint(_MARKS):
+        tool = {**tool, "function": {key: value for key, value in function.items() if key not in _MARKS}}
+    if tool.keys().isdisjoint(_MARKS):
+        return tool
+    return {key: value for key, value in tool.items() if key not in _MARKS}
 
 
 def part_text(part: object) -> str:
