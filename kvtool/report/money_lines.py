@@ -126,7 +126,7 @@ def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
 
 
 def _best_rate(findings: list[Finding]) -> str:
-    rates = [finding.rerun.hit_rate for finding in findings if finding.rerun is not None]
+    rates = [finding.rerun.total_after for finding in findings if finding.rerun is not None]
     return percent(max(rates)) if rates else ""
 
 
@@ -189,12 +189,12 @@ def _prefixes(money: Money) -> MoneyTable | None:
             f"{prefix.tokens:,} tokens of {prefix.model}",
             f"{prefix.requests:,}",
             *(told_money(cost, money.currency) for cost in (prefix.unmarked, prefix.marked_5m, prefix.marked_1h)),
-            "leave unmarked" if prefix.best == "unmarked" else f"mark for {prefix.best}",
+            prefix.best,
         )
         for prefix in money.prefixes
     )
     columns = ("Prefix", "requests", "unmarked", "5m", "1h", "cheapest")
-    return MoneyTable("What marking a prefix costs", columns, rows, prose=True)
+    return MoneyTable("What marking a prefix costs", columns, rows)
 
 
 def _notes(report: Report, money: Money) -> list[str]:

@@ -5,6 +5,8 @@ Amounts are decimal numbers as text, never rounded; tokens are as the provider c
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from kvtool.results.model import Count, Model, Ratio
@@ -35,6 +37,9 @@ LOST = {
 }
 """Why rules give less than all that was sent before."""
 
+Amount = Annotated[str, Field(pattern=r"^-?[0-9]{1,30}(\.[0-9]{1,60})?$")]
+"""A decimal number as text."""
+
 
 class Reported(Model):
     """What providers said that they read, of the requests of which both this and a prediction are known."""
@@ -63,20 +68,20 @@ class Predicted(Model):
 class MoneyParts(Model):
     """An amount by what it is for."""
 
-    input: str
-    written: str
-    read: str
-    output: str
-    storage: str
+    input: Amount
+    written: Amount
+    read: Amount
+    output: Amount
+    storage: Amount
 
 
 class GroupMoney(Model):
     """Of one group, as in `Money`."""
 
     requests: Count
-    paid: str | None
-    predicted: str
-    without_cache: str
+    paid: Amount | None
+    predicted: Amount
+    without_cache: Amount
     reported_hit_rate: Ratio | None
     predicted_hit_rate: Ratio
 
@@ -85,7 +90,7 @@ class CauseMoney(Model):
     """What tokens cost that were not read for one cause. `difference`: the rules say that they are read."""
 
     tokens: Count
-    cost: str
+    cost: Amount
     difference: bool
 
 
@@ -95,18 +100,18 @@ class PrefixAdvice(Model):
     model: str
     tokens: Count
     requests: Count
-    unmarked: str
-    marked_5m: str
-    marked_1h: str
+    unmarked: Amount
+    marked_5m: Amount
+    marked_1h: Amount
     best: str
 
 
 class GpuMoney(Model):
     """What prefill that the cache saves would cost on one's own accelerators: predicted."""
 
-    hour: str
+    hour: Amount
     saved_seconds: float
-    saved: str
+    saved: Amount
 
 
 class Money(Model):
@@ -115,18 +120,18 @@ class Money(Model):
     currency: str
     requests: Count
     priced_requests: Count
-    paid: str | None
+    paid: Amount | None
     paid_parts: MoneyParts | None
-    predicted: str | None
-    with_fixes: str | None
-    without_cache: str | None
-    logged: str | None
+    predicted: Amount | None
+    with_fixes: Amount | None
+    without_cache: Amount | None
+    logged: Amount | None
     """What the log itself says that the requests cost."""
     days: float | None
     """From the first request to the last one."""
-    month: str | None
+    month: Amount | None
     """What the fixes save in a month of 30.4375 days, for logs of a day or more."""
-    per_1k_requests: str | None
+    per_1k_requests: Amount | None
     """The cost of 1,000 requests."""
     by_group: dict[str, GroupMoney]
     by_cause: dict[str, CauseMoney]

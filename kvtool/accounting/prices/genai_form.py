@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import time
+from functools import partial
 from typing import Any
 
 from kvtool.accounting.prices.price_document import Pointer, PriceDocument
@@ -62,10 +63,22 @@ def _model(document: PriceDocument, provider: str, model: Mapping[str, Any], at:
     rows.sort(key=lambda row: (row.since is not None, row.since))
     ends = [*(row.since for row in rows[1:]), None][: len(rows)]
     batch, tiers = _variants(document, model, at)
-    return [
-        replace(row, until=end, hours=tuple(hours), batch=batch, tiers=tiers)
-        for row, end in zip(rows, ends, strict=True)
-    ]
+    made = []
+    for row, until in zip(rows, ends, strict=True):
+        was = partial(_as_then, row=row, latest=rows[-1].rates)
+        then = {name: was(part) for name, part in tiers.items()}
+        made.append(
+            replace(row, until=until, hours=tuple(hours), batch=None if batch is None else was(batch), tiers=then)
+        )
+    return made
+
+
+def _as_then(part: PriceRow, row: PriceRow, latest: Rates) -> PriceRow:
+    """A tier beside an earlier price: the same share of it as of today's."""
+    if row.rates is latest or not latest.input:
+        return part
+    factor = part.rates.input / latest.input
+    return PriceRow("", (), row.rates.times(factor), above=tuple((at, rates.times(factor)) for at, rates in row.above))
 
 
 def _variants(

@@ -148,15 +148,20 @@ class MoneyBook:
         """Of a request's model on its day; None where there is no price."""
         day = None if moment is None else moment.date()
         row = None if call.model is None else self.prices.row(call.model, call.provider, day)
+        settings = call.settings
+        way = "batch" if settings.batch else settings.service_tier
+        if row is not None and way is not None and not row.tells(way):
+            row, way = None, f" ({way})"
+        else:
+            way = ""
         if row is None:
-            self.unpriced[call.model or "no model said"] += 1
+            self.unpriced[f"{call.model or 'no model said'}{way}"] += 1
             return None
         self.undated += moment is None
         if day is not None:
             self.last_day = day if self.last_day is None else max(self.last_day, day)
         self.currencies[row.currency] += 1
         self.used[call.model or ""] = row
-        settings = call.settings
         return self.prices.rates(row, prompt, moment, batch=settings.batch, tier=settings.service_tier)
 
     @property

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from kvtool.errors import Place
 
+_USUAL_TIERS = ("default", "standard", "auto", "on_demand", "STANDARD", "standard_only")
 MILLION = Decimal(1_000_000)
 
 
@@ -108,6 +109,10 @@ class PriceRow:
     def holds_on(self, day: date) -> bool:
         """Whether it holds on a day."""
         return (self.since is None or self.since <= day) and (self.until is None or day < self.until)
+
+    def tells(self, way: str) -> bool:
+        """Whether it has the price of a batch or of a service tier, or that costs as much as usual."""
+        return self.batch is not None if way == "batch" else way in self.tiers or way in _USUAL_TIERS
 
     def rates_for(self, prompt: int, moment: datetime | None, *, batch: bool = False, tier: str | None = None) -> Rates:
         """The rates of one request. A tier that has no price of its own costs what all do."""

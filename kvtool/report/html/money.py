@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.report.html.page_parts import Section
-from kvtool.report.html.tables import Table, TableColumn
+from kvtool.report.html.page_parts import Section, Table, TableColumn
 from kvtool.report.money_lines import money_view
 from kvtool.results.report import Report
 

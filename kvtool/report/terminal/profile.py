@@ -123,7 +123,7 @@ def _header(console: Console, report: Report, plain: bool) -> None:
     shown = [
         f"kvtool {config.get('version')}",
         sanitize(str(config.get("input")), ascii_only=plain),
-        f"{config.get('rules')} rules, block {report.kv_cache.block_size}",
+        _rules(report),
         sanitize(str(config.get("tokenizer") or "block hashes"), ascii_only=plain),
         plural(report.totals.requests, "request"),
         f"seed {config.get('seed')}",
@@ -138,6 +138,12 @@ def _header(console: Console, report: Report, plain: bool) -> None:
         say(console, sanitize(text, ascii_only=plain), style="yellow")
     if totals.skipped_lines:
         say(console, f"{plural(totals.skipped_lines, 'bad line')} skipped", style="yellow")
+
+
+def _rules(report: Report) -> str:
+    if report.config.get("rules_by_day"):
+        return "rules of the providers"
+    return f"{report.config.get('rules')} rules, block {report.kv_cache.block_size}"
 
 
 def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
