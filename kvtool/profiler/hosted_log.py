@@ -47,7 +47,12 @@ def hosted_log(options: RunOptions, asked: EngineOptions, source: YamlSource | L
     if isinstance(source, YamlSource) or any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
         return None
     measuring = options.measuring
-    engine_run = options.tracing.rules != "vllm" or measuring.events is not None or measuring.audit or measuring.asked
+    engine_run = (
+        options.tracing.rules != "vllm"
+        or measuring.events is not None
+        or measuring.audit
+        or measuring.load_format != "auto"
+    )
     if engine_run or options.caching.use_timestamps or options.predicting.model is not None:
         return None
     turns = list(_first_turns(source))

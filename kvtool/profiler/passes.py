@@ -20,7 +20,7 @@ from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.plan import Plan
-from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.accounting.prices.money_book import MoneyBook, request_read
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
@@ -434,6 +434,9 @@ class Pass:
                     group=job.turn.group,
                     prompt_tokens=job.request.num_prompt_tokens,
                     hit_tokens=hit,
+                    provider=None
+                    if outcome is None or outcome.prediction is None
+                    else request_read(job.turn.call, outcome.prediction),
                 )
                 self.result.rows.append(row)
         self.progress.advance(1)

@@ -184,9 +184,10 @@ def _groups(money: Money) -> MoneyTable | None:
 def _prefixes(money: Money) -> MoneyTable | None:
     if not money.prefixes:
         return None
+    several = len({prefix.model for prefix in money.prefixes}) > 1
     rows = tuple(
         (
-            f"{prefix.tokens:,} tokens of {prefix.model}",
+            f"{prefix.tokens:,} tokens" + (f" of {prefix.model}" if several else ""),
             f"{prefix.requests:,}",
             *(told_money(cost, money.currency) for cost in (prefix.unmarked, prefix.marked_5m, prefix.marked_1h)),
             prefix.best,

@@ -47,6 +47,9 @@ class Document(Model):
             for name in _NOT_ALWAYS:
                 if report.get(name, ...) is None:
                     del report[name]
+            for row in report.get("requests", ()):
+                if row.get("provider", ...) is None:
+                    del row["provider"]
         return data
 
     def _repr_html_(self) -> str | None:

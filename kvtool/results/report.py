@@ -195,11 +195,22 @@ class Sums(Model):
     rows: list[SumRow]
 
 
+class RequestRead(Model):
+    """What the rules say that a request reads, and what was reported of it (None: not said), with the causes of the difference."""
+
+    prompt_tokens: Count
+    predicted_tokens: Count
+    reported_tokens: Count | None
+    difference: dict[str, Count]
+
+
 class RequestRow(Model):
     id: str
     group: str
     prompt_tokens: Count
     hit_tokens: Count
+    provider: RequestRead | None = None
+    """Where a provider's rules are followed, in its own tokens."""
 
 
 class Report(Document):

@@ -28,7 +28,7 @@ from tests.accounting.rule_runs import LATENCY, Given
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-4o"
 FIVE: dict[str, str] = {"type": "ephemeral"}
 HOUR: dict[str, str] = {"type": "ephemeral", "ttl": "1h"}
-HEAD = len("<|im_start|>system\n")
+HEAD = len("system: ")
 
 
 def accounted(tokenizer: Tokenizer, turns: Sequence[Turn], *, provider: None = None) -> PassResult:

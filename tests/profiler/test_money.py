@@ -25,7 +25,7 @@ from kvtool.workload.call import Call, CallSettings, Usage
 from tests.conftest import Command
 
 START = datetime(2026, 10, 20, 8, tzinfo=UTC)
-HEAD = len("<|im_start|>system\n")
+HEAD = len("system: ")
 
 
 @dataclass
@@ -49,7 +49,7 @@ def record(number: int, sent: Sent) -> dict[str, Any]:
     part: dict[str, Any] = {"type": "text", "text": "s" * sent.system}
     if sent.mark is not None:
         part["cache_control"] = sent.mark
-    before = HEAD + sent.system + len("<|im_end|>\n<|im_start|>user\n") + len("<|im_end|>\n<|im_start|>assistant\n")
+    before = HEAD + sent.system + len("\nuser: ") + len("\nassistant:")
     ask = f"{number:04}" + "q" * max(sent.prompt - before - 4, 0)
     claude = sent.model.startswith("claude")
     messages: list[dict[str, Any]] = [{"role": "user", "content": ask}]
@@ -101,6 +101,13 @@ def test_r1_totals_agree_and_requests_do_not(in_folder: Command) -> None:
     assert money["priced_requests"] == 4
     assert money["currency"] == "USD"
     assert money["month"] is None
+
+
+def test_each_request_has_both_figures_and_its_causes(in_folder: Command) -> None:
+    rows = profiled(in_folder, R1, "--per-request")["requests"]
+    assert [row["provider"]["predicted_tokens"] for row in rows] == [0, 2048, 2048, 0]
+    assert [row["provider"]["reported_tokens"] for row in rows] == [0, 2048, 0, 2048]
+    assert [row["provider"]["difference"] for row in rows] == [{}, {}, {"not_explained": 2048}, {"kept_longer": 2048}]
 
 
 def test_unmarked_requests_have_a_cause_and_a_fix(in_folder: Command) -> None:
@@ -260,3 +267,30 @@ def test_sums_of_differences_are_exact(requests: list[tuple[Prediction, int, boo
     less = sum(tokens for cause, tokens in side.difference.items() if cause in MORE_REPORTED)
     assert side.predicted.cached - side.reported.cached == more - less
     assert set(side.difference) <= {*MORE_PREDICTED, *MORE_REPORTED}
+
+
+@pytest.mark.parametrize(
+    ("gate", "code", "words"),
+    [
+        ('cost_per_1k_requests = "<=$4"', 1, "1,000 requests cost $4.47, beyond the $4.00"),
+        ('cost_per_1k_requests = "4.47"', 0, "within"),
+        ('reported_gap = "<=10%"', 1, "the provider read 24.4 points less than its rules say"),
+        ('reported_gap = "25%"', 0, "within"),
+    ],
+)
+def test_gates_of_money(in_folder: Command, gate: str, code: int, words: str) -> None:
+    requests = [*R1[:3], Sent(at=30.0, cached=2048, body={"prompt_cache_retention": "in_memory"})]
+    written(R1 if gate.startswith("cost") else requests)
+    Path("kvtool.toml").write_text(f'workloads = ["prod.jsonl"]\n[gate]\n{gate}\n')
+    got, out, _ = in_folder("check", "--no-advice", "--json")
+    assert got == code
+    [check] = [one for one in json.loads(out)["verdict"]["checks"] if one["kind"] in gate]
+    assert words in check["message"]
+
+
+def test_a_gate_of_money_needs_prices(in_folder: Command) -> None:
+    Path("prod.jsonl").write_text('{"prompt": "a text of nobody"}\n' * 2)
+    Path("kvtool.toml").write_text('workloads = ["prod.jsonl"]\n[gate]\ncost_per_1k_requests = "4"\n')
+    got, out, _ = in_folder("check", "--no-advice", "--json")
+    assert got == 1
+    assert "no price is known" in json.loads(out)["verdict"]["checks"][0]["message"]

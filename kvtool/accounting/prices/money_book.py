@@ -13,6 +13,7 @@ from kvtool.accounting.prices.difference import difference_of
 from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
 from kvtool.accounting.prices.price_table import PriceTable
 from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
+from kvtool.results.report import RequestRead
 from kvtool.workload.call import Call, Usage
 
 
@@ -187,3 +188,16 @@ def _charged(prediction: Prediction | None, parts: list[tuple[str, int]]) -> lis
         if left:
             found.append((cause, left, False))
     return found
+
+
+def request_read(call: Call, prediction: Prediction | None) -> RequestRead | None:
+    """One request, reported beside predicted; None where nothing was predicted."""
+    if prediction is None:
+        return None
+    reported = None if call.usage is None else call.usage.cached
+    return RequestRead(
+        prompt_tokens=prediction.prompt,
+        predicted_tokens=prediction.cached,
+        reported_tokens=reported,
+        difference={} if reported is None else dict(difference_of(prediction, reported, call)),
+    )

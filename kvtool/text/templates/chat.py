@@ -23,7 +23,7 @@ from kvtool.text.traced import Origin, Traced
 _TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")
 _LOOPS_OVER_PARTS = re.compile(r"\bfor\s+\w+\s+in\s+(?:\w+(?:\.content|\[['\"]content['\"]\])|content)\b")
 _EPOCH = datetime(2025, 1, 1)
-TOOLS_HEAD = "<|im_start|>tools\n"
+TOOLS_HEAD = "tools:\n"
 """What stands before the tools in `ChatTemplate.hosted`; each is a line of its own behind it."""
 _MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """What a tool may carry that is an order to a provider's cache, not a part of the prompt."""
