@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import Bill
 from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
-from kvtool.accounting.prices.money_book import MoneyBook, Side
+from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
 from kvtool.profiler.passes import PassResult
 from kvtool.results.money import (
@@ -61,7 +61,7 @@ def money_told(result: PassResult, fixed: PassResult | None, gpu: GpuMoney | Non
     )
 
 
-def _predicted(book: MoneyBook, side: Side, result: PassResult) -> Predicted:
+def _predicted(book: MoneyBook, side: MoneySide, result: PassResult) -> Predicted:
     read = side.predicted
     return Predicted(
         requests=read.requests,
@@ -75,7 +75,9 @@ def _predicted(book: MoneyBook, side: Side, result: PassResult) -> Predicted:
     )
 
 
-def _money(book: MoneyBook, side: Side, result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None) -> Money:
+def _money(
+    book: MoneyBook, side: MoneySide, result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None
+) -> Money:
     costs = side.costs
     priced = costs.requests > 0
     paid = costs.paid.total if book.told and priced else None
@@ -109,7 +111,7 @@ def _money(book: MoneyBook, side: Side, result: PassResult, fixed: PassResult | 
     )
 
 
-def _best(book: MoneyBook, side: Side, fixed: PassResult | None, marked: Decimal | None) -> Decimal:
+def _best(book: MoneyBook, side: MoneySide, fixed: PassResult | None, marked: Decimal | None) -> Decimal:
     """The least of what it costs by the rules, with the fixes that were run, and with each prefix marked as it costs least."""
     found = [side.costs.predicted.total]
     output = side.costs.predicted.output
@@ -162,7 +164,7 @@ def _marks(result: PassResult, book: MoneyBook) -> tuple[list[PrefixAdvice], Dec
     return advice, total if every else None
 
 
-def _group(side: Side, *, told: bool) -> GroupMoney:
+def _group(side: MoneySide, *, told: bool) -> GroupMoney:
     costs = side.costs
     return GroupMoney(
         requests=costs.requests,
@@ -174,7 +176,7 @@ def _group(side: Side, *, told: bool) -> GroupMoney:
     )
 
 
-def _causes(side: Side) -> dict[str, CauseMoney]:
+def _causes(side: MoneySide) -> dict[str, CauseMoney]:
     """Those of the difference and those of the rules; one name may be both, and is then the sum."""
     found: dict[str, CauseMoney] = {}
     for (cause, difference), (tokens, cost) in side.cost.items():

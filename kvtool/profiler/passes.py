@@ -19,6 +19,7 @@ from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.money_book import MoneyBook, request_read
 from kvtool.accounting.views.collector import ViewBook
@@ -90,6 +91,8 @@ class PassResult:
     """What reports draw, where it was asked for."""
     hosted: ProviderCache | None = None
     """The cache of a provider, as the run left it."""
+    observable: ObservableBook = field(default_factory=ObservableBook)
+    """What tenants hit of each other's, in the first pass."""
     money: MoneyBook | None = None
     """What requests cost, and what was reported of them, where a provider's rules are followed."""
 
@@ -136,6 +139,7 @@ class Pass:
         keep: KeptTrace | KeptTexts | None = None,
         jobs: int | None = 1,
         money: MoneyBook | None = None,
+        timed: bool = False,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
@@ -149,6 +153,8 @@ class Pass:
         """
         self.jobs = jobs
         self.money = money
+        self.timed = timed
+        """Whether times are predicted, whatever else is counted."""
         self.keep = keep
         self.events = events
         self.rewrite = rewrite
@@ -354,7 +360,7 @@ class Pass:
         """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
         count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
         self._settle(job, cached)
-        if self.only_hits or self.only_causes:
+        if (self.only_hits or self.only_causes) and not self.timed:
             return
         off = self._prefill.seconds(count, 0)
         hit = min(cached, count - 1)
@@ -425,6 +431,9 @@ class Pass:
         kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
         if outcome is not None:
             kinder = outcome.rungs
+        if self.first_look:
+            scope = scope_of(job.turn) if self.plan.cache is not None and self.plan.cache.hosted else job.turn.salt
+            self.result.observable.add(job, scope or "", hit)
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
             self.result.generation_tokens += len(job.request.outputs)

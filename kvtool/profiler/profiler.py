@@ -17,7 +17,7 @@ from kvtool.accounting.prices.price_table import PriceTable
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
-from kvtool.diagnose.run_findings import run_findings, sensitive_findings
+from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
 from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
@@ -38,6 +38,7 @@ from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
+from kvtool.profiler.isolating import isolation_of
 from kvtool.profiler.left_out import left_out
 from kvtool.profiler.looks import one_in
 from kvtool.profiler.money_report import MoneyTold, money_told
@@ -197,6 +198,7 @@ class Profiler:
             keep=keep,
             jobs=self.jobs,
             money=self._money_book(plan) if reported or money else None,
+            timed=money,
         )
         result = accountant.run(source)
         if not result.partial and part is None:
@@ -294,6 +296,7 @@ class Profiler:
         assert result.views is not None, "the pass that the report is about"
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
+        findings += observable_findings(result.observable.observed(), path=self.path, group=groups[0].name)
         if self.wanted.advice and not result.partial:
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
@@ -321,6 +324,10 @@ class Profiler:
             by=self.wanted.by,
             told=self._money_told(result, off),
         )
+        if self.wanted.advice and not result.partial:
+            again = partial(self._account, "keeping tenants apart", plan, money=True)
+            isolation = isolation_of(result, lambda fixes: again(fixes=fixes), locate=self.locate)
+            report = report.model_copy(update={"isolation": isolation, "partial": result.partial})
         self.metrics = self._metrics(result, report.totals)
         return report
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
+from kvtool.results.isolation import Isolation
 from kvtool.results.model import Count, Document, Model, Ratio
 from kvtool.results.money import Money, Predicted, Reported
 from kvtool.results.run_times import Decode, Quantiles, Ttft
@@ -244,6 +245,7 @@ class Report(Document):
     difference: dict[str, Count] | None = None
     """Tokens by cause of what was read beside what the rules say, in words of `kvtool.results.money`."""
     money: Money | None = None
+    isolation: Isolation | None = None
 
     @property
     def workload(self) -> str:

@@ -37,7 +37,7 @@ class Read:
 
 
 @dataclass(slots=True)
-class Costs:
+class BilledRequests:
     """The same requests three times."""
 
     requests: int = 0
@@ -47,7 +47,7 @@ class Costs:
 
 
 @dataclass(slots=True)
-class Side:
+class MoneySide:
     """Requests whose log says what was read of them, or the others. `read` is of what both are known of."""
 
     reported: Read = field(default_factory=Read)
@@ -57,7 +57,7 @@ class Side:
     lost: Counter[str] = field(default_factory=Counter)
     cost: dict[tuple[str, bool], tuple[int, Decimal]] = field(default_factory=dict)
     """Tokens that were charged in full for a cause and what that cost, the causes of the difference apart (True)."""
-    costs: Costs = field(default_factory=Costs)
+    costs: BilledRequests = field(default_factory=BilledRequests)
 
 
 class MoneyBook:
@@ -65,9 +65,9 @@ class MoneyBook:
 
     def __init__(self, prices: PriceTable) -> None:
         self.prices = prices
-        self.groups: dict[str, dict[bool, Side]] = {}
+        self.groups: dict[str, dict[bool, MoneySide]] = {}
         """By group, those whose log says what was read (True) and the others."""
-        self.total = {True: Side(), False: Side()}
+        self.total = {True: MoneySide(), False: MoneySide()}
         self.requests = 0
         self.unpriced: Counter[str] = Counter()
         self.undated = 0
@@ -92,7 +92,7 @@ class MoneyBook:
         self.last = now if self.last is None else max(self.last, now)
         usage = call.usage if call.usage is not None else Usage()
         told = usage.prompt is not None and usage.cached is not None
-        sides = (self.total[told], self.groups.setdefault(group, {True: Side(), False: Side()})[told])
+        sides = (self.total[told], self.groups.setdefault(group, {True: MoneySide(), False: MoneySide()})[told])
         prompt = usage.prompt if usage.prompt is not None else None if prediction is None else prediction.prompt
         rates = None if prompt is None else self._rates(call, prompt, moment)
         parts = [] if prediction is None or not told else difference_of(prediction, usage.cached or 0, call)
@@ -112,7 +112,7 @@ class MoneyBook:
 
     def _charge(
         self,
-        sides: tuple[Side, ...],
+        sides: tuple[MoneySide, ...],
         call: Call,
         usage: Usage,
         prediction: Prediction | None,

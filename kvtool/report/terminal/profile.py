@@ -13,6 +13,7 @@ from kvtool.report.terminal.boundary import print_boundaries
 from kvtool.report.terminal.engine_details import print_details
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.group_table import print_groups
+from kvtool.report.terminal.isolation import print_isolation
 from kvtool.report.terminal.ledger_sums import print_sums
 from kvtool.report.terminal.money_block import print_money
 from kvtool.report.terminal.reuse_lines import reuse_lines
@@ -83,6 +84,9 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     if report.sums is not None:
         put(console)
         print_sums(console, report.sums)
+    if report.isolation is not None:
+        put(console)
+        print_isolation(console, report.isolation, plain)
     if shown.details or len(report.groups) > 1:
         put(console)
         print_groups(console, report, timelines, plain)
