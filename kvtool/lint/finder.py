@@ -19,7 +19,8 @@ from kvtool.lint.sources import DATA, TextInput
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.results.finding import Finding
-from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
+from kvtool.text.tokens.tekken import built_in_counter
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
 
@@ -34,7 +35,7 @@ class Finder:
     def __init__(self, options: RunOptions, load: Tokenizers) -> None:
         asked = asked_engine(options)
         self._block_size = asked.block_size or EngineConfig.block_size
-        self._count = _Counter(lambda: load(asked.tokenizer))
+        self._count = _Counter(lambda: _counting(asked.tokenizer, load))
         self._python = PythonPrompts()
 
     def judge(self, one: TextInput) -> JudgedText:
@@ -81,25 +82,33 @@ class Finder:
         else:
             note = _NO_HOLES
         size = self._block_size
-        least, unsure = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 1)))
+        least, unsure = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 2)))
         found = static_findings(one.path, one.text, prompts, self._count, block_size=size, least=least, unsure=unsure)
         return JudgedText(found, note=note, files=files, uses=uses)
 
 
 class _Counter:
-    """Counts tokens; the tokenizer is loaded when the first text is to be counted."""
+    """Counts tokens; what counts is made when the first text is to be counted."""
 
-    def __init__(self, load: Callable[[], Tokenizer]) -> None:
-        self._load = load
-        self._tokenizer: Tokenizer | None = None
+    def __init__(self, make: Callable[[], Callable[[str], int]]) -> None:
+        self._make = make
+        self._count: Callable[[str], int] | None = None
         self._known: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
         if text not in self._known:
-            if self._tokenizer is None:
-                self._tokenizer = self._load()
-            self._known[text] = len(self._tokenizer.encode_ids(text))
+            if self._count is None:
+                self._count = self._make()
+            self._known[text] = self._count(text)
         return self._known[text]
+
+
+def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
+    """What counts the tokens of a text: of the built-in vocabulary without its tokenizer, which takes seconds to make."""
+    if name is None:
+        return built_in_counter()
+    tokenizer = load(name)
+    return lambda text: len(tokenizer.encode_ids(text))
 
 
 def asked_engine(options: RunOptions) -> EngineOptions:

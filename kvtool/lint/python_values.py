@@ -196,8 +196,14 @@ def _joined(first: Value, second: Value) -> Value:
     return (*first[:same], Either((one, two)))
 
 
-def substituted(value: Value, given: Callable[[Param], Value], work: list[int]) -> Value:
-    """A value with what a caller gives; `work` is what is left to be done."""
+def substituted(
+    value: Value, given: Callable[[Param], Value], work: list[int], made: TemplatePlace | None = None
+) -> Value:
+    """A value with what a caller gives; `work` is what is left to be done. `made`: the call, which makes it anew."""
+
+    def inside(one: Value) -> Value:
+        return substituted(one, given, work, made)
+
     result: list[Piece] = []
     spend(len(value))
     for piece in value:
@@ -206,16 +212,18 @@ def substituted(value: Value, given: Callable[[Param], Value], work: list[int]) 
             break
         if isinstance(piece, Param):
             result += given(piece)
+        elif isinstance(piece, Hole):
+            result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):
-            result.append(replace(piece, values=tuple(substituted(one, given, work) for one in piece.values)))
+            result.append(replace(piece, values=tuple(map(inside, piece.values))))
         elif isinstance(piece, Mapped):
-            result.append(Mapped(tuple((key, substituted(one, given, work)) for key, one in piece.pairs)))
+            result.append(Mapped(tuple((key, inside(one)) for key, one in piece.pairs)))
         elif isinstance(piece, Message):
-            result.append(replace(piece, content=substituted(piece.content, given, work)))
+            result.append(replace(piece, content=inside(piece.content)))
         elif isinstance(piece, Either):
-            result.append(Either(tuple(substituted(one, given, work) for one in piece.branches)))
+            result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
-            result.append(Many(substituted(piece.body, given, work)))
+            result.append(Many(inside(piece.body)))
         else:
             result.append(piece)
     return cut(result)
@@ -272,7 +280,7 @@ def has_fields(value: Value) -> bool:
     for piece in pieces_of(value):
         if isinstance(piece, str | Literal):
             written += len(text_of(piece))
-            marked = marked or (isinstance(piece, Literal) and "{" in piece.text)
+            marked = marked or (isinstance(piece, Literal) and ("{" in piece.text or "%(" in piece.text))
     return marked and written >= _LEAST_TEMPLATE
 
 
@@ -341,11 +349,11 @@ def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
 
     def one(piece: Piece) -> Piece:
         if isinstance(piece, Hole):
-            return piece if foreign_to and piece.spot.path == foreign_to else replace(piece, spot=spot)
+            return piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot)
         if isinstance(piece, Param) and piece.hole is not None:
-            return Param(piece.name, replace(piece.hole, spot=spot)) if not foreign_to else Param(piece.name)
+            return Param(piece.name, piece.hole.at(spot)) if not foreign_to else Param(piece.name)
         if isinstance(piece, Items):
-            order = replace(piece.order, spot=spot) if piece.order is not None and foreign_to else piece.order
+            order = piece.order.at(spot) if piece.order is not None and foreign_to else piece.order
             return Items(tuple(map(every, piece.values)), order)
         if isinstance(piece, Mapped):
             return Mapped(tuple((key, every(inside)) for key, inside in piece.pairs))

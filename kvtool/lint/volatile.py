@@ -145,7 +145,7 @@ def order_kind(items: str) -> DifferenceKind:
 def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
     """The hole of going over a collection without an order, told where it is gone over; its name may say what it holds."""
     kind = order.kind if order.kind.key != _ITEMS else order_kind(items)
-    return replace(order, kind=kind, spot=spot)
+    return replace(order, kind=kind).at(spot)
 
 
 def shuffled(items: str, spot: TemplatePlace) -> Hole:

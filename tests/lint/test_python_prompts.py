@@ -14,7 +14,7 @@ from kvtool.lint import python_expressions, python_nodes, python_program, python
 from kvtool.lint.python_evidence import file_says_prompt, name_says_prompt, reads_as
 from kvtool.lint.python_package import PythonFiles
 from kvtool.lint.python_sources import sure_kind
-from kvtool.lint.python_templates import PythonPrompts, python_prompts
+from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.static import static_findings
 from kvtool.results.finding import Finding
 
@@ -30,7 +30,7 @@ RULES = {RULES!r}
 
 
 def found(text: str, path: str = "a.py", *, least: int = 16) -> list[Finding]:
-    return static_findings(path, text, python_prompts(path, text), len, block_size=16, least=least)
+    return static_findings(path, text, PythonPrompts()(path, text), len, block_size=16, least=least)
 
 
 def codes(text: str) -> list[str]:
@@ -727,7 +727,7 @@ def test_the_work_for_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
     for module in (python_values, python_nodes, python_expressions):
         monkeypatch.setattr(module, "spend", counted)
-    assert python_prompts("a.py", text) is not None
+    assert PythonPrompts()("a.py", text) is not None
     assert 0 < spent <= most + len(text)
 
 
