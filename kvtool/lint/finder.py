@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
@@ -24,9 +25,13 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
 
-_LEAST_BLOCKS = {"python": (2, 4)}
-"""Blocks of constant text that must follow to be told, and behind what only a name says: Python has many short strings."""
+_LEAST_BLOCKS = {"python": (2, 4, 8)}
+"""Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name. Python has short strings."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
+
+
+_UNREAD = "too much work to be read whole: nothing is said of what is built in {}"
+_MOST_NAMES = 3
 
 
 class Finder:
@@ -50,7 +55,7 @@ class Finder:
         findings = (
             movable(one.text, result.findings, jinja=one.style == "jinja") if one.is_template else result.findings
         )
-        return JudgedText(findings, ignores, result.note, result.files, result.uses, known=result.known)
+        return replace(result, findings=findings, ignores=ignores)
 
     def __call__(self, one: TextInput) -> list[Finding]:
         """The findings only; KvtoolError where the file cannot be read."""
@@ -60,11 +65,14 @@ class Finder:
         files: tuple[str, ...] = ()
         uses: tuple[str, ...] = ()
         prompts: list[list[Node]] = []
-        note = ""
+        note, partly = "", False
         if one.kind == "python":
             prompts = self._python(one.path, one.text)
             uses = self._python.uses(one.path)
+            unread = self._python.unread
             note = "" if prompts else "no string in it is built from anything that varies"
+            note = _UNREAD.format(_listed(unread)) if unread else note
+            partly = bool(unread)
         elif one.style == DATA:
             read = read_prompts(one.path, one.text)
             if read is None:
@@ -82,9 +90,16 @@ class Finder:
         else:
             note = _NO_HOLES
         size = self._block_size
-        least, unsure = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 2)))
-        found = static_findings(one.path, one.text, prompts, self._count, block_size=size, least=least, unsure=unsure)
-        return JudgedText(found, note=note, files=files, uses=uses)
+        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 2, 1)))
+        found = static_findings(
+            one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
+        )
+        return JudgedText(found, note=note, files=files, uses=uses, partly=partly)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(name if " " in name else f"`{name}()`" for name in names[:_MOST_NAMES]) + more
 
 
 class _Counter:

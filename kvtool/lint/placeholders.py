@@ -32,7 +32,7 @@ _ASKED = _words(
     " scratchpad memory memories summary summaries claim answer answers response responses candidate sentence sentences paragraph"
     " paragraphs review reviews post comment comments tweet chunk chunks goal topic topics utterance source sources evidence"
     " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
-    " objective objectives fact episode episodes edge edges requirement requirements plan plans draft drafts report reports"
+    " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
     " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
     " idea ideas argument arguments opinion alert incident"
     " nodes facts entity entities record records item items row rows premise hypothesis reference references"

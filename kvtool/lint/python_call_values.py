@@ -8,6 +8,7 @@ import re
 from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, keyword_says, message_role, name_says_prompt
 from kvtool.lint.python_filling import filled_text, formatted, with_replaced
 from kvtool.lint.python_known_calls import KnownCalls
+from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     Callee,
@@ -22,7 +23,6 @@ from kvtool.lint.python_values import (
     Piece,
     Value,
     cut,
-    dotted,
     holes_of,
     with_hole,
 )

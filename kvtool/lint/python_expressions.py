@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import percent_filled
+from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     FilePath,
@@ -21,16 +22,14 @@ from kvtool.lint.python_values import (
     Piece,
     Value,
     cut,
-    dotted,
     either,
     holes_of,
-    keyed,
     placed,
-    spend,
     with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.volatile import unordered
+from kvtool.lint.work_budget import spend
 
 _ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]

@@ -11,6 +11,7 @@ from kvtool.errors import KvtoolError
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import asked
 from kvtool.lint.python_sources import dated, sure_kind
+from kvtool.lint.python_syntax import percents
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     Either,
@@ -22,19 +23,18 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    percents,
     pieces_of,
     placed,
-    spend,
 )
 from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
 from kvtool.lint.templates import jinja_template
+from kvtool.lint.work_budget import spend
 from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000
 _DOLLARED = re.compile(r"\{\{\s{0,8}\$[A-Za-z_]")
 _QUOTED_CODE = re.compile(
-    r"\b[rR]?[fF][\"']|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]"
+    r"\b[rR]?[fF][\"']|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]|^\s{0,80}\d{1,6}\|"
 )
 """The beginning of a line of code."""
 _LINE = 200

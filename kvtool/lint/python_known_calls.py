@@ -6,6 +6,7 @@ import ast
 
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps, refined
+from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     Callee,
     Either,
@@ -18,7 +19,6 @@ from kvtool.lint.python_values import (
     Piece,
     Value,
     cut,
-    dotted,
     holes_of,
     in_order,
     pieces_of,

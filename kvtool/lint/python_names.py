@@ -12,6 +12,7 @@ from kvtool.lint.placeholders import asked
 from kvtool.lint.python_evidence import Evidence, file_says_prompt, name_says_prompt
 from kvtool.lint.python_package import ClassCode, Imported, Module
 from kvtool.lint.python_sources import DATE, refined, sure_kind
+from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MOST_INSIDE,
     Callee,
@@ -23,7 +24,6 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    dotted,
     either,
     has_fields,
     has_param,

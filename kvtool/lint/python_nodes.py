@@ -9,18 +9,10 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.python_values import (
-    Either,
-    Items,
-    Many,
-    Mapped,
-    Message,
-    Piece,
-    Value,
-    spend,
-)
+from kvtool.lint.python_values import Either, Items, Many, Mapped, Message, Piece, Value
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
 from kvtool.lint.volatile import HOST
+from kvtool.lint.work_budget import spend
 
 
 def without_holes(value: Value) -> Value:

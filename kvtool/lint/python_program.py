@@ -22,21 +22,18 @@ from kvtool.lint.python_values import (
     Mapped,
     Message,
     Param,
-    TooMuchWorkError,
     Value,
-    allow,
     either,
     filler,
     has_fields,
     has_param,
     pieces_of,
-    spend,
     substituted,
     text_of,
     varies,
-    work_left,
 )
 from kvtool.lint.skeleton import Hole, Node, TemplatePlace, leaves
+from kvtool.lint.work_budget import TooMuchWorkError, allow, spend, work_left
 
 _MOST_DEPTH = 10
 _LEAST_STEPS = 1_000_000
@@ -63,6 +60,7 @@ class Summary:
 
 
 _NOTHING = Summary()
+_OWN_BODY = "the body of the module or of a class"
 
 
 class Program:
@@ -75,6 +73,8 @@ class Program:
         self._values: dict[Module, dict[str, Value]] = {}
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
         self._constant: dict[FunctionCode, bool] = {}
+        self.unread: list[str] = []
+        """Functions of the file that is read for which nothing was left to be spent."""
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[object] = set()
@@ -83,6 +83,7 @@ class Program:
     def prompts(self, module: Module) -> list[list[Node]]:
         """Everything that a module builds that may be a prompt, with something in it that varies."""
         allow(_LEAST_STEPS + len(module.source.text))
+        self.unread = []
         self.values(module)
         functions = list(module.functions.values())
         for cls in module.classes.values():
@@ -185,7 +186,10 @@ class Program:
         known = self._summaries.get(function)
         if known is not None:
             return known
-        if function in self._running or depth > _MOST_DEPTH or not work_left():
+        if function in self._running or depth > _MOST_DEPTH:
+            return _NOTHING
+        if not work_left():
+            self.unread.append(function.node.name)
             return _NOTHING
         module = function.module
         self._running.add(function)
@@ -202,6 +206,7 @@ class Program:
             result = scope.read_function(function)  # type: ignore[attr-defined]  # the reader of statements adds it
             assert isinstance(result, Summary)
         except (RecursionError, TooMuchWorkError):
+            self.unread.append(function.node.name)
             result = _NOTHING
         finally:
             self._running.discard(function)
@@ -218,7 +223,7 @@ class Program:
         try:
             scope.run(body)  # type: ignore[attr-defined]  # the same
         except (RecursionError, TooMuchWorkError):
-            return
+            self.unread.append(_OWN_BODY)
 
     def gives_constant(self, target: Callee) -> bool:
         """Whether a function is seen to return constants only, whatever it is called."""

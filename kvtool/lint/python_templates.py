@@ -17,20 +17,8 @@ from kvtool.lint.python_expressions import Expressions
 from kvtool.lint.python_nodes import without_holes
 from kvtool.lint.python_package import FunctionCode, PythonFiles, imported
 from kvtool.lint.python_program import Program, Summary
-from kvtool.lint.python_values import (
-    MOST_PIECES,
-    Callee,
-    Either,
-    Items,
-    Many,
-    Mapped,
-    Param,
-    Piece,
-    Value,
-    cut,
-    dotted,
-    either,
-)
+from kvtool.lint.python_syntax import dotted
+from kvtool.lint.python_values import MOST_PIECES, Callee, Either, Items, Many, Mapped, Param, Piece, Value, cut, either
 from kvtool.lint.skeleton import Hole, Node
 from kvtool.lint.volatile import shuffled, unordered
 
@@ -48,6 +36,11 @@ class PythonPrompts:
     def uses(self, path: str) -> tuple[str, ...]:
         """Real paths of all other files that the result of a file depends on: whether they are there, and what they hold."""
         return self._files.uses(path)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Functions of the file that was read last which were too much work to be read: what they build is not judged."""
+        return tuple(dict.fromkeys(self._program.unread))
 
     def __call__(self, path: str, text: str) -> list[list[Node]]:
         """What a file builds that may be a prompt, each as nodes; KvtoolError, with the place, where it does not parse."""

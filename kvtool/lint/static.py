@@ -35,13 +35,14 @@ def static_findings(
     *,
     block_size: int,
     least: int,
-    unsure: int = 0,
+    used: int = 0,
+    named: int = 0,
 ) -> list[Finding]:
     """The findings of the prompts of one file, by place; a place that several prompts use counts where it is worst.
 
-    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `unsure` is
-    the same for what is known by its name or its use only. A loss is told once: what stands behind a value that ends the shared
-    beginning of a prompt costs nothing more, in no other prompt that is a part of that one either.
+    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `used` and
+    `named` are the same for what is known by its use and by its name only. A loss is told once: what stands behind a value that
+    ends the shared beginning of a prompt costs nothing more, in no other prompt that is a part of that one either.
     """
     later: set[TemplatePlace] = set()
     told_of: list[Found] = []
@@ -49,15 +50,8 @@ def static_findings(
         founds, behind = _of_prompt(nodes, count)
         told_of += founds
         later |= behind
-    costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, unsure, block_size)]
-    for same in (_place, _loss):
-        worst: dict[tuple[object, ...], Found] = {}
-        for found in costly:
-            key = same(found.hole)
-            if key not in worst or _badness(worst[key], block_size) < _badness(found, block_size):
-                worst[key] = found
-        costly = list(worst.values())
-    told = sorted(costly, key=lambda found: _place(found.hole))
+    costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, used, named, block_size)]
+    told = _once(_once(costly, _place, block_size), _loss, block_size)
     findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
     doubtful = [found for found in told if found.hole.doubt == "open"]
     if doubtful:
@@ -88,6 +82,18 @@ def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list
     return founds, later - first
 
 
+def _once(founds: Iterable[Found], same: Callable[[Hole], tuple[object, ...]], block_size: int) -> list[Found]:
+    """One for each loss, by place: at the first place that it has, as bad as it is anywhere."""
+    first: dict[tuple[object, ...], Found] = {}
+    worst: dict[tuple[object, ...], Found] = {}
+    for found in sorted(founds, key=lambda one: _place(one.hole)):
+        key = same(found.hole)
+        first.setdefault(key, found)
+        if key not in worst or _badness(worst[key], block_size) < _badness(found, block_size):
+            worst[key] = found
+    return [replace(worst[key], hole=replace(worst[key].hole, spot=one.hole.spot)) for key, one in first.items()]
+
+
 def _place(hole: Hole) -> tuple[int, int, str]:
     return hole.spot.line, hole.spot.column, hole.kind.code
 
@@ -99,7 +105,7 @@ def _loss(hole: Hole) -> tuple[object, ...]:
     return hole.kind.code, hole.what, hole.made if hole.certain else None
 
 
-def _enough(found: Found, least: int, unsure: int, block_size: int) -> bool:
+def _enough(found: Found, least: int, used: int, named: int, block_size: int) -> bool:
     """Whether enough constant text stands behind it to be told."""
     hole, behind = found.hole, found.behind
     if hole.leads or hole.elsewhere:
@@ -107,8 +113,9 @@ def _enough(found: Found, least: int, unsure: int, block_size: int) -> bool:
     if hole.doubt == "open":
         return behind.run >= _OPEN_BLOCKS * block_size
     if hole.doubt:
-        return behind.tokens >= max(least, unsure) and 4 * behind.run >= 3 * max(least, unsure)
-    return behind.tokens >= (least if hole.certain else max(least, 2 * unsure))
+        enough = max(least, used)
+        return behind.tokens >= enough and 4 * min(behind.run, behind.sure) >= 3 * enough
+    return (behind.sure if hole.order else behind.tokens) >= (least if hole.certain else max(least, named))
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
@@ -201,9 +208,10 @@ def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Sever
     """By the constant text behind it, out of all of the prompt's (`diagnose.severity`)."""
     if hole.minor or hole.doubt == "open":
         return "info"
-    if hole.doubt and (behind.tokens < _USE_BLOCKS * block_size or 2 * behind.run < _USE_BLOCKS * block_size):
+    if hole.doubt and min(behind.sure, 2 * behind.run) < _USE_BLOCKS * block_size:
         return "info"
-    severity: Severity = "warning" if hole.leads else severity_of(behind.tokens, prompt)
+    tokens = behind.sure if hole.order else behind.tokens
+    severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
     return "warning" if severity == "error" and (hole.capped or hole.doubt) else severity
 
 

@@ -179,7 +179,7 @@ WAYS = {
         "class Clock:\n    def at(self):\n        return SOURCE\ndef build_prompt():\n"
         "    clock = Clock()\n    return f'At {clock.at()}: ' + RULES\n"
     ),
-    "other names": "from datetime import datetime as dt\ndef build_prompt():\n    return f'At {dt.now()} {SOURCE}: ' + RULES\n",
+    "other names": "from datetime import datetime as dt\ndef build_prompt():\n    return f'{dt.min} At {SOURCE}: ' + RULES\n",
 }
 """How a value gets from where it comes from into a prompt; `SOURCE` is an expression."""
 
@@ -407,7 +407,7 @@ def test_a_date_costs_once_a_day() -> None:
         ("user_name", "info"),
         ("cwd", "info"),
         ("topic", "warning"),
-        ("style", "info"),
+        ("style", None),
     ],
 )
 def test_parameters_of_which_only_the_name_is_known(name: str, severity: str | None) -> None:
@@ -489,13 +489,13 @@ def test_helpers_of_other_modules(tmp_path: Path, statement: str, call: str) -> 
 def test_templates_of_other_modules(tmp_path: Path) -> None:
     files = {
         "app/__init__.py": "",
-        "app/prompts.py": f"MAIN = 'At {{at}}: ' + {RULES!r}\n",
+        "app/prompts.py": f"MAIN = 'At {{text}}: ' + {RULES!r}\n",
         "app/main.py": (
             "import datetime\nfrom app.prompts import MAIN\ndef go():\n"
-            "    return MAIN.format(at=datetime.datetime.now())\n"
+            "    return MAIN.format(text=datetime.datetime.now())\n"
         ),
     }
-    assert program(tmp_path, files) == {"app/main.py": [("KV101", 4, 27)], "app/prompts.py": [("KV201", 1, 12)]}
+    assert program(tmp_path, files) == {"app/main.py": [("KV101", 4, 29)], "app/prompts.py": [("KV201", 1, 12)]}
 
 
 def test_what_is_put_into_a_template_of_another_module_is_told_once(tmp_path: Path) -> None:
