@@ -26,7 +26,7 @@ from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
 
 _LEAST_BLOCKS = {"python": (2, 4, 8)}
-"""Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name. Python has short strings."""
+"""Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
 
 

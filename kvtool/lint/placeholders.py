@@ -57,9 +57,11 @@ _PARTS = _words("agent role persona suffix prefix template schema")
 """Words of names for parts of a prompt that a program puts together itself."""
 _OF_A_PROGRAM = _words(
     "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
-    " length size count counts threshold names descs domain self cls config cfg settings options opts kwargs hyperparameters"
+    " length size count counts threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
 )
 """Words for what is the same in all requests of a deployment, wherever they stand in a name."""
+_GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
+"""What a conversation adds to, whosever it is."""
 _LIMITS = _words("max min num number limit limits cap maximum minimum")
 """Words of names for numbers that a program is set up with."""
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
@@ -82,7 +84,7 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
 def asked(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a value that code puts into a prompt, by its use only; None for what is the same in all requests."""
     words = words_of(name)
-    if not words or words[0] in _LIMITS or words[-1] in _LIMITS or _is_settled(name):
+    if not words or _is_settled(name):
         return None
     return Hole(spot, OTHER, f"`{name}`", doubt=doubt_of(name))
 
@@ -92,6 +94,8 @@ def _is_settled(name: str) -> bool:
     """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
     words = words_of(name)
     if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
+        return True
+    if _LIMITS.intersection((*words[:1], *words[-1:])):
         return True
     if doubt_of(name) == "use":
         return False
@@ -109,7 +113,9 @@ def doubt_of(name: str) -> Doubt:
     while len(words) > 1 and words[-1] in _SAYS_NOTHING:
         words.pop()
     root = words_of(name.partition(".")[0]) if "." in name else []
-    if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or (_SYSTEM | _PARTS).intersection(words):
+    if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or _SYSTEM.intersection(words):
+        return "open"
+    if _PARTS.intersection(words) and words[-1] not in _GROWS:
         return "open"
     if words[-1] in ("description", "details", "info", "information") and len(words) > 1:
         return "use" if words[-2] in _DESCRIBED else "open"

@@ -38,23 +38,21 @@ def without_holes(value: Value) -> Value:
     return every(value)
 
 
-def judged(nodes: Iterable[Node], *, weak: bool, path: str, named: bool = True) -> list[Node]:
+def judged(nodes: Iterable[Node], *, weak: bool, path: str) -> list[Node]:
     """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there."""
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):
-            hidden = node.spot.path != path or (node.doubt == "open" and (weak or not named))
+            hidden = node.spot.path != path or node.doubt == "open"  # code mostly puts in what it was set up with
             by_name = not node.certain and not node.doubt and node.kind.code not in (TIME.code, REQUEST_ID.code)
             capped = not node.certain or node.kind in (DATE, HOST) or node.kind.code == ENVIRONMENT.code
             result.append(
                 replace(node, minor=node.minor or weak or by_name, capped=node.capped or capped, hidden=hidden)
             )
         elif isinstance(node, Choice):
-            result.append(
-                Choice(tuple(tuple(judged(branch, weak=weak, path=path, named=named)) for branch in node.branches))
-            )
+            result.append(Choice(tuple(tuple(judged(branch, weak=weak, path=path)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(judged(node.body, weak=weak, path=path, named=named))))
+            result.append(Repeat(tuple(judged(node.body, weak=weak, path=path))))
         else:
             result.append(node)
     return result

@@ -348,7 +348,7 @@ class Program:
         how = belief(evidence, text)
         if how is not Belief.NO:
             path = scope.module.path
-            found[key] = judged(nodes, weak=how is Belief.WEAK, path=path, named=evidence is not Evidence.NOTHING)
+            found[key] = judged(nodes, weak=how is Belief.WEAK, path=path)
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
         """What is told wherever the text stands."""

@@ -30,7 +30,7 @@ def jinja(text: str) -> list[Finding]:
             "use",
         ),
         (
-            "company_name product audience agent_memory",
+            "company_name product audience agent_answer",
             ("KV201",),
             "open",
         ),

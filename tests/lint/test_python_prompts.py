@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.lint import python_expressions, python_nodes, python_program, python_values
+from kvtool.lint import python_expressions, python_nodes, python_program, python_values, work_budget
 from kvtool.lint.python_evidence import file_says_prompt, name_says_prompt, reads_as
 from kvtool.lint.python_package import PythonFiles
 from kvtool.lint.python_sources import sure_kind
@@ -718,7 +718,7 @@ def test_the_work_for_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     most = 50_000
     monkeypatch.setattr(python_program, "_LEAST_STEPS", most)
     spent = 0
-    spend = python_values.spend
+    spend = work_budget.spend
 
     def counted(steps: int = 1) -> None:
         nonlocal spent
