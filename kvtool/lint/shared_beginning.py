@@ -19,7 +19,7 @@ _SOMETIMES = 1
 
 
 @dataclass
-class Told:
+class MetHoles:
     """What was met on the way from the start of a prompt to a place in it."""
 
     most: int = 0
@@ -35,10 +35,10 @@ class Told:
             return False
         return self.most == EACH_REQUEST or _name(hole) in self.seen or (not often(hole) and self.most >= _NAMED)
 
-    def copy(self) -> Told:
-        return Told(self.most, set(self.seen))
+    def copy(self) -> MetHoles:
+        return MetHoles(self.most, set(self.seen))
 
-    def join(self, others: Iterable[Told]) -> None:
+    def join(self, others: Iterable[MetHoles]) -> None:
         """Go on behind a choice: what one of its branches holds may have been met."""
         for other in others:
             self.most = max(self.most, other.most)
@@ -63,22 +63,22 @@ def _name(hole: Hole) -> tuple[str, str]:
     return hole.kind.key, str(hole.made) if hole.certain and hole.made is not None else hole.what
 
 
-def with_hidden(nodes: Iterable[Node], told: Told | None = None) -> list[Node]:
+def with_hidden(nodes: Iterable[Node], met: MetHoles | None = None) -> list[Node]:
     """The nodes, where what costs nothing more than what stands before it is marked as hidden."""
-    told = Told() if told is None else told
+    met = MetHoles() if met is None else met
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):
-            hidden = node.hidden or told.covers(node)
-            told.add(node)
+            hidden = node.hidden or met.covers(node)
+            met.add(node)
             result.append(replace(node, hidden=True) if hidden else node)
         elif isinstance(node, Choice):
-            ways = [told.copy() for _ in node.branches]
+            ways = [met.copy() for _ in node.branches]
             branches = zip(node.branches, ways, strict=True)
             result.append(Choice(tuple(tuple(with_hidden(branch, way)) for branch, way in branches)))
-            told.join(ways)
+            met.join(ways)
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(with_hidden(node.body, told))))
+            result.append(Repeat(tuple(with_hidden(node.body, met))))
         else:
             result.append(node)
     return result
