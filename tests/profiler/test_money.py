@@ -219,7 +219,6 @@ def test_the_block_is_no_wider_than_the_terminal(in_folder: Command, width: int)
 
 def test_markdown_and_html_have_the_same_figures(in_folder: Command) -> None:
     written(R1)
-    flags = "--dry-run"
     assert in_folder("profile", "prod.jsonl", "--dry-run", "-o", "report.md", "-o", "report.html", "--quiet")[0] == 0
     for name in ("report.md", "report.html"):
         text = Path(name).read_text()
