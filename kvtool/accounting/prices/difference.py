@@ -52,7 +52,7 @@ def _more(prediction: Prediction, tokens: int, call: Call) -> list[tuple[str, in
         return [*found, ("tokenizer", left)]
     if unknown:
         cut = call.incomplete is not None or call.uncounted
-        found.append(("text_not_in_the_log" if cut or prediction.known > 0 else "warm_before_the_log", unknown))
+        found.append(("text_not_in_the_log" if cut else "warm_before_the_log", unknown))
     if left > unknown:
         found.append(("text_not_in_the_log", left - unknown))
     merged: dict[str, int] = {}
