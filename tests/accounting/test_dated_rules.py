@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.dated_rules import ROWS, find_rule
+from kvtool.accounting.caches.providers import Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
@@ -31,10 +32,14 @@ HOUR: dict[str, str] = {"type": "ephemeral", "ttl": "1h"}
 HEAD = len("system: ")
 
 
-def accounted(tokenizer: Tokenizer, turns: Sequence[Turn], *, provider: None = None) -> PassResult:
+def accounted(tokenizer: Tokenizer, turns: Sequence[Turn], *, provider: Provider | None = None) -> PassResult:
     """One pass by the rules of each model and day; every fate is checked against the sums."""
-    rules = CacheRules(dated=True, epoch=EPOCH, provider=provider)
-    plan = Plan(EngineConfig(block_size=1), LATENCY, use_arrivals=True, cache=rules)
+    rules = CacheRules(
+        dated=provider is None, epoch=EPOCH, provider=provider, ttl=None if provider is None else provider.ttl
+    )
+    plan = Plan(
+        EngineConfig(block_size=1 if provider is None else provider.step), LATENCY, use_arrivals=True, cache=rules
+    )
     maker = JobMaker(hosted_renderer(tokenizer), seed=0)
     result = Pass(plan, maker, progress=Progress(None), per_request=True).run(Given(*[[turn] for turn in turns]))
     for group in result.ledger.totals():
@@ -279,3 +284,33 @@ def test_claude_against_a_slow_reference(byte_tokenizer: Tokenizer, requests: li
         if marked:
             used[system] = now
     assert hits(byte_tokenizer, turns) == expected
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(900, 1500), st.integers(1, 40), st.sampled_from(["gpt-4o", "gpt-5.5", CLAUDE]), st.booleans())
+def test_any_ratio_of_tokens_and_either_way_to_ask(
+    byte_tokenizer: Tokenizer, system: int, tenths: int, model: str, dated: bool
+) -> None:
+    """Steps are the provider's, whatever its tokens are to ours; the ledger's sums hold (`accounted` checks them)."""
+    text = filled(system)
+    turns = []
+    for number in range(3):
+        messages = chat(number, system=text, mark=FIVE)
+        count = HEAD + system + len("\nuser: 0 asks\nassistant:")
+        reported = Usage(prompt=max(count * tenths // 10, 1), cached=0)
+        turns.append(asked(messages, float(number), model, usage=reported))
+    provider = None if dated else find_provider("openai" if model.startswith("gpt") else "anthropic")
+    result = accounted(byte_tokenizer, turns, provider=provider)
+    rules = provider or find_rule_of(model)
+    for row in result.rows[1:]:
+        assert row.provider is not None
+        read = row.provider.predicted_tokens
+        assert read % rules.step == 0
+        assert read == 0 or read >= rules.minimum
+        assert read <= row.provider.prompt_tokens
+
+
+def find_rule_of(model: str) -> Provider:
+    row = find_rule(model, None, None)
+    assert row is not None
+    return row.rules

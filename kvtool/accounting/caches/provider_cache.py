@@ -150,7 +150,7 @@ class ProviderCache:
         self, asked: _Asked, lengths: tuple[int, ...], found: _Found, path: list[TimedNode], reachable: int, rate: int
     ) -> Outcome:
         rules, scale, count = asked.rules, asked.scale, len(asked.job.ids)
-        hit, answered, lasting, short = lengths
+        hit, answered, lasting, short = (self._cut(asked, own) for own in lengths)
         rungs: list[tuple[str, int]] = []
         if answered > hit:
             rungs.append(("in_flight", answered))
@@ -177,7 +177,7 @@ class ProviderCache:
         def theirs(tokens: int) -> int:
             return min(scale.theirs_of(tokens) // rules.step * rules.step, prompt)
 
-        lost, at = [], theirs(hit)
+        lost, at = [], theirs(lengths[0])
         for cause, tokens in rungs:
             more = theirs(min(tokens, reachable)) - at
             if more > 0:
@@ -193,11 +193,11 @@ class ProviderCache:
             Prediction(
                 rules=rules,
                 prompt=prompt,
-                cached=theirs(hit),
+                cached=theirs(lengths[0]),
                 written=written,
                 written_1h=hour,
                 lost=tuple(lost),
-                kept=theirs(lasting),
+                kept=theirs(lengths[2]),
                 known=min(scale.theirs_of(known), prompt),
                 age=None if node is None else now - (node.used if node.entry is None else node.entry),
                 unanswered=node is not None and asked.job.turn.call.first_answer is None and node.until > now,
@@ -235,20 +235,24 @@ class ProviderCache:
         return len(times) if self.rules.epoch is not None else 0
 
     def _lengths(self, found: _Found, asked: _Asked) -> tuple[int, int, int, int]:
-        """In the prompt's own tokens, cut to whole steps, with the minimum applied to all but the last."""
+        """In the prompt's own tokens, not cut to steps, with the minimum applied to all but the last."""
         rules, scale, most = asked.rules, asked.scale, max(len(asked.job.ids) - 1, 0)
 
-        def cut(length: int, least: int) -> int:
+        def kept(length: int, least: int) -> int:
             own = asked.forks.back(length)
-            if scale.theirs_of(own) // rules.step * rules.step < least:
-                return 0
-            own = min(own, most)
-            if rules.step == 1:
-                return own
-            return min(-(-(scale.theirs_of(own) // rules.step * rules.step) * scale.own // scale.theirs), own)
+            return min(own, most) if scale.theirs_of(own) // rules.step * rules.step >= least else 0
 
         least = rules.minimum
-        return cut(found.hit, least), cut(found.answered, least), cut(found.lasting, least), cut(found.short, 0)
+        return kept(found.hit, least), kept(found.answered, least), kept(found.lasting, least), kept(found.short, 0)
+
+    def _cut(self, asked: _Asked, own: int) -> int:
+        """A length in own tokens, cut to whole steps of the provider's, or of ours where the run goes by blocks of a step."""
+        step, scale = asked.rules.step, asked.scale
+        if step == 1:
+            return own
+        if not self.rules.dated:
+            return own // step * step
+        return min(-(-(scale.theirs_of(own) // step * step) * scale.own // scale.theirs), own)
 
     def _prefix(self, path: list[TimedNode], asked: _Asked) -> _Found:
         """Every prefix is stored: as far as it is known, and as far as all of it was used lately."""
