@@ -204,7 +204,7 @@ HIDING = [
     ("--capacity 50", "gpu_memory: 40GiB", "", "", 50),
     ("--num-gpu-blocks 51", "gpu_memory: 40GiB", "", "", 50),
     ("", "num_gpu_blocks: 51", "capacity = 9", "", 50),
-    ("", "", 'num_gpu_blocks = 9', "KVTOOL_CAPACITY=50", 50),
+    ("", "", "num_gpu_blocks = 9", "KVTOOL_CAPACITY=50", 50),
     ("", "", "capacity = 9", "KVTOOL_NUM_GPU_BLOCKS=51", 50),
     ("", "capacity: 50", 'gpu_memory = "40GiB"\ngpu_memory_utilization = 0.5', "", 50),
     ("", "", 'gpu_memory = "40GiB"', "KVTOOL_CAPACITY=50", 50),
