@@ -47,7 +47,8 @@ class Document(Model):
             for name in _NOT_ALWAYS:
                 if report.get(name, ...) is None:
                     del report[name]
-            for row in report.get("requests", ()):
+            rows = report.get("requests")
+            for row in rows if isinstance(rows, list) else ():
                 if row.get("provider", ...) is None:
                     del row["provider"]
         return data

@@ -11,7 +11,8 @@ from kvtool.errors import KvtoolError
 from kvtool.text.message import Message, role_of
 from kvtool.text.pieces import found_in_order
 from kvtool.text.quantities import parse_duration
-from kvtool.text.templates.chat import TOOLS_HEAD, part_text
+from kvtool.text.templates.chat import TOOLS_HEAD
+from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
 
 _MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
