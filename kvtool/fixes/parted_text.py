@@ -138,7 +138,7 @@ def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[Movable | st
     for (start, stop), _ in places:
         known = (start, stop) in values
         reason = stands_in_many(plain, start, stop) if known else None
-        unit = reason or movable_unit(plain, start, stop, values, known=known)
+        unit = reason or movable_unit(plain, start, stop, values, known=known, common=target.common)
         if isinstance(unit, Movable) and target.steady is not None and not unit.is_block:
             unit = _grown(plain, unit, target.steady)
         yield unit

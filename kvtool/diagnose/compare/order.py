@@ -37,6 +37,12 @@ _CALL = re.compile(
 )
 _NAMED = re.compile(r"[^\w.:`'\"-]+")
 _DOTTED = re.compile(r"[`'\"]?[A-Za-z]\w{0,40}(?:[.:]\w{1,40}){1,4}[`'\"]?")
+_IDENTIFIER = re.compile(r"[`'\"]?(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+)(?:\(\))?[`'\"]?")
+_FIELDS = re.compile(
+    r"\b(?:columns?|fields?|keys?|tables?|labels?|flags?|tags?|variables?|properties|metrics|categor(?:y|ies)|settings?|parameters?|topics?)\b",
+    re.IGNORECASE,
+)
+_AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})
 _FILE = re.compile(
     r"\.(?:py|md|txt|pdf|json|csv|html?|ya?ml|toml|xml|log|[jt]sx?|docx?|xlsx?|png|jpe?g|com|org|net|io)\W?$",
     re.IGNORECASE,
@@ -144,7 +150,9 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
         return True
     items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
     if len(items) == 1:
-        names = _NAMED.split(items[0].strip())
+        names = [name for name in _NAMED.split(items[0].strip(" \t\r.,;")) if name not in _AND]
+        if len(names) > 2 and all(map(_IDENTIFIER.fullmatch, names)):
+            return not _FIELDS.search(lead)
         return len(names) > 2 and all(_DOTTED.fullmatch(name) and not _FILE.search(name) for name in names)
     return len(items) > 1 and all(map(_CALL.match, items))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
@@ -59,10 +60,10 @@ class Teller:
             assert advice.proof is not None
             group = self._groups[name]
             together = self._together(group, advice.proof)
-            found += self._of_steps(group, steps, together)
             too = list(self._closed_too(group, steps, advice.proof))
             closed |= {(name, cause.slot) for cause in too}
-            found += [self._goes_along(cause, group, steps, together) for cause in too]
+            along = [self._goes_along(cause, group, steps, together) for cause in too]
+            found += with_the_like(self._of_steps(group, steps, together), along)
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
@@ -193,6 +194,31 @@ def _said_by(cause: SlotCause) -> str:
     """The role of a logged message that is no application's text; empty for other text."""
     role = role_of_part(cause.slot.part)
     return role if cause.slot.logged and not cause.structural and role in ("user", "assistant", "tool") else ""
+
+
+def with_the_like(steps: Sequence[Finding | None], along: Sequence[Finding | None]) -> list[Finding]:
+    """The findings of fixes, and what these mend beside them: of one code in one logged message as one, for it is one loss.
+
+    The first of them has the tokens of all, and says how many places go with it.
+    """
+    told = [finding for finding in steps if finding is not None]
+    first = {(finding.code, finding.logged.part): at for at, finding in reversed(list(enumerate(told))) if finding.logged}
+    more: Counter[int] = Counter()
+    for finding in along:
+        if finding is None:
+            continue
+        at = first.get((finding.code, finding.logged.part)) if finding.logged is not None else None
+        if at is not None:
+            more[at] += 1
+            told[at] = _with_tokens_of(told[at], finding)
+            continue
+        if finding.logged is not None:
+            first[finding.code, finding.logged.part] = len(told)
+        told.append(finding)
+    for at, count in more.items():
+        others = "another one" if count == 1 else f"{count:,} others"
+        told[at] = told[at].model_copy(update={"message": f"{told[at].message}; {others} like it in this message"})
+    return told
 
 
 def one_at_a_place(findings: Sequence[Finding]) -> list[Finding]:

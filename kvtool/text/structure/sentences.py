@@ -34,6 +34,7 @@ _LIKELY_WRAPPED = 32
 _WRAPPED = 60
 """Characters of a line that may go on with a word in lower case, and with any word."""
 _WORDS_OF_A_SENTENCE = 2
+_WORDS_OF_A_TITLE = 6
 
 
 def words_in(text: str) -> int:
@@ -58,6 +59,11 @@ def is_sentence(text: str) -> bool:
 def introduces(line: str) -> bool:
     """Whether a line announces what stands below it."""
     return 0 < len(line.strip()) <= _LONGEST_INTRODUCTION and _INTRODUCES.match(line) is not None
+
+
+def is_title(line: str) -> bool:
+    """Whether a line may be the title of what stands below it: a few words that say nothing by themselves."""
+    return 1 <= words_in(line) <= _WORDS_OF_A_TITLE and not is_sentence(line) and not has_label(line.strip())
 
 
 def goes_on(line: str, following: str) -> bool:
