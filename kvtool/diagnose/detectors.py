@@ -29,7 +29,7 @@ _YEAR, _MONTH, _DAY = YEAR, r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
 _MM, _DD, _HH = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])", r"(?:[01]\d|2[0-4])"
 _FRACTION, _OFFSET = r"(?:[.,]\d{1,9})?", r"(?:Z|[+-]\d\d(?::?\d\d)?)?"
 _CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d{1,9})?)?"
-_AMPM = r"(?:\s?[AaPp]\.?[Mm]\b\.?)?"
+_AMPM = r"(?:\s?(?:[AaPp]\.[Mm]\b\.?|[AaPp][Mm]\b))?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d|[ECMP][SD]T|CES?T))?"
 _MONTH_NAME = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
@@ -280,7 +280,7 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
     ("weekday", "day of the week", KV101, DateForm("weekday")),
     ("path", "path (home)", KV106, r"(?<![\w$%])(?:\$HOME|\$\{HOME\}|%[A-Z]{3,20}%)(?:[\\/][\w.@+-]{1,255})*+[\\/]?"),
     ("path", "path (Windows)", KV106, r"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/][\w.@+~ -]*[\w])+[\\/]?"),
-    ("path", "path", KV106, r"(?<![\w./~-])(?:~|\.{1,2})?(?:/[\w.@+%=:~-]++)+(?<![.:])/?"),
+    ("path", "path", KV106, r"(?<![\w./~<-])(?:~|\.{1,2})?(?:/[\w.@+%=:~-]++)+(?<![.:])/?"),
     (
         "path",
         "path",

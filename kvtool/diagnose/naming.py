@@ -43,7 +43,7 @@ _CONTEXT = 4
 _LONG_LINE = 240
 _MOST_VALUE = 512
 _SHORT_VALUE = 64
-_SAID_BESIDE = ("number", "unix", "date")
+_SAID_BESIDE = ("number", "unix", "date", "ip")
 """Kinds of which the word beside the value says more, without a sign between them: `Ticket 1712003417`."""
 _MOST_DECODED = 4096
 STRUCTURAL = frozenset(

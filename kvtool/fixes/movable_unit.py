@@ -104,7 +104,8 @@ class _Climb:
         if unit.kind == "statement":
             return self._with_its_pair(at)
         alone = unit.kind == "paragraph" and "\n" not in self._text[unit.start : unit.stop]
-        return Movable(unit.start, unit.stop, "statement" if alone else self._all_of(unit).kind)
+        kind = self._all_of(unit).kind
+        return Movable(unit.start, unit.stop, "statement" if alone else kind if kind in SEALED else unit.kind)
 
     def _all_of(self, unit: TextUnit) -> TextUnit:
         """What a paragraph is, where it is nothing but a table, say."""

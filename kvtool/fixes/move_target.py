@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.slots import Slot, nth_line, places_in_log
+from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
@@ -163,10 +163,11 @@ def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
 
 
 def value_in(text: str, start: int, stop: int, target: MoveTarget) -> tuple[int, int]:
-    """The value on a line that is a slot as a whole, as far as what stood beside it in another request tells."""
+    """The value on a line that is a slot as a whole, as far as what stood beside it in other requests tells."""
     before, behind = target.beside
-    if (before or behind) and len(before) + len(behind) < stop - start:
-        line = str.__getitem__(text, slice(start, stop))
+    line = str.__getitem__(text, slice(start, stop))
+    if (before or behind) and len(before) + len(behind) < len(line):
         if line.startswith(before) and line.endswith(behind):
             return start + len(before), stop - len(behind)
-    return start, stop
+    framed = in_frame(line, target.slot) if target.slot.logged else None
+    return (start, stop) if framed is None else (start + framed[0], start + framed[1])

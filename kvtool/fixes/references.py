@@ -60,6 +60,7 @@ GOES_WITH = re.compile(
     |(?:this|that|these|those)\s(?:is|are)\s(?:what|why|how|where|when|who)\b
     |(?:use|treat|apply|follow|obey|trust|respect|quote|mention)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))
     |(?:keep|stick|hold|rely|answer|build)\s(?:to|for|by|on|only\sfor)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))
+    |(?:go|act|work|decide|calculate|compute|count|reckon|plan|judge|measure|reason|start|begin)\s(?:by|on|with|from|off)\s(?:it|them|this|that)\b
     |(?:nutze|nutzen\ssie|verwende|verwenden\ssie|beachte|nimm|halte)\s(?:ihn|sie|es|dich\sdaran)\b
     |(?:utilise[sz]?|respecte[sz]?|suis|suivez)-l(?:e|a|es)\b|(?:úsal|utilízal|respétal|síguel)[oa]s?\b
     |(?:it|they|he|she)\s(?!is\b|'s\b|was\b|will\sbe\b)\w+|therefore\b|hence\b
@@ -69,7 +70,7 @@ GOES_WITH = re.compile(
     |(?:neste|nesta|nesse|nessa|desde\sest[ea])\s\w+|(?:iss[oa]|ess[ea]s?)\s(?!é\b)\w+
     |(?:в|на|к|с|до)\s(?:эт|т)(?:от|ой|ом|у|ого)\s\w+|(?:этот|эта|эти)\s\w+|поэтому\b
     )
-    |\s*(?:这|那|该|此|当日|当天|因此|この|その|それ|これ|当日|したがって|이\s|그\s|그날|이날|따라서|في\sهذا|في\sهذه|هذا\sال|هذه\sال|لذلك|इस\s|उस\s|इसलिए|यह\s(?!है))""",
+    |\s*(?:这|那|该|此(?![刻外时時际際])|当日|当天|因此|この|その|それ|これ|当日|したがって|이\s|그\s|그날|이날|따라서|في\sهذا|في\sهذه|هذا\sال|هذه\sال|لذلك|इस\s|उस\s|इसलिए|यह\s(?!है))""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The beginning of a sentence that says nothing without the one before it."""
