@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - letters of other alphabets are meant
 """Names of people: by how they are addressed, by given names that many have, and by the words before them."""
 
 from __future__ import annotations

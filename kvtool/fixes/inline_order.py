@@ -75,7 +75,9 @@ class InlineOrder:
 
     def _places(self, line: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """For each item of the line's list the range of the one that comes there; nothing where all stay."""
-        lists = {each.intro: each.items for each in _lists_on(line, {each for each in self.ranks if line.startswith(each)})}
+        lists = {
+            each.intro: each.items for each in _lists_on(line, {each for each in self.ranks if line.startswith(each)})
+        }
         intro = next((each for each in self.ranks if each in lists), None)
         if intro is None:
             return []

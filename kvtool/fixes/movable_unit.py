@@ -75,9 +75,7 @@ def movable_unit(
 class _Climb:
     """From the smallest unit around a value up to one that says by itself what it says."""
 
-    def __init__(
-        self, text: str, path: list[TextUnit], values: Sequence[Span], common: Collection[str] | None
-    ) -> None:
+    def __init__(self, text: str, path: list[TextUnit], values: Sequence[Span], common: Collection[str] | None) -> None:
         self._common = common
         self._text = text
         self._path = path
@@ -89,7 +87,7 @@ class _Climb:
             refused = self._refused(self._path[at])
             if refused:
                 return refused
-        at = self._element_of_data(at)
+        at = self._data_around(at)
         while (higher := self._higher(at)) is not None:
             at = higher
         unit = self._path[at]
@@ -112,14 +110,20 @@ class _Climb:
         same = [each for each in self._path if each[1:3] == unit[1:3] and each.kind in _BLOCKS]
         return same[0] if unit.kind == "paragraph" and same else unit
 
-    def _element_of_data(self, at: int) -> int:
-        """The innermost element around the unit at `at` that tells values and hardly anything else; `at` where there is none."""
+    def _data_around(self, at: int) -> int:
+        """What holds the unit at `at`, and values and hardly anything else; `at` where there is no such unit.
+
+        An element may have a sentence, a section nothing but its heading that other requests have, too.
+        """
         for index in range(at - 1, 0, -1):
             held = self._path[index]
-            if held.kind != "element" or self._is_whole(held):
+            if held.kind not in ("element", "section") or self._is_whole(held):
                 continue
-            lines = [line for line in self._text[held.body : held.stop].split("\n") if line.strip()]
-            if len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
+            lines = [line.rstrip() for line in self._text[held.body : held.stop].split("\n") if line.strip()]
+            if held.kind == "section":
+                if len(lines) > 1 and self._common is not None and not any(line in self._common for line in lines):
+                    return index
+            elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
                 return index
         return at
 

@@ -166,8 +166,8 @@ def value_in(text: str, start: int, stop: int, target: MoveTarget) -> tuple[int,
     """The value on a line that is a slot as a whole, as far as what stood beside it in other requests tells."""
     before, behind = target.beside
     line = str.__getitem__(text, slice(start, stop))
-    if (before or behind) and len(before) + len(behind) < len(line):
-        if line.startswith(before) and line.endswith(behind):
-            return start + len(before), stop - len(behind)
+    narrower = (before or behind) and len(before) + len(behind) < len(line)
+    if narrower and line.startswith(before) and line.endswith(behind):
+        return start + len(before), stop - len(behind)
     framed = in_frame(line, target.slot) if target.slot.logged else None
     return (start, stop) if framed is None else (start + framed[0], start + framed[1])

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 
-_NOT_A_PLACE = r"(?!\s(?:all|a|an|average|zero|sea|ground|head|\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|hundred|normal|market|par)\b))"
+_NOT_A_PLACE = (
+    r"(?!\s(?:all|a|an|average|zero|sea|ground|head|normal|market|par|\d|(?:one|two|three|four|five|six|seven|eight|nine|ten"
+    r"|eleven|twelve|twenty|thirty|forty|fifty|sixty|hundred)\b))"
+)
 """`Stays above ten degrees` says how much, and nothing of the text."""
 BACK = re.compile(
     r"""\b(?:
     (?:as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|the\sone|outlined|instructions?
-        |rules?|text|date|time|list|example|examples|section|context|information|documents?|tools?|data|output|values?)\s(?:\w+\s)?above\b""" + _NOT_A_PLACE + r"""
-    |the\s(?:\w+\s){0,2}above\b""" + _NOT_A_PLACE + r"""
+        |rules?|text|date|time|list|example|examples|section|context|information|documents?|tools?|data|output|values?)\s(?:\w+\s)?above\b"""
+    + _NOT_A_PLACE
+    + r"""
+    |the\s(?:\w+\s){0,2}above\b"""
+    + _NOT_A_PLACE
+    + r"""
     |(?:copied|taken|apply|date|time|list|value|values|rules?|name|one|ones)\sfrom\sabove\b
     |(?:the\s)?above-?\s?(?:mentioned|given|stated|listed|described|date|time|list|example|rules?|text|section|context|information
         |documents?|instructions?|data|tools?)\b

@@ -25,7 +25,9 @@ _SEPARATOR = re.compile(r"[;|,\u3001\uff0c\uff1b]|(?<=\s)[^\w\s()\[\]{}\"'`.!?:]
 """What parts items: a sign of lists, or any between spaces."""
 _FIRST = ";|,\u3001\uff0c\uff1b"
 """Of several the one that comes first here parts the list, else the first on the line."""
-_NAMES = re.compile(r"(?:[`'\"]?[A-Za-z_][\w.:-]{0,80}(?:\(\))?[`'\"]?[ \t]+){2}[`'\"]?[A-Za-z_][\w.:\- \t`'\"()]*")
+_NAMES = re.compile(
+    r"(?:[`'\"]?[/!]?[A-Za-z_][\w.:-]{0,80}(?:\(\))?[`'\"]?[ \t]+){2}[`'\"]?[/!]?[A-Za-z_][\w.:\- \t/!`'\"()]*"
+)
 """Words that nothing but spaces part."""
 _NAME = re.compile(r"[^\s(]+(?:\([^()]{0,400}\))?[^\s(]*")
 _LAST = re.compile(r"[ \t]*(?:and|or|und|oder|et|ou|y|e|o|\u0438)[ \t]+", re.IGNORECASE)

@@ -151,8 +151,10 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
     items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
     if len(items) == 1:
         names = [name for name in _NAMED.split(items[0].strip(" \t\r.,;")) if name not in _AND]
-        if len(names) > 2 and all(map(_IDENTIFIER.fullmatch, names)):
-            return not _FIELDS.search(lead)
+        begin = next((at for at, name in enumerate(names) if _IDENTIFIER.fullmatch(name)), len(names))
+        said, called = f"{lead} {' '.join(names[:begin])}", names[begin:]
+        if called and all(map(_IDENTIFIER.fullmatch, called)) and len(called) + len(_IDENTIFIER.findall(lead)) > 2:
+            return not _FIELDS.search(said)
         return len(names) > 2 and all(_DOTTED.fullmatch(name) and not _FILE.search(name) for name in names)
     return len(items) > 1 and all(map(_CALL.match, items))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.raw_unit import RawUnit
-from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, is_title, sentence_ends
+from kvtool.text.structure.sentences import closes, goes_on, introduces, is_sentence, is_title, sentence_ends
 from kvtool.text.structure.text_unit import UnitKind
 
 _NUMBERED = re.compile(
@@ -149,7 +149,7 @@ def _fields(line: str) -> tuple[str, int] | None:
 def _second_column(line: str) -> int | None:
     """Where the second column of a line begins, spaces before it; None where there is none."""
     found = _COLUMN.match(line)
-    return None if found is None else found.end()
+    return None if found is None or is_sentence(line) else found.end()
 
 
 def _marked(
@@ -236,6 +236,8 @@ def _announced(lines: Sequence[_Line], announces: Sequence[bool], says: Sequence
     listing = not says[stop]
     while stop < len(lines):
         line = lines[stop]
+        if closes(lines[index].text, line.text):
+            return stop + 1
         if deeper and line.indent <= indent:
             break
         if not deeper and (line.indent < indent or (announces[stop] and line.indent == indent and not names)):

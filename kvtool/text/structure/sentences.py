@@ -28,6 +28,8 @@ _INTRODUCES = re.compile(
     r"|[ \t]*\[{1,2}[a-z_][\w.\"-]{0,60}\]{1,2}[ \t\r]*\Z"
     rf"|[ \t]*{_LINE_OF}[ \t]*[^\s=*#~─═-][^\n]{{0,80}}?[ \t]*{_LINE_OF}[ \t\r]*\Z"
 )
+_RULE = re.compile(rf"[ \t]*({_LINE_OF})[ \t]*\S")
+_END_WORD = re.compile(r"(?i:\b(?:end|ends|ende|fin|fine|fim|eind|slut|koniec|конец)\b|/)")
 _TAIL = 24
 _LONGEST_INTRODUCTION = 300
 _LIKELY_WRAPPED = 32
@@ -58,7 +60,18 @@ def is_sentence(text: str) -> bool:
 
 def introduces(line: str) -> bool:
     """Whether a line announces what stands below it."""
-    return 0 < len(line.strip()) <= _LONGEST_INTRODUCTION and _INTRODUCES.match(line) is not None
+    if not 0 < len(line.strip()) <= _LONGEST_INTRODUCTION or _INTRODUCES.match(line) is None:
+        return False
+    return _RULE.match(line) is None or _END_WORD.search(line) is None
+
+
+def closes(line: str, other: str) -> bool:
+    """Whether a line is the lower rule of what another one begins: `--- END NOTES ---` or `-----` of `--- NOTES ---`."""
+    begun = _RULE.match(line)
+    if begun is None:
+        return False
+    shown = other.strip()
+    return shown.startswith(begun[1][:2]) and (not shown.strip(begun[1][0]) or _END_WORD.search(shown) is not None)
 
 
 def is_title(line: str) -> bool:

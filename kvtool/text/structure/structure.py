@@ -27,6 +27,9 @@ _CITED = re.compile(r"[ ]{0,3}(\[\d{1,3}\])(?=[ \t]*\S)")
 """The beginning of an item that is numbered to be cited."""
 _FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
 _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++\r?")
+_CAPITALS = re.compile(r"(?:(?:\d{1,2}|[IVX]{1,5}|[A-Z])[.)][ \t]+)?[^\W\d_][^\Wa-z_][^a-z\n=|<>{}\[\]\"]{0,60}\Z")
+_SHOUTED = re.compile(r"[^\W\d_]{4}")
+_HEADING = "## X"
 _BREAK = "***"
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
@@ -171,6 +174,7 @@ class _Blocks:
             if "{%" in line and _STATEMENT_TAG.fullmatch(line):
                 lines[number] = _indent(line) + _BREAK
         self._with_cited(lines)
+        self._with_capitals(lines)
         for start, stop in data:
             first, last = self._line_of(start), self._line_of(stop - 1)
             if last > first:
@@ -184,9 +188,25 @@ class _Blocks:
         return blocks
 
     @staticmethod
+    def _with_capitals(lines: list[str]) -> None:
+        """Make lines in capitals above others (`2. CUSTOMER`) headings to Markdown, where there are several."""
+        found = [
+            number
+            for number, line in enumerate(lines[:-1])
+            if _CAPITALS.match(line)
+            and line.isupper()
+            and _SHOUTED.search(line)
+            and (not number or not lines[number - 1].strip())
+        ]
+        for number in found if len(found) > 1 else ():
+            lines[number] = _HEADING
+
+    @staticmethod
     def _with_cited(lines: list[str]) -> None:
         """Make items like `[2] Lease` a numbered list to Markdown, where there are several."""
-        found = [(number, cited) for number, line in enumerate(lines) if "[" in line[:4] and (cited := _CITED.match(line))]
+        found = [
+            (number, cited) for number, line in enumerate(lines) if "[" in line[:4] and (cited := _CITED.match(line))
+        ]
         for number, cited in found if len(found) > 1 else ():
             low, high = cited.span(1)
             lines[number] = f"{lines[number][:low]}1.{' ' * (high - low - 2)}{lines[number][high:]}"
