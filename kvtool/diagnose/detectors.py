@@ -164,6 +164,12 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
         KV101,
         rf"{_B}{_WEEKDAY}\s{_MONTH_NAME}\s{{1,2}}{_DAY}\s{_CLOCK}{_AMPM}(?:\s[A-Z]{{2,5}})?\s{_YEAR}{_E}",
     ),
+    (
+        "timestamp",
+        "timestamp (date-time group)",
+        KV101,
+        rf"{_B}{_DD}{_HH}[0-5]\d[A-Z](?:\s?(?:JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)(?:\s?\d\d(?:\d\d)?)?)?{_E}",
+    ),
     ("timestamp_log", "timestamp (access log)", KV101, rf"{_B}{_DAY}/[A-Z][a-z]{{2}}/{_YEAR}:{_CLOCK}{_ZONE}{_E}"),
     (
         "timestamp",

@@ -121,12 +121,16 @@ def value_slot(
 
 def words_beside(text: str, low: int, high: int) -> str:
     """The last words before `text[low:high]` on its line, else the first ones behind it."""
+    if before := words_before(text, low):
+        return before
+    behind = str.__getitem__(text, slice(high, high + _WORDS_WITHIN))
+    return " ".join(_WORD.findall(behind.split("\n", 1)[0])[:_MOST_WORDS])
+
+
+def words_before(text: str, low: int) -> str:
+    """The last words before `text[low:]` on its line."""
     before = str.__getitem__(text, slice(max(low - _WORDS_WITHIN, 0), low))
-    words = _WORD.findall(before[before.rfind("\n") + 1 :])[-_MOST_WORDS:]
-    if not words:
-        behind = str.__getitem__(text, slice(high, high + _WORDS_WITHIN))
-        words = _WORD.findall(behind.split("\n", 1)[0])[:_MOST_WORDS]
-    return " ".join(words)
+    return " ".join(_WORD.findall(before[before.rfind("\n") + 1 :])[-_MOST_WORDS:])
 
 
 def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:

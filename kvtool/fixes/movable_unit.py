@@ -121,7 +121,8 @@ class _Climb:
                 continue
             lines = [line.rstrip() for line in self._text[held.body : held.stop].split("\n") if line.strip()]
             if held.kind == "section":
-                if len(lines) > 1 and self._common is not None and not any(line in self._common for line in lines):
+                said = [line for line in lines if words_in(line)]
+                if len(said) > 1 and self._common is not None and not any(line in self._common for line in said):
                     return index
             elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
                 return index

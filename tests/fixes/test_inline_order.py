@@ -119,3 +119,32 @@ def test_identifiers_on_a_line_are_tools_unless_it_says_otherwise(intro: str, co
 def test_commands_with_a_slash_are_a_list() -> None:
     one, other = (turn(f"Commands: {line}\nBe brief.") for line in ("/moor /weigh /pay", "/pay /moor /weigh"))
     assert [change.kind.code for change in compare_turns(one, other)] == ["KV111"]
+
+
+@pytest.mark.parametrize(
+    ("intro", "items", "code"),
+    [
+        ("Samples:", ["ropes are wet => deck", "crane is slow => gear", "box is warm => cold store"], "KV114"),
+        ("Notes:", ["Ropes are wet.", "The crane is slow today.", "The box is warm again."], "KV113"),
+        ("Actions:", ["1) moor(ship)", "2) weigh(box)", "3) hail(pilot)"], "KV111"),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_a_list_below_each_other_is_of(intro: str, items: list[str], code: str, first: int) -> None:
+    bodies = [item.partition(") ")[2] or item for item in items]
+    marks = [item.partition(") ")[0] + ") " if ") " in item else "" for item in items]
+    swapped = [*bodies[:first], *reversed(bodies[first:])]
+    one, other = (
+        turn(
+            f"Hi.\n{intro}\n"
+            + "\n".join(mark + body for mark, body in zip(marks, order, strict=True))
+            + "\n\nBe brief."
+        )
+        for order in (bodies, swapped)
+    )
+    assert [change.kind.code for change in compare_turns(one, other)] == [code]
+
+
+def test_a_mark_that_changes_is_no_section_that_comes_and_goes() -> None:
+    one, other = (turn(f"Hi.\n- [{mark}] ropes are dry\n- [ ] crane is up\nBe brief.") for mark in " x")
+    assert [change.kind.code for change in compare_turns(one, other)] == ["KV201"]

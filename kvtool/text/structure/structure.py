@@ -14,7 +14,7 @@ from kvtool.text.structure.masking import Span, placeholders
 from kvtool.text.structure.prose import ROW, introduction, prose_units
 from kvtool.text.structure.raw_unit import RawUnit, nested
 from kvtool.text.structure.sections import Heading, sections_of
-from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, is_title, sentence_ends
+from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, is_title, sentence_ends, words_in
 from kvtool.text.structure.tag_pairs import elements_in, tag_lines
 from kvtool.text.structure.text_unit import TextUnit
 
@@ -30,6 +30,8 @@ _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++
 _CAPITALS = re.compile(r"(?:(?:\d{1,2}|[IVX]{1,5}|[A-Z])[.)][ \t]+)?[^\W\d_][^\Wa-z_][^a-z\n=|<>{}\[\]\"]{0,60}\Z")
 _SHOUTED = re.compile(r"[^\W\d_]{4}")
 _HEADING = "## X"
+_WORDS_OF_A_HEADING = 12
+"""Words of a line with a rule below it from which on that parts it from what follows."""
 _BREAK = "***"
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
@@ -236,7 +238,9 @@ class _Blocks:
         if block.kind != "heading" or block.depth:
             return None
         if block.mark in ("-", "=") and (
-            block.stop - block.first != 2 or (block.mark == "-" and is_sentence(self._lines[block.first]))
+            block.stop - block.first != 2
+            or (block.mark == "-" and is_sentence(self._lines[block.first]))
+            or words_in(self._lines[block.first]) > _WORDS_OF_A_HEADING
         ):
             return None  # a rule below a paragraph
         return Heading(*self._span(block), block.level)
