@@ -77,8 +77,10 @@ def test_headings_of_an_element_stay_inside_of_it() -> None:
         ("USD\nis 10:31.\n\nEUR\nis less.", "10:31", "paragraph", "USD\nis 10:31."),
         ("A.\n--- VISIT ---\nseen 10:31\n--- END VISIT ---\n\nBe brief.", "10:31", "introduced",
          "--- VISIT ---\nseen 10:31\n--- END VISIT ---"),
-        ("A.\n\nPAPERS\n-----\nThe crane that stands at the quay since ten lifts what is heavy\n-----\nseen 10:31\n", "10:31", "section",
-         "PAPERS\n-----\nThe crane that stands at the quay since ten lifts what is heavy\n-----\nseen 10:31"),
+        ("A.\n\nPAPERS\n-----\nThe crane at the quay lifts all that is big, wet, hot, old or cold\n-----\nseen 10:31\n", "10:31",
+         "section", "PAPERS\n-----\nThe crane at the quay lifts all that is big, wet, hot, old or cold\n-----\nseen 10:31"),
+        ('A.\n\nLamp state\n{\n  "at": "10:31"\n}\n\nBe brief.', "10:31", "introduced", 'Lamp state\n{\n  "at": "10:31"\n}'),
+        ('Say what the lamp does.\n{\n  "at": "10:31"\n}\n\nB.', "10:31", "data", '{\n  "at": "10:31"\n}'),
         ("=== VISIT ===\nseen 10:31\n=== RULES ===\nBe brief.", "10:31", "introduced", "=== VISIT ===\nseen 10:31"),
     ],
 )  # fmt: skip

@@ -210,7 +210,8 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
     for index, line in enumerate(lines[:-1]):
         if not announces[index] or left < 0:
             continue
-        stop = run_at.get(index + 1) or _announced(lines, announces, says, index)
+        titled = _is_data(lines[index + 1 : index + 2]) and not introduces(line.text)
+        stop = run_at.get(index + 1) or (index + 2 if titled else _announced(lines, announces, says, index))
         left -= stop - index
         if stop > index + 1:
             ends = sentence_ends(text, line.start, line.stop, solid)
@@ -222,9 +223,14 @@ def _is_title(lines: Sequence[_Line], index: int, run_at: dict[int, int]) -> boo
     """Whether a line without a colon is the title of the rows below it: of a run, or of lines with a larger indent."""
     line, behind = lines[index], lines[index + 1 : index + 3]
     deeper = len(behind) > 1 and all(each.indent > line.indent for each in behind)
-    if not (deeper or index + 1 in run_at) or line.apart:
+    if not (deeper or index + 1 in run_at or _is_data(lines[index + 1 : index + 2])) or line.apart:
         return False
     return is_title(line.text) and not goes_on(line.text, behind[0].text)
+
+
+def _is_data(lines: Sequence[_Line]) -> bool:
+    """Whether the first of these is a value of several lines."""
+    return bool(lines) and lines[0].apart and "\n" in lines[0].text
 
 
 def _announced(lines: Sequence[_Line], announces: Sequence[bool], says: Sequence[bool], index: int) -> int:

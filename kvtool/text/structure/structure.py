@@ -356,7 +356,7 @@ class _Blocks:
     def _is_title(self, low: int, raw: RawUnit, block: RawUnit) -> bool:
         """Whether the last line of a paragraph, right above a list, is the title of it."""
         begin = self._starts[self._line_of(raw.start)]
-        if block.kind not in ("list", "numbered") or self._text[begin : raw.start].strip():
+        if block.kind not in ("list", "numbered", "data", "fence") or self._text[begin : raw.start].strip():
             return False  # what an item says, its marker before it, is no title
         above = self._text[raw.start : low].rstrip().rpartition("\n")[2]
         return (not above or is_sentence(above)) and is_title(self._text[low : raw.stop])
