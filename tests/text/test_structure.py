@@ -74,6 +74,7 @@ def test_headings_of_an_element_stay_inside_of_it() -> None:
          "**Fares**\n\n| to | at |\n|---|---|\n| Ulm | 10:31 |"),
         ("1. ROLE\nYou help.\n\n2. VISITOR\nseen: 10:31\n\n3. RULES\nBe brief.", "10:31", "section", "2. VISITOR\nseen: 10:31"),
         ("ROLE\nYou help.\n\nVISITOR:\nseen: 10:31\n\nRULES\nBe brief.", "10:31", "section", "VISITOR:\nseen: 10:31"),
+        ("NEVER SHARE KEYS.\nBe kind.\n\nALWAYS SAY WHY.\nIt is 10:31.", "10:31", "statement", "It is 10:31."),
         ("USD\nis 10:31.\n\nEUR\nis less.", "10:31", "paragraph", "USD\nis 10:31."),
         ("A.\n--- VISIT ---\nseen 10:31\n--- END VISIT ---\n\nBe brief.", "10:31", "introduced",
          "--- VISIT ---\nseen 10:31\n--- END VISIT ---"),

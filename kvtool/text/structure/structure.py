@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from kvtool.text.structure.data_values import data_in
 from kvtool.text.structure.markdown_blocks import MarkdownBlock, markdown_blocks
+from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
 from kvtool.text.structure.masking import Span, placeholders
 from kvtool.text.structure.prose import ROW, introduction, prose_units
 from kvtool.text.structure.raw_unit import RawUnit, nested
@@ -23,13 +24,8 @@ MOST_LINES = 20_000
 """Of longer texts, and of those of more lines that are shorter than 32 characters in the mean, nothing is known but their lines."""
 
 _MARKER = re.compile(r"[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)]|\[\d{1,3}\])(?=[ \t\r\n]|\Z))[ \t]*")
-_CITED = re.compile(r"[ ]{0,3}(\[\d{1,3}\])(?=[ \t]*\S)")
-"""The beginning of an item that is numbered to be cited."""
 _FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
 _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++\r?")
-_CAPITALS = re.compile(r"(?:(?:\d{1,2}|[IVX]{1,5}|[A-Z])[.)][ \t]+)?[^\W\d_][^\Wa-z_][^a-z\n=|<>{}\[\]\"]{0,60}\Z")
-_SHOUTED = re.compile(r"[^\W\d_]{4}")
-_HEADING = "## X"
 _WORDS_OF_A_HEADING = 12
 """Words of a line with a rule below it from which on that parts it from what follows."""
 _BREAK = "***"
@@ -175,8 +171,8 @@ class _Blocks:
         for number, line in enumerate(lines):
             if "{%" in line and _STATEMENT_TAG.fullmatch(line):
                 lines[number] = _indent(line) + _BREAK
-        self._with_cited(lines)
-        self._with_capitals(lines)
+        mark_cited(lines)
+        mark_capitals(lines)
         for start, stop in data:
             first, last = self._line_of(start), self._line_of(stop - 1)
             if last > first:
@@ -188,30 +184,6 @@ class _Blocks:
             lines[fence.first] = "x"
             blocks = markdown_blocks("\n".join(lines))
         return blocks
-
-    @staticmethod
-    def _with_capitals(lines: list[str]) -> None:
-        """Make lines in capitals above others (`2. CUSTOMER`) headings to Markdown, where there are several."""
-        found = [
-            number
-            for number, line in enumerate(lines[:-1])
-            if _CAPITALS.match(line)
-            and line.isupper()
-            and _SHOUTED.search(line)
-            and (not number or not lines[number - 1].strip())
-        ]
-        for number in found if len(found) > 1 else ():
-            lines[number] = _HEADING
-
-    @staticmethod
-    def _with_cited(lines: list[str]) -> None:
-        """Make items like `[2] Lease` a numbered list to Markdown, where there are several."""
-        found = [
-            (number, cited) for number, line in enumerate(lines) if "[" in line[:4] and (cited := _CITED.match(line))
-        ]
-        for number, cited in found if len(found) > 1 else ():
-            low, high = cited.span(1)
-            lines[number] = f"{lines[number][:low]}1.{' ' * (high - low - 2)}{lines[number][high:]}"
 
     def _is_closed(self, fence: MarkdownBlock) -> bool:
         return fence.stop - 1 > fence.first and _FENCE_END.match(self._lines[fence.stop - 1]) is not None
@@ -271,7 +243,7 @@ class _Blocks:
         """Where lines begin at the end of a list or a quote that only Markdown takes for a part of its last item."""
         _, stop = self._span(block)
         base = len(_indent(self._lines[block.first]))
-        if _CITED.match(self._lines[block.first]) and (cited := self._below_cited(block)) is not None:
+        if CITED.match(self._lines[block.first]) and (cited := self._below_cited(block)) is not None:
             return cited
         last = first = self._line_of(max(stop - 1, 0))
         while first > block.first and self._is_lazy(self._lines[first], base):
@@ -286,7 +258,7 @@ class _Blocks:
         _, stop = self._span(block)
         end = self._line_of(max(stop - 1, 0)) + 1
         shown = [number for number in range(block.first, end) if self._lines[number].strip()]
-        at = [index for index, number in enumerate(shown) if _CITED.match(self._lines[number])]
+        at = [index for index, number in enumerate(shown) if CITED.match(self._lines[number])]
         sizes = {behind - index for index, behind in pairwise(at)}
         if sizes <= {1}:
             return None
