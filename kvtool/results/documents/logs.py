@@ -45,7 +45,7 @@ class LogExample(Model):
 class LogsDocument(Document):
     """What is in logs. Counts are of requests, where they do not say of what."""
 
-    schema_: Literal["kvtool.logs/1"] = Field("kvtool.logs/1", alias="schema")
+    schema_: Literal["kvtool.logs/1"] = Field(alias="schema")
     format: str
     """The names of the formats, between commas."""
     files: dict[str, str]

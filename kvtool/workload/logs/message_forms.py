@@ -191,7 +191,7 @@ def _kind_of_part(part: Mapping[str, Any]) -> str:
     if isinstance(kind, str) and kind not in ("blob", "uri", "file_id"):
         return kind
     mime = next((part[name] for name in ("mime_type", "mimeType", "media_type") if isinstance(part.get(name), str)), "")
-    inner = next(
+    inner: dict[str, Any] = next(
         (part[name] for name in ("inlineData", "fileData", "inline_data") if isinstance(part.get(name), dict)), {}
     )
     mime = mime or str(inner.get("mimeType", inner.get("mime_type", "")))
@@ -209,7 +209,9 @@ def _call(value: Any) -> dict[str, Any] | None:
     function = value.get("function")
     named = function if isinstance(function, dict) else value
     name = named.get("name") or named.get("toolName") or named.get("tool_name")
-    said = next((named[key] for key in ("arguments", "args", "input", "parameters") if named.get(key) is not None), {})
+    said: Any = next(
+        (named[key] for key in ("arguments", "args", "input", "parameters") if named.get(key) is not None), {}
+    )
     said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
     own = value.get("id") or value.get("toolCallId") or value.get("toolUseId") or value.get("call_id")
     return {"id": own, "type": "function", "function": {"name": name, "arguments": said}}
@@ -217,7 +219,7 @@ def _call(value: Any) -> dict[str, Any] | None:
 
 def _result(part: Mapping[str, Any]) -> Message:
     """What a tool gave, as a message of it."""
-    said = next(
+    said: Any = next(
         (part[key] for key in ("response", "result", "content", "output", "text") if part.get(key) is not None), ""
     )
     if isinstance(said, dict) and said.keys() == {"type", "value"}:

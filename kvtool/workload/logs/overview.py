@@ -41,6 +41,7 @@ def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) ->
     ]
     names = {name: None for found in source.formats.values() for name in found.split(", ")}
     return LogsDocument(
+        schema="kvtool.logs/1",
         format=", ".join(names),
         files=dict(sorted(source.formats.items())),
         records=source.records,
