@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kvtool.results.documents.logs import LogExample, LogsDocument
+from kvtool.results.documents.log_contents import LogExample, LogsDocument
 from kvtool.text.terminal.console import put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kvtool.results.documents.logs import LogExample, LogRow, LogsDocument
+from kvtool.results.documents.log_contents import LogExample, LogRow, LogsDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.log_pass import repeated_notes
 from kvtool.workload.logs.logs import LogSource
