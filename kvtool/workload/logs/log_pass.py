@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from kvtool.workload.logs.by_arrival import ArrivalCounts
 from kvtool.workload.logs.grouping import Division
 from kvtool.workload.logs.reading import LeftOut
 
+_QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
 _MOST_ERRORS = 5
 """Files that are named in the head of a report."""
 
@@ -58,8 +60,12 @@ class LeftOuts:
 
 
 def counted(kind: str, count: int) -> str:
-    """A number with its noun, or participle."""
-    return f"{count:,} {kind}" if kind.endswith("ed") else plural(count, kind)
+    """A number with its noun (`2 calls without a prompt`), or participle."""
+    if kind.endswith("ed"):
+        return f"{count:,} {kind}"
+    found = _QUALIFIED.search(kind)
+    noun = kind if found is None else kind[: found.start()]
+    return plural(count, noun) + kind[len(noun) :]
 
 
 def repeated_notes(count: int) -> list[str]:

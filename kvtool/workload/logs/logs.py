@@ -33,6 +33,8 @@ from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
+MEMORY_FORMAT = "values"
+"""Of prompts that a program holds."""
 _MOST_OPEN = 64
 """Files that are kept open side by side; of more, each is opened when it is read from."""
 _MOST_IDS = 1_000_000
@@ -160,6 +162,12 @@ class LogSource:
     def epoch(self) -> float:
         """What arrivals count from, in seconds on the clock of the logs."""
         return self._epoch or 0.0
+
+    @property
+    def format_names(self) -> list[str]:
+        """What its logs turned out to be, each format once; nothing of files that are prompts."""
+        found = dict.fromkeys(name for names in self.formats.values() for name in names.split(", "))
+        return [name for name in found if name not in (TEXT_FORMAT, MEMORY_FORMAT)]
 
     @property
     def left_out(self) -> LeftOuts:

@@ -8,6 +8,7 @@ from kvtool.results.documents.log_contents import LogExample, LogRow, LogsDocume
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.log_pass import repeated_notes
 from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.records import TEXT_FORMAT
 from kvtool.workload.logs.told_rows import row_of, tool_names
 from kvtool.workload.turn import Turn
 
@@ -39,10 +40,9 @@ def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) ->
         )
         for kind, count in sorted(left_out.counts.items())
     ]
-    names = {name: None for found in source.formats.values() for name in found.split(", ")}
     return LogsDocument(
         schema="kvtool.logs/1",
-        format=", ".join(names),
+        format=", ".join(source.format_names) or TEXT_FORMAT,
         files=dict(sorted(source.formats.items())),
         records=source.records,
         requests=counts.requests,

@@ -46,7 +46,7 @@ def read(record: Record) -> FoundCall | LeftOut:
     )
     beside = {name: value for name, value in told.items() if name not in _SESSIONS and name not in _TENANTS}
     found = call_from(record, fields.get("input"), around, answer=output, beside=beside)
-    return found or LeftOut("call without its prompt")
+    return found or LeftOut("call without a prompt")
 
 
 def _usage(record: Record, metrics: dict[str, object]) -> Usage | None:

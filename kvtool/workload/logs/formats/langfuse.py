@@ -18,7 +18,7 @@ _WRITTEN = (
     "cache_write_tokens",
 )
 _WITHOUT = LeftOut(
-    "call without its prompt", hint="Langfuse has no input of it: it may be masked, or the export leaves it out"
+    "call without a prompt", hint="Langfuse has no input of it: it may be masked, or the export leaves it out"
 )
 
 

@@ -12,7 +12,7 @@ from kvtool.workload.logs.told_calls import decimal_of, names_of
 from kvtool.workload.logs.usage import usage_of
 
 _WITHOUT = LeftOut(
-    "call without its prompt", hint="set store_prompts_in_spend_logs: true in general_settings of the proxy"
+    "call without a prompt", hint="set store_prompts_in_spend_logs: true in general_settings of the proxy"
 )
 _COUNTS = ("prompt_tokens", "completion_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 

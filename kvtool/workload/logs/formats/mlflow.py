@@ -69,7 +69,7 @@ def _call(record: Record, span: dict[str, Any], told: dict[str, Any]) -> FoundCa
     made = made or call_from(
         record, _value(attributes.get("mlflow.chat.messages")), around, answer=answer, beside=beside
     )
-    return made or LeftOut("call without its prompt")
+    return made or LeftOut("call without a prompt")
 
 
 def _kind(span: dict[str, Any]) -> str:

@@ -15,10 +15,10 @@ _MESSAGES = frozenset(f"gen_ai.{name}.message" for name in ("system", "user", "a
 _CHOICE = "gen_ai.choice"
 DETAILS = "gen_ai.client.inference.operation.details"
 _WITHOUT = LeftOut(
-    "call without its prompt",
+    "call without a prompt",
     hint="set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT (or TRACELOOP_TRACE_CONTENT) where these spans are made",
 )
-_ALONE = LeftOut("event without its span", hint="give the traces, too: message events are joined with their span")
+_ALONE = LeftOut("event without a span", hint="give the traces, too: message events are joined with their span")
 
 
 def read(record: Record) -> Several:

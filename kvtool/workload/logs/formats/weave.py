@@ -21,7 +21,7 @@ _LIBRARY = re.compile(
     re.IGNORECASE,
 )
 _PROMPTS = ("messages", "contents", "input", "prompt")
-_WITHOUT = LeftOut("call without its prompt")
+_WITHOUT = LeftOut("call without a prompt")
 
 
 def keys_of(record: Record) -> list[Key]:
