@@ -7,8 +7,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from kvtool.text.message import Message
 from kvtool.workload.call import Call
 from kvtool.workload.logs.reading import Turns
@@ -128,27 +126,28 @@ def requests_of(
     messages: list[Message],
     *,
     transcript: bool = False,
+    single: bool = False,
     uncounted: Counter[str] | None = None,
     incomplete: str | None = None,
 ) -> Turns:
-    """One request, or one per assistant turn where the messages are the record of a conversation. `uncounted` are parts that did
+    """One request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
+    `single` one. `uncounted` are parts that did
     not become messages, `incomplete` says why some are missing."""
     if not messages:
         raise record.error("the list of messages is empty")
     tools = tools_of(record)
     answer, length = answer_of(record.found(*RESPONSES)[0])
-    if answer is None and (transcript or messages[-1]["role"] == "assistant"):
+    if answer is None and not single and (transcript or messages[-1]["role"] == "assistant"):
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
             return Transcript(record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, tools))
     call = told_call(record, messages, tools, uncounted, incomplete)
-    ids = sampled_of(record)
     return [
         record.turn(
             call=call,
             messages=messages,
             output_text=answer,
-            output_ids=None if ids is None else np.asarray(ids, dtype=np.int32),
+            output_ids=sampled_of(record),
             output_tokens=length,
             tools=tools,
         )

@@ -11,9 +11,12 @@ from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, seconds
 from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
 _PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
@@ -96,12 +99,12 @@ def call_of(
     )
 
 
-def sampled_of(record: Record) -> list[int] | None:
+def sampled_of(record: Record) -> Ids | None:
     """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
     response, _ = answer_object(record)
     ids = _first_choice(response).get("token_ids")
     whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
-    return (ids or None) if whole else None
+    return np.asarray(ids, dtype=np.int32) if ids and whole else None
 
 
 def _finish(response: dict[str, Any]) -> str | None:
@@ -210,14 +213,20 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
 def _cost(record: Record, response: dict[str, Any]) -> Decimal | None:
     usage = _object(response.get("usage"))
     for value in (record.first(*_COSTS), usage.get("cost"), _object(record.first("costDetails")).get("total")):
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            try:
-                cost = Decimal(str(value))
-            except InvalidOperation:
-                continue
-            if cost.is_finite() and cost >= 0:
-                return cost
+        if (cost := decimal_of(value)) is not None:
+            return cost
     return None
+
+
+def decimal_of(value: object) -> Decimal | None:
+    """An amount of dollars, as it is written."""
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        return None
+    try:
+        cost = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return cost if cost.is_finite() and cost >= 0 else None
 
 
 def _compared(value: object) -> str | None:
