@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from kvtool.accounting.prices.bill import Bill
+from kvtool.accounting.prices.bill import Bill, shown_money
 from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
@@ -207,8 +207,10 @@ def _notices(book: MoneyBook) -> list[str]:
         told.append(f"{plural(book.undated, 'request')} without a date: the latest prices are taken")
     if book.logged_requests:
         ours = book.logged_priced
-        off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% from our {ours:.2f}"
-        told.append(f"the log itself says {book.logged:.2f} for {plural(book.logged_requests, 'request')}{off}")
+        off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% from our {shown_money(ours)}"
+        told.append(
+            f"the log itself says {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}"
+        )
     return told
 
 
