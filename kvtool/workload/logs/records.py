@@ -252,7 +252,11 @@ FORMAT_NAMES = (*(each.name for each in RECORD_FORMATS), TEXT_FORMAT)
 
 
 def format_named(name: str) -> RecordFormat:
-    """The format that a user asked for by name."""
+    """The format that a user asked for by name, or described by a map."""
+    if "=" in name:
+        from kvtool.workload.logs.mapped_records import mapped_format
+
+        return mapped_format(name)
     from difflib import get_close_matches
 
     for each in RECORD_FORMATS:
