@@ -133,7 +133,7 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
         "langfuse",
         "traceId + type: GENERATION",
-        lambda f: ("traceId" in f or "trace_id" in f) and f.get("type") in _LANGFUSE,
+        lambda f: ("traceId" in f or "trace_id" in f) and isinstance(f.get("type"), str) and f["type"] in _LANGFUSE,
         "langfuse.read",
     ),
     RecordFormat(
