@@ -21,6 +21,7 @@ from kvtool.workload.logs.record import (
     time_of,
     whole,
 )
+from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.told_calls import call_of
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.logs.whole_prompts import parts_not_counted, texts_of, why_incomplete
@@ -309,8 +310,8 @@ def answer_of(value: Any) -> tuple[str | None, int | None]:
         return value, None
     if not isinstance(value, dict):
         return None, None
-    if isinstance(value.get("body"), dict):
-        return answer_of(value["body"])
+    if isinstance(body := answer_in(value.get("body")), dict):
+        return answer_of(body)
     usage = value.get("usage")
     length = None
     if isinstance(usage, dict):

@@ -20,9 +20,22 @@ from kvtool.workload.logs.whole_prompts import why_incomplete
 
 Fields = dict[str, Any]
 
-WRAPPERS = ("body", "request", "params", "payload", "request_body", "kwargs")
+WRAPPERS = ("body", "request", "params", "payload", "request_body", "full_request", "kwargs")
 """Fields that logs wrap a request in; the rest of what is needed (ids, times, responses) may stand around them."""
-LISTS = ("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples")
+LISTS = (
+    "data",
+    "requests",
+    "records",
+    "items",
+    "logs",
+    "runs",
+    "calls",
+    "spans",
+    "results",
+    "samples",
+    "events",
+    "logEvents",
+)
 """Fields that hold the records of a file that is one object."""
 
 _PROMPTS = ("prompt", "text_input", "text", "input", "inputs")
@@ -142,6 +155,28 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "token_ids",
         lambda f: any(name in f for name in trace_records.TOKEN_FIELDS),
         trace_records.token_ids,
+        "s",
+    ),
+    RecordFormat(
+        "bedrock",
+        "schemaType: ModelInvocationLog, or modelId + input.inputBodyJson",
+        lambda f: bool(
+            not {"schemaType", "modelId", "message", "@message"}.isdisjoint(f) and loaded("bedrock.is_record")(f)
+        ),
+        "bedrock.read",
+    ),
+    RecordFormat(
+        "gemini",
+        "contents",
+        lambda f: isinstance(f.get("contents"), list | dict) or ("contents" in f and "model" in f),
+        "gemini.read",
+        "s",
+    ),
+    RecordFormat(
+        "converse",
+        "messages + toolConfig or blocks without a type",
+        lambda f: isinstance(f.get("messages"), list) and bool(loaded("converse.is_body")(f)),
+        "converse.read",
         "s",
     ),
     RecordFormat("chat", "messages", lambda f: f.get("messages") not in (None, {}, ""), chat_records.chat, "s"),
@@ -285,7 +320,8 @@ def _seen(found: FoundCall) -> SeenCall:
 
 def identity_of(record: Record) -> tuple[str | None, bool]:
     """What a call is called wherever it is logged: the id of its answer; else one that may also be that of something else."""
-    own = answer_object(record)[0].get("id")
+    answer = answer_object(record)[0]
+    own = answer.get("id") or answer.get("responseId")
     if isinstance(own, str) and own:
         return own, False
     own = record.first("request_id", "id", "custom_id")
