@@ -39,6 +39,7 @@ LISTS = (
 """Fields that hold the records of a file that is one object."""
 
 _PROMPTS = ("prompt", "text_input", "text", "input", "inputs")
+_BATCH_IDS = {"custom_id", "key"}
 _BAILIAN_ONLY = {"chat_id", "parent_chat_id"}
 _SHOWN_KEYS = 12
 _MAX_DEPTH = 4  # of wrappers in wrappers
@@ -121,6 +122,20 @@ def prompts(record: Record) -> Reading:
 
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
+    RecordFormat(
+        "batch",
+        "custom_id + body or params",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_request")(f)),
+        "batches.read_request",
+        keys="batches.keys_of",
+    ),
+    RecordFormat(
+        "batch-answers",
+        "custom_id + response or result",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_answer")(f)),
+        "batches.read_answer",
+        keys="batches.keys_of",
+    ),
     RecordFormat(
         "helicone",
         "request_body + request_id or response_status",

@@ -40,7 +40,8 @@ def assembled(events: Iterable[Fields]) -> Fields:
     """The answer of a stream of any of the chat APIs, in the form of a chat completion; of a Responses API as it ends."""
     answer = _Answer()
     for event in events:
-        if event.get("type") in _LAST and isinstance(event.get("response"), dict):
+        kind = event.get("type")
+        if isinstance(kind, str) and kind in _LAST and isinstance(event.get("response"), dict):
             whole: Fields = event["response"]
             return whole
         answer.add(event)
