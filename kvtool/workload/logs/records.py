@@ -123,6 +123,12 @@ def prompts(record: Record) -> Reading:
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
+        "har",
+        "log.entries",
+        lambda f: isinstance(f.get("log"), dict) and "entries" in f["log"],
+        "har.read",
+    ),
+    RecordFormat(
         "batch",
         "custom_id + body or params",
         lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_request")(f)),

@@ -14,7 +14,7 @@ from kvtool.workload.logs.told_rows import row_of
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "log-formats"
 NOT_READ_YET = {
-    *("aiperf-profile-export", "aiperf-inputs", "har"),
+    *("aiperf-profile-export", "aiperf-inputs"),
     *("csv-messages", "csv-prompt", "parquet-messages", "guidellm-report", "vllm-bench-sonnet"),
     *("sglang-log-json", "sglang-log-text", "vllm-log-info-only", "vllm-log-new", "vllm-log-old"),
     *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
