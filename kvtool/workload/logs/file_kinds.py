@@ -37,6 +37,8 @@ class FileKind:
 
 FILE_KINDS: tuple[FileKind, ...] = (
     FileKind("columns", "PAR1 or ARROW1", "columns.begins", "columns.records"),
+    FileKind("vllm-log", "Received request … prompt", "vllm_log.begins", "vllm_log.records"),
+    FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "sglang_log.begins", "sglang_log.records"),
     FileKind("table", "a header line with a column of prompts", "csv_rows.begins", "csv_rows.records"),
 )
 

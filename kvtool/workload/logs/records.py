@@ -122,6 +122,14 @@ def prompts(record: Record) -> Reading:
 
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
+    RecordFormat("vllm-log", "a line of vLLM's log", lambda f: "vllm_request" in f, "vllm_log.read"),
+    RecordFormat(
+        "sglang-log",
+        "event: request.finished + obj",
+        lambda f: bool("event" in f and "obj" in f and loaded("sglang_log.is_event")(f)),
+        "sglang_log.read",
+        keys="sglang_log.keys_of",
+    ),
     RecordFormat(
         "har",
         "log.entries",

@@ -16,7 +16,6 @@ SHARED = Path(__file__).parents[4] / "shared" / "data" / "log-formats"
 NOT_READ_YET = {
     *("aiperf-profile-export", "aiperf-inputs"),
     *("guidellm-report", "vllm-bench-sonnet"),
-    *("sglang-log-json", "sglang-log-text", "vllm-log-info-only", "vllm-log-new", "vllm-log-old"),
     *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
     *("lm-eval-samples", "openai-evals", "aider-history"),
     *("otlp-genai-attributes", "otlp-genai-event", "otlp-genai-message-events", "otlp-openllmetry"),
