@@ -159,8 +159,30 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
         "aiperf-raw",
         "payload + metadata.conversation_id",
-        lambda f: "payload" in f and isinstance(f.get("metadata"), dict) and "conversation_id" in f["metadata"],
+        lambda f: (
+            "payload" in f
+            and isinstance(f.get("metadata"), dict)
+            and not {"conversation_id", "request_start_ns"}.isdisjoint(f["metadata"])
+        ),
         "aiperf.read_raw",
+    ),
+    RecordFormat(
+        "aiperf-inputs",
+        "session_id + payloads",
+        lambda f: isinstance(f.get("payloads"), list),
+        "aiperf.read_inputs",
+    ),
+    RecordFormat(
+        "aiperf-figures",
+        "metrics + metadata.request_start_ns",
+        lambda f: isinstance(f.get("metadata"), dict) and "metrics" in f and "request_start_ns" in f["metadata"],
+        "aiperf.refuse_numbers",
+    ),
+    RecordFormat(
+        "guidellm",
+        "benchmarks[].requests",
+        lambda f: bool("benchmarks" in f and loaded("guidellm.is_report")(f)),
+        "guidellm.read",
     ),
     RecordFormat(
         "bailian",
@@ -208,6 +230,13 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "converse.read",
         "s",
     ),
+    RecordFormat(
+        "stored-completion",
+        "object: chat.completion + messages or request_messages",
+        lambda f: bool("object" in f and loaded("stored_completions.has_messages")(f)),
+        "stored_completions.read",
+        "s",
+    ),
     RecordFormat("chat", "messages", lambda f: f.get("messages") not in (None, {}, ""), chat_records.chat, "s"),
     RecordFormat(
         "sharegpt",
@@ -244,6 +273,12 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         lambda f: any(name in f and not isinstance(f[name], dict) for name in _PROMPTS),
         prompts,
         "s",
+    ),
+    RecordFormat(
+        "answers",
+        "object: chat.completion without its request",
+        lambda f: bool("object" in f and loaded("stored_completions.is_answer")(f)),
+        "stored_completions.refuse",
     ),
 )
 TEXT_FORMAT = "text"

@@ -14,8 +14,7 @@ from kvtool.workload.logs.told_rows import row_of
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "log-formats"
 NOT_READ_YET = {
-    *("aiperf-profile-export", "aiperf-inputs"),
-    *("guidellm-report", "vllm-bench-sonnet"),
+    *("vllm-bench-sonnet"),
     *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
     *("lm-eval-samples", "openai-evals", "aider-history"),
     *("otlp-genai-attributes", "otlp-genai-event", "otlp-genai-message-events", "otlp-openllmetry"),
