@@ -48,7 +48,9 @@ def test_answers_in_the_raw_export_of_aiperf(tmp_path: Path) -> None:
 def test_inputs_of_aiperf(tmp_path: Path) -> None:
     path = tmp_path / "inputs.json"
     payloads = [said("a"), {"prompt": "p", "model": "m"}, {"model": "m", "voice": "x"}]
-    path.write_text(json.dumps({"data": [{"session_id": "s", "payloads": payloads}, {"session_id": "t", "payloads": []}]}, indent=2))
+    path.write_text(
+        json.dumps({"data": [{"session_id": "s", "payloads": payloads}, {"session_id": "t", "payloads": []}]}, indent=2)
+    )
     read = Read(path)
     assert read.of("session") == ["s", "s"]
     assert read.of("turn") == [0, 1]
@@ -83,7 +85,9 @@ def test_reports_of_guidellm_in_each_form(tmp_path: Path) -> None:
     ]
     requests = {"successful": good, "errored": [request("6", said("e"))], "incomplete": []}
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"metadata": {}, "benchmarks": [{"requests": requests}, {"requests": {"successful": []}}]}))
+    path.write_text(
+        json.dumps({"metadata": {}, "benchmarks": [{"requests": requests}, {"requests": {"successful": []}}]})
+    )
     read = Read(path)
     assert [row["text"] if "text" in row else row["messages"][0][1] for row in read.rows] == ["a", "b", "c", "d"]
     assert read.of("time") == [1761555600] * 4
@@ -104,7 +108,10 @@ def test_counts_of_guidellm_that_cannot_be(tmp_path: Path, count: Any) -> None:
 
 
 def test_lines_for_the_benchmark_of_vllm_are_no_prompt(tmp_path: Path) -> None:
-    for name, text in (("sonnet.txt", "One line\nand another\n"), ("x.txt", "FROM fairest creatures we desire increase,\n")):
+    for name, text in (
+        ("sonnet.txt", "One line\nand another\n"),
+        ("x.txt", "FROM fairest creatures we desire increase,\n"),
+    ):
         path = tmp_path / name
         path.write_text(text)
         assert refusal(path).message.startswith("lines from which vLLM's benchmark draws")
@@ -118,7 +125,9 @@ def test_stored_completions(tmp_path: Path, name: str) -> None:
     answer = {"id": "c", "object": "chat.completion", "created": 1761555600, "model": "m", "usage": USAGE}
     answer["choices"] = [{"message": {"role": "assistant", "content": "b"}}]
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"object": "list", "data": [{**answer, name: said("a")["messages"]}], "has_more": False}))
+    path.write_text(
+        json.dumps({"object": "list", "data": [{**answer, name: said("a")["messages"]}], "has_more": False})
+    )
     [row] = Read(path).rows
     assert (row["said"], row["cached_tokens"], row["time"]) == ("b", 4, 1761555600)
     path.write_text(json.dumps({"object": "list", "data": [answer]}))
@@ -128,7 +137,10 @@ def test_stored_completions(tmp_path: Path, name: str) -> None:
 def test_usage_of_openrouter_and_deepseek(tmp_path: Path) -> None:
     router = {**USAGE, "cost": 0.0125, "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3}}
     deep = {"prompt_tokens": 9, "prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 5, "completion_tokens": 2}
-    pairs = [{"request": said("a"), "response": {"usage": router, "provider": "P"}}, {"request": said("b"), "response": {"usage": deep}}]
+    pairs = [
+        {"request": said("a"), "response": {"usage": router, "provider": "P"}},
+        {"request": said("b"), "response": {"usage": deep}},
+    ]
     read = Read(lines(tmp_path / "a.jsonl", *pairs))
     assert read.of("cached_tokens") == [4, 4]
     assert read.of("cache_write_tokens") == [3, None]
