@@ -14,12 +14,9 @@ from kvtool.workload.logs.told_rows import row_of
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "log-formats"
 NOT_READ_YET = {
-    *("vllm-bench-sonnet"),
+    "vllm-bench-sonnet",
     *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
     *("lm-eval-samples", "openai-evals", "aider-history"),
-    *("otlp-genai-attributes", "otlp-genai-event", "otlp-genai-message-events", "otlp-openllmetry"),
-    *("openinference-otlp", "phoenix-spans", "langfuse-observations", "langsmith-runs", "mlflow-traces"),
-    *("braintrust-logs", "litellm-spend-logs", "weave-calls"),
 }
 """Formats without a reader so far; a test fails where one of these is read."""
 ALONE_WITHOUT_PROMPT = {"anthropic-batch-output"}
