@@ -203,20 +203,26 @@ def _system(record: Record) -> list[Message]:
 
 def messages_of(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
     """The list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
-    result: list[Message] = []
     label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
-    for i, item in enumerate(items, first):
-        if not isinstance(item, dict):
-            raise record.error(f"{label}[{i}] must be a message object, not {kind(item)}", *path, i)
-        role = item.get("role")
-        if not isinstance(role, str):
-            raise record.error(f"{label}[{i}] has no `role`", *path, i, *(("role",) if "role" in item else ()))
-        content = content_of(record, item.get("content"), (*path, i, "content"), f"{label}[{i}] ({role})")
-        if not isinstance(item.get("tool_calls", []) or [], list):
-            raise record.error(f"{label}[{i}] has `tool_calls` that are no list", *path, i, "tool_calls")
-        message = {**item, "content": content}
-        result += _without_anthropic_blocks(message) if isinstance(content, list) else [message]
-    return result
+    return [
+        message
+        for i, item in enumerate(items, first)
+        for message in message_at(record, item, f"{label}[{i}]", *path, i)
+    ]
+
+
+def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[Message]:
+    """The message at `path`, with its texts traced; several where it also holds what tools gave."""
+    if not isinstance(item, dict):
+        raise record.error(f"{label} must be a message object, not {kind(item)}", *path)
+    role = item.get("role")
+    if not isinstance(role, str):
+        raise record.error(f"{label} has no `role`", *path, *(("role",) if "role" in item else ()))
+    content = content_of(record, item.get("content"), (*path, "content"), f"{label} ({role})")
+    if not isinstance(item.get("tool_calls", []) or [], list):
+        raise record.error(f"{label} has `tool_calls` that are no list", *path, "tool_calls")
+    message = {**item, "content": content}
+    return without_anthropic_blocks(message) if isinstance(content, list) else [message]
 
 
 def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
@@ -243,7 +249,7 @@ def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: st
     return parts
 
 
-def _without_anthropic_blocks(message: Message) -> list[Message]:
+def without_anthropic_blocks(message: Message) -> list[Message]:
     """The message with Anthropic's tool blocks in the form that chat templates know: `tool_calls`, and messages of a tool."""
     kinds = {part.get("type") for part in message["content"]}
     if not kinds & {"tool_use", "tool_result", "thinking", "redacted_thinking"}:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.json_stream import is_message
-from kvtool.workload.logs import chat_records, responses_records, trace_records
+from kvtool.workload.logs import agent_shapes, chat_records, responses_records, trace_records
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.not_answered import left_out_of
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
@@ -120,6 +120,14 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         lambda f: "payload" in f and isinstance(f.get("metadata"), dict) and "conversation_id" in f["metadata"],
         "aiperf.read_raw",
     ),
+    RecordFormat(
+        "claude-code",
+        "sessionId + uuid + type",
+        agent_shapes.is_claude_code,
+        "claude_code.ClaudeCodeSession",
+        state=True,
+    ),
+    RecordFormat("codex", "payload + type: response_item", agent_shapes.is_codex, "codex.CodexRollout", state=True),
     RecordFormat(
         "bailian",
         "hash_ids + input_length + chat_id",
@@ -249,7 +257,7 @@ def look_at(
     order of its file. Raises RecordError."""
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
-        return [_seen(item) for item in items if isinstance(item, FoundCall)], [], False
+        return calls_seen(items), [], False
     seen: list[SeenCall] = []
     keys: list[Key] = []
     state = False
@@ -262,7 +270,7 @@ def look_at(
             continue
         items = Several()
         _add(items, record, found, states)
-        seen += [_seen(item) for item in items if isinstance(item, FoundCall)]
+        seen += calls_seen(items)
     return seen, keys, state
 
 
@@ -279,8 +287,9 @@ def collected(reading: Reading) -> Several:
     return Several([FoundCall(reading)])
 
 
-def _seen(found: FoundCall) -> SeenCall:
-    return SeenCall(found.turns[0].arrival, found.identity)
+def calls_seen(items: Several) -> list[SeenCall]:
+    """What an order needs of the calls among what was found."""
+    return [SeenCall(item.turns[0].arrival, item.identity) for item in items if isinstance(item, FoundCall)]
 
 
 def identity_of(record: Record) -> tuple[str | None, bool]:

@@ -18,7 +18,7 @@ NOT_READ_YET = {
     *("bedrock-converse-log", "bedrock-invoke-log", "gemini-batch", "gemini-body", "gemini-pair", "sse-response"),
     *("csv-messages", "csv-prompt", "parquet-messages", "guidellm-report", "vllm-bench-sonnet"),
     *("sglang-log-json", "sglang-log-text", "vllm-log-info-only", "vllm-log-new", "vllm-log-old"),
-    *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
+    *("inspect-eval", "openhands-trajectory", "promptfoo-results"),
     *("lm-eval-samples", "openai-evals", "aider-history"),
     *("otlp-genai-attributes", "otlp-genai-event", "otlp-genai-message-events", "otlp-openllmetry"),
     *("openinference-otlp", "phoenix-spans", "langfuse-observations", "langsmith-runs", "mlflow-traces"),
