@@ -37,3 +37,44 @@ def is_codex(fields: Fields) -> bool:
     if kind in _CODEX_ITEMS and _PROMPTS.isdisjoint(fields.keys() - {"input"}):
         return "sessionId" not in fields and "uuid" not in fields
     return kind is None and {"id", "timestamp", "instructions"} <= fields.keys() and "input" not in fields
+
+
+def is_openai_evals(fields: Fields) -> bool:
+    """A line of a run of OpenAI Evals."""
+    spec = fields.get("spec")
+    if isinstance(spec, dict):
+        return "completion_fns" in spec or "eval_name" in spec or "run_id" in spec
+    if "final_report" in fields:
+        return len(fields) == 1
+    return {"run_id", "event_id", "type", "data"} <= fields.keys()
+
+
+def is_lm_eval(fields: Fields) -> bool:
+    """A sample of lm-eval."""
+    return "arguments" in fields and ("doc_id" in fields or "doc" in fields)
+
+
+def is_promptfoo(fields: Fields) -> bool:
+    """A file of results of promptfoo."""
+    results = fields.get("results")
+    return isinstance(results, dict) and isinstance(results.get("results"), list)
+
+
+def is_promptfoo_row(fields: Fields) -> bool:
+    """A row of such results."""
+    prompt = fields.get("prompt")
+    return isinstance(prompt, dict) and "raw" in prompt and ("vars" in fields or "response" in fields)
+
+
+def is_inspect_sample(fields: Fields) -> bool:
+    """A sample of a log of inspect_ai."""
+    return "epoch" in fields and "input" in fields and ("target" in fields or "events" in fields)
+
+
+def is_inspect_archive(head: bytes, path: str) -> bool:
+    """The beginning of an `.eval` of inspect_ai."""
+    if not head.startswith(b"PK\x03\x04"):
+        return False
+    return path.lower().endswith(".eval") or any(
+        name in head[:96] for name in (b"_journal/", b"header.json", b"samples/")
+    )

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.call import Call
+from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.reading import Turns
 from kvtool.workload.logs.record import (
     RESPONSES,
     Dialogue,
     Record,
+    RecordError,
     Transcript,
     kind,
     parsed_text,
@@ -138,7 +139,9 @@ def requests_of(
     if answer is None and (transcript or messages[-1]["role"] == "assistant"):
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
-            return Transcript(record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, tools))
+            return Transcript(
+                record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools)
+            )
     call = told_call(record, messages, tools, uncounted, incomplete)
     return [record.turn(call=call, messages=messages, output_text=answer, output_tokens=length, tools=tools)]
 
@@ -146,19 +149,44 @@ def requests_of(
 class _AnswerCalls:
     """What the record of a conversation says of the call behind each answer; counts for the whole of it are of none of them."""
 
-    def __init__(self, record: Record, messages: list[Message], tools: list[Any] | None) -> None:
-        self._record = record
+    def __init__(self, record: Record, messages: list[Message], answers: list[int], tools: list[Any] | None) -> None:
         self._messages = messages
         self._common = replace(told_call(record, messages, tools, counts=False), usage=None, cost=None, end=None)
+        self._told = {at: told for at in answers if (told := _told_in(record, messages[at])) is not None}
 
     def __call__(self, at: int) -> tuple[Call, float | None]:
         message = self._messages[at]
         extra = message.get("extra")
-        call = self._common
-        for fields in (message, extra, extra.get("response") if isinstance(extra, dict) else None):
-            if isinstance(fields, dict) and (usage := usage_of(fields.get("usage"), self._record.pointer)) is not None:
-                call = replace(call, usage=usage)
+        usage, model = self._told.get(at, (None, None))
+        call = replace(self._common, usage=usage, model=self._common.model or model)
         return call, time_of(message) or (time_of(extra) if isinstance(extra, dict) else None)
+
+
+def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
+    """Usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
+    extra = message.get("extra")
+    response = extra.get("response") if isinstance(extra, dict) else None
+    usage, model = None, None
+    for fields, path in ((message, ()), (extra, ("extra",)), (response, ("extra", "response"))):
+        if isinstance(fields, dict) and isinstance(fields.get("usage"), dict):
+            try:
+                usage = usage_of(fields["usage"], (*path, "usage")) or usage
+            except RecordError as error:
+                raise record.error(error.message, *_way_to(record, fields), *error.pointer, hint=error.hint) from None
+        if isinstance(fields, dict) and isinstance(fields.get("model"), str):
+            model = fields["model"]
+    return None if usage is model is None else (usage, model)
+
+
+def _way_to(record: Record, fields: dict[str, Any]) -> tuple[str | int, ...]:
+    """The way to the message of a list of the record that holds the usage of these fields."""
+    for name, value in record.fields.items():
+        for at, item in enumerate(value if isinstance(value, list) else []):
+            extra = item.get("extra") if isinstance(item, dict) else None
+            held = (item, extra, extra.get("response") if isinstance(extra, dict) else None)
+            if any(isinstance(each, dict) and each.get("usage") is fields["usage"] for each in held):
+                return name, at
+    return ()
 
 
 def told_call(

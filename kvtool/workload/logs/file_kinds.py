@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kvtool.text.files.compressed import HEAD
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs import agent_shapes
 from kvtool.workload.logs.records import loaded
 
 Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
@@ -34,7 +35,9 @@ class FileKind:
         return records(reader, file, path)
 
 
-FILE_KINDS: tuple[FileKind, ...] = ()
+FILE_KINDS: tuple[FileKind, ...] = (
+    FileKind("inspect-ai", "an .eval archive", agent_shapes.is_inspect_archive, "inspect_ai.records"),
+)
 
 
 def kind_of(reader: io.BufferedReader, path: str, *, text: bool = False) -> FileKind | None:

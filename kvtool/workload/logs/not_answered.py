@@ -9,7 +9,8 @@ from kvtool.workload.logs.reading import LeftOut
 from kvtool.workload.logs.record import RESPONSES, Record
 
 FAILED = LeftOut("failed")
-UNSEEN = LeftOut("call without its prompt")
+CACHED = LeftOut("locally cached answer")
+UNSEEN = LeftOut("promptless call")
 _STATUSES = ("status_code", "statusCode", "response_status", "http_status", "status")
 _FAILED_WORDS = frozenset(("error", "errored", "failed", "failure", "cancelled", "canceled", "expired", "timeout"))
 _ANSWERS = ("choices", "output", "content", "candidates")

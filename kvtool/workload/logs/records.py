@@ -129,6 +129,17 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     ),
     RecordFormat("codex", "payload + type: response_item", agent_shapes.is_codex, "codex.CodexRollout", state=True),
     RecordFormat(
+        "openai-evals",
+        "run_id + event_id + data",
+        agent_shapes.is_openai_evals,
+        "openai_evals.EvalsRun",
+        state=True,
+    ),
+    RecordFormat("lm-eval", "doc_id + arguments", agent_shapes.is_lm_eval, "lm_eval.read"),
+    RecordFormat("promptfoo", "results.results + prompt.raw", agent_shapes.is_promptfoo, "promptfoo.read_file"),
+    RecordFormat("promptfoo-rows", "prompt.raw + response", agent_shapes.is_promptfoo_row, "promptfoo.read_row"),
+    RecordFormat("inspect-ai", "samples + events + epoch", agent_shapes.is_inspect_sample, "inspect_ai.read"),
+    RecordFormat(
         "bailian",
         "hash_ids + input_length + chat_id",
         lambda f: "hash_ids" in f and not _BAILIAN_ONLY.isdisjoint(f),

@@ -159,7 +159,7 @@ def test_half_the_fields_are_enough(tmp_path: Path) -> None:
     )
     found, source = rows(path)
     assert [(said(row), row["incomplete"]) for row in found] == [(["hi"], NO_SYSTEM), (["no", "and?"], LOST)]
-    assert source.left_out.counts == {"call without its prompt": 1}
+    assert source.left_out.counts == {"promptless call": 1}
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_rollout_of_the_first_year_has_bare_items(tmp_path: Path) -> None:
 def test_a_call_whose_items_are_not_there_is_told(tmp_path: Path) -> None:
     path = lines(tmp_path / "r.jsonl", [meta(), tokens(9, 0, 1, 9), message("user", "a"), message("assistant", "b")])
     _, source = rows(path)
-    assert source.left_out.counts == {"call without its prompt": 1}
+    assert source.left_out.counts == {"promptless call": 1}
 
 
 def test_counts_that_cannot_be_have_a_place(tmp_path: Path) -> None:
