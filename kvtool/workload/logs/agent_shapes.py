@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kvtool.text.files.json_stream import is_message
+
 Fields = dict[str, Any]
 
 _CLAUDE_KIND = re.compile(r"[a-z][a-z-]{2,40}")
@@ -17,6 +19,9 @@ _CODEX_ITEMS = frozenset(
         *("custom_tool_call_output", "web_search_call", "ghost_snapshot", "compaction"),
     )
 )
+_OPENHANDS_SOURCES = ("agent", "user", "environment")
+_OPENHANDS_KINDS = ("Condensation", "CondensationRequest", "UserRejectObservation", "CondensationSummaryEvent")
+_OPENHANDS_FIELDS = frozenset(("args", "content", "extras", "message", "cause"))
 
 
 def is_claude_code(fields: Fields) -> bool:
@@ -37,6 +42,49 @@ def is_codex(fields: Fields) -> bool:
     if kind in _CODEX_ITEMS and _PROMPTS.isdisjoint(fields.keys() - {"input"}):
         return "sessionId" not in fields and "uuid" not in fields
     return kind is None and {"id", "timestamp", "instructions"} <= fields.keys() and "input" not in fields
+
+
+def is_openhands_event(fields: Fields) -> bool:
+    """An event of OpenHands."""
+    if fields.get("source") not in _OPENHANDS_SOURCES:
+        return False
+    kind = fields.get("kind")
+    if isinstance(kind, str):
+        return kind.endswith("Event") or kind in _OPENHANDS_KINDS
+    said = fields.get("action", fields.get("observation"))
+    return isinstance(said, str) and not _OPENHANDS_FIELDS.isdisjoint(fields)
+
+
+def is_openhands_run(fields: Fields) -> bool:
+    """A list of such events in a record."""
+    for name in ("history", "trajectory", "events"):
+        events = fields.get(name)
+        first = events[0] if isinstance(events, list) and events else None
+        first = first[0] if isinstance(first, list) and first else first
+        if isinstance(first, dict) and is_openhands_event(first):
+            return True
+    return False
+
+
+def is_swe_agent(fields: Fields) -> bool:
+    """A trajectory of SWE-agent whose steps hold their prompts."""
+    steps = fields.get("trajectory")
+    if not isinstance(steps, list):
+        return False
+    queries = [step["query"] for step in steps if isinstance(step, dict) and step.get("query")]
+    return bool(queries) and all(isinstance(each, list) and is_message(each[0]) for each in queries)
+
+
+def is_cline_history(path: str) -> bool:
+    """The name of the file that holds a task of Cline."""
+    return path.replace("\\", "/").rpartition("/")[2].startswith("api_conversation_history.json")
+
+
+def is_cline_shown(fields: Fields) -> bool:
+    """What Cline shows of a task, or notes of it."""
+    if fields.get("type") in ("say", "ask"):
+        return "ts" in fields and fields["type"] in fields
+    return "files_in_context" in fields and "model_usage" in fields
 
 
 def is_openai_evals(fields: Fields) -> bool:

@@ -140,7 +140,7 @@ def requests_of(
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
             return Transcript(
-                record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools)
+                record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools, incomplete)
             )
     call = told_call(record, messages, tools, uncounted, incomplete)
     return [record.turn(call=call, messages=messages, output_text=answer, output_tokens=length, tools=tools)]
@@ -149,9 +149,17 @@ def requests_of(
 class _AnswerCalls:
     """What the record of a conversation says of the call behind each answer; counts for the whole of it are of none of them."""
 
-    def __init__(self, record: Record, messages: list[Message], answers: list[int], tools: list[Any] | None) -> None:
+    def __init__(
+        self,
+        record: Record,
+        messages: list[Message],
+        answers: list[int],
+        tools: list[Any] | None,
+        incomplete: str | None,
+    ) -> None:
         self._messages = messages
-        self._common = replace(told_call(record, messages, tools, counts=False), usage=None, cost=None, end=None)
+        common = told_call(record, messages, tools, incomplete=incomplete, counts=False)
+        self._common = replace(common, usage=None, cost=None, end=None)
         self._told = {at: told for at in answers if (told := _told_in(record, messages[at])) is not None}
 
     def __call__(self, at: int) -> tuple[Call, float | None]:

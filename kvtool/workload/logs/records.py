@@ -129,6 +129,16 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     ),
     RecordFormat("codex", "payload + type: response_item", agent_shapes.is_codex, "codex.CodexRollout", state=True),
     RecordFormat(
+        "openhands",
+        "source + action or observation",
+        agent_shapes.is_openhands_event,
+        "openhands.OpenHandsEvents",
+        state=True,
+    ),
+    RecordFormat("openhands-run", "history of such events", agent_shapes.is_openhands_run, "openhands.read_run"),
+    RecordFormat("swe-agent", "trajectory[].query", agent_shapes.is_swe_agent, "swe_agent.read"),
+    RecordFormat("cline-shown", "ts + say", agent_shapes.is_cline_shown, "cline.read_shown"),
+    RecordFormat(
         "openai-evals",
         "run_id + event_id + data",
         agent_shapes.is_openai_evals,
@@ -226,6 +236,8 @@ def read_record(
 ) -> tuple[str, Several]:
     """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
+        if agent_shapes.is_cline_history(where.path):
+            return "cline", Several([FoundCall(loaded("cline.read_history")(Record({}, where), value))])
         return "messages", Several([FoundCall(chat_records.bare_list(Record({}, where), value))])
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")

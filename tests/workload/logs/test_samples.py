@@ -18,7 +18,6 @@ NOT_READ_YET = {
     *("bedrock-converse-log", "bedrock-invoke-log", "gemini-batch", "gemini-body", "gemini-pair", "sse-response"),
     *("csv-messages", "csv-prompt", "parquet-messages", "guidellm-report", "vllm-bench-sonnet"),
     *("sglang-log-json", "sglang-log-text", "vllm-log-info-only", "vllm-log-new", "vllm-log-old"),
-    *("openhands-trajectory", "aider-history"),
     *("otlp-genai-attributes", "otlp-genai-event", "otlp-genai-message-events", "otlp-openllmetry"),
     *("openinference-otlp", "phoenix-spans", "langfuse-observations", "langsmith-runs", "mlflow-traces"),
     *("braintrust-logs", "litellm-spend-logs", "weave-calls"),
