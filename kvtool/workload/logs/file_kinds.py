@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kvtool.text.files.compressed import HEAD
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs import agent_shapes
 from kvtool.workload.logs.records import loaded
 
 Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
@@ -40,6 +41,9 @@ FILE_KINDS: tuple[FileKind, ...] = (
     FileKind("vllm-log", "Received request … prompt", "vllm_log.begins", "vllm_log.records"),
     FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "sglang_log.begins", "sglang_log.records"),
     FileKind("sonnet", "sonnet.txt", "vllm_bench.is_sonnet", "vllm_bench.refuse_sonnet", texts=True),
+    FileKind("inspect-ai", "an .eval archive", agent_shapes.is_inspect_archive, "inspect_ai.records"),
+    FileKind("aider-chat", "# aider chat started at", "aider.chat_begins", "aider.no_prompts", texts=True),
+    FileKind("aider", "TO LLM", "aider.log_begins", "aider.log_records", texts=True),
     FileKind("table", "a header line with a column of prompts", "csv_rows.begins", "csv_rows.records"),
 )
 

@@ -18,7 +18,7 @@ from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.joins import Joins, Key
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Several, Turns
 from kvtool.workload.logs.record import RecordError, Where
-from kvtool.workload.logs.records import FileState, RecordFormat, collected, look_at, opens, read_record
+from kvtool.workload.logs.records import FileState, RecordFormat, calls_seen, collected, look_at, opens, read_record
 from kvtool.workload.logs.survey import Survey
 from kvtool.workload.logs.trace_records import plain_mooncake, plain_time
 from kvtool.workload.turn import RequestName, Turn
@@ -157,6 +157,12 @@ class LogFile:
                     ids(each.identity)
             for key in found:
                 keys(key, number)
+        for state in states.values():
+            seen = calls_seen(collected(state.end()))
+            survey.record({at: each.time for at, each in enumerate(seen) if each is not None})
+            for each in seen:
+                if each is not None and each.identity is not None:
+                    ids(each.identity)
 
     def raws(self, reader: io.BufferedReader) -> Iterator[RawRecord]:
         """The records of the file, of whatever kind it is. Raises KvtoolError for what is no text."""

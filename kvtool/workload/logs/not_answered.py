@@ -10,6 +10,8 @@ from kvtool.workload.logs.record import RESPONSES, Record
 from kvtool.workload.logs.streamed import answer_in
 
 FAILED = LeftOut("failed")
+CACHED = LeftOut("locally cached answer")
+UNSEEN = LeftOut("promptless call")
 _STATUSES = ("status_code", "statusCode", "response_status", "http_status", "status")
 _FAILED_WORDS = frozenset(("error", "errored", "failed", "failure", "cancelled", "canceled", "expired", "timeout"))
 _ANSWERS = ("choices", "output", "content", "candidates")

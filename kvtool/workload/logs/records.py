@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.json_stream import is_message
-from kvtool.workload.logs import chat_records, responses_records, trace_records
+from kvtool.workload.logs import agent_shapes, chat_records, responses_records, trace_records
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.not_answered import left_out_of
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
@@ -250,6 +250,35 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "guidellm.read",
     ),
     RecordFormat(
+        "claude-code",
+        "sessionId + uuid + type",
+        agent_shapes.is_claude_code,
+        "claude_code.ClaudeCodeSession",
+        state=True,
+    ),
+    RecordFormat("codex", "payload + type: response_item", agent_shapes.is_codex, "codex.CodexRollout", state=True),
+    RecordFormat(
+        "openhands",
+        "source + action or observation",
+        agent_shapes.is_openhands_event,
+        "openhands.OpenHandsEvents",
+        state=True,
+    ),
+    RecordFormat("openhands-run", "history of such events", agent_shapes.is_openhands_run, "openhands.read_run"),
+    RecordFormat("swe-agent", "trajectory[].query", agent_shapes.is_swe_agent, "swe_agent.read"),
+    RecordFormat("cline-shown", "ts + say", agent_shapes.is_cline_shown, "cline.read_shown"),
+    RecordFormat(
+        "openai-evals",
+        "run_id + event_id + data",
+        agent_shapes.is_openai_evals,
+        "openai_evals.EvalsRun",
+        state=True,
+    ),
+    RecordFormat("lm-eval", "doc_id + arguments", agent_shapes.is_lm_eval, "lm_eval.read"),
+    RecordFormat("promptfoo", "results.results + prompt.raw", agent_shapes.is_promptfoo, "promptfoo.read_file"),
+    RecordFormat("promptfoo-rows", "prompt.raw + response", agent_shapes.is_promptfoo_row, "promptfoo.read_row"),
+    RecordFormat("inspect-ai", "samples + events + epoch", agent_shapes.is_inspect_sample, "inspect_ai.read"),
+    RecordFormat(
         "bailian",
         "hash_ids + input_length + chat_id",
         lambda f: "hash_ids" in f and not _BAILIAN_ONLY.isdisjoint(f),
@@ -371,6 +400,8 @@ def read_record(
 ) -> tuple[str, Several]:
     """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
+        if agent_shapes.is_cline_history(where.path):
+            return "cline", Several([FoundCall(loaded("cline.read_history")(Record({}, where), value))])
         return "messages", Several([FoundCall(chat_records.bare_list(Record({}, where), value))])
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")
@@ -416,7 +447,7 @@ def look_at(
     read in the order of its file. Raises RecordError."""
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
-        return list(map(_seen, items)), [], False
+        return calls_seen(items), [], False
     seen: list[SeenCall | None] = []
     keys: list[Key] = []
     state = False
@@ -429,7 +460,7 @@ def look_at(
             continue
         items = Several()
         _add(items, record, found, states)
-        seen += map(_seen, items)
+        seen += calls_seen(items)
     return seen, keys, state
 
 
@@ -446,8 +477,9 @@ def collected(reading: Reading) -> Several:
     return Several([FoundCall(reading)])
 
 
-def _seen(found: FoundCall | LeftOut) -> SeenCall | None:
-    return None if isinstance(found, LeftOut) else SeenCall(found.turns[0].arrival, found.identity)
+def calls_seen(items: Several) -> list[SeenCall | None]:
+    """What an order needs of what was found; None for what is no call."""
+    return [None if isinstance(item, LeftOut) else SeenCall(item.turns[0].arrival, item.identity) for item in items]
 
 
 def identity_of(record: Record) -> tuple[str | None, bool]:

@@ -13,12 +13,6 @@ from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.logs.told_rows import row_of
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "log-formats"
-NOT_READ_YET = {
-    "vllm-bench-sonnet",
-    *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
-    *("lm-eval-samples", "openai-evals", "aider-history"),
-}
-"""Formats without a reader so far; a test fails where one of these is read."""
 ALONE_WITHOUT_PROMPT = {"anthropic-batch-output"}
 """Refused by name: their prompts are in another file, which is not among the samples."""
 NOT_IN_THE_FILE = {("csv-messages", "output_tokens")}
@@ -82,7 +76,4 @@ def test_a_sample_is_read_as_expected(name: str) -> None:
     files = [str(folder / each) for each in expected["files"]]
     logs = [[each] for each in files] if expected["files_are"] == "alternatives" else [files]
     wrong = [each for log in logs for each in differences(log, expected)]
-    if name in NOT_READ_YET:
-        assert wrong, "it is read: take it off the list"
-    else:
-        assert not wrong, "\n".join(wrong)
+    assert not wrong, "\n".join(wrong)
