@@ -326,7 +326,7 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     ),
     RecordFormat(
         "stored-completion",
-        "object: chat.completion + messages or request_messages",
+        "object: chat.completion + messages; `request_messages` is experimental",
         lambda f: bool("object" in f and loaded("stored_completions.has_messages")(f)),
         "stored_completions.read",
         "s",

@@ -12,7 +12,7 @@ from typing import Any
 
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.around_call import Around
-from kvtool.workload.logs.formats.python_values import integers_of, items_at, number_of, string_at, string_of
+from kvtool.workload.logs.formats.python_reprs import integers_of, items_at, number_of, string_at, string_of
 from kvtool.workload.logs.formats.server_lines import LogClock, front_of, has_line, lines_of
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.not_answered import FAILED

@@ -10,7 +10,7 @@ from typing import Any
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import RawRecord
-from kvtool.workload.logs.formats.python_values import integers_of, string_at
+from kvtool.workload.logs.formats.python_reprs import integers_of, string_at
 from kvtool.workload.logs.formats.server_lines import LogClock, ServerLine, front_of, has_line, lines_of
 from kvtool.workload.logs.reading import LeftOut, Reading
 from kvtool.workload.logs.record import Record

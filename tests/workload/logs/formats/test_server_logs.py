@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.workload.logs.formats.python_values import items_at, string_of
+from kvtool.workload.logs.formats.python_reprs import items_at, string_of
 from kvtool.workload.logs.formats.server_lines import LogClock
 from tests.workload.logs.reading_made import Read, lines, refusal
 
