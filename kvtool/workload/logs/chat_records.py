@@ -127,16 +127,18 @@ def requests_of(
     messages: list[Message],
     *,
     transcript: bool = False,
+    single: bool = False,
     uncounted: Counter[str] | None = None,
     incomplete: str | None = None,
 ) -> Turns:
-    """One request, or one per assistant turn where the messages are the record of a conversation. `uncounted` are parts that did
+    """One request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
+    `single` one. `uncounted` are parts that did
     not become messages, `incomplete` says why some are missing."""
     if not messages:
         raise record.error("the list of messages is empty")
     tools = tools_of(record)
     answer, length = answer_of(record.found(*RESPONSES)[0])
-    if answer is None and (transcript or messages[-1]["role"] == "assistant"):
+    if answer is None and not single and (transcript or messages[-1]["role"] == "assistant"):
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
             return Transcript(

@@ -185,14 +185,20 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
 def _cost(record: Record, response: dict[str, Any]) -> Decimal | None:
     usage = _object(response.get("usage"))
     for value in (record.first(*_COSTS), usage.get("cost"), _object(record.first("costDetails")).get("total")):
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            try:
-                cost = Decimal(str(value))
-            except InvalidOperation:
-                continue
-            if cost.is_finite() and cost >= 0:
-                return cost
+        if (cost := decimal_of(value)) is not None:
+            return cost
     return None
+
+
+def decimal_of(value: object) -> Decimal | None:
+    """An amount of dollars, as it is written."""
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        return None
+    try:
+        cost = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return cost if cost.is_finite() and cost >= 0 else None
 
 
 def _compared(value: object) -> str | None:
