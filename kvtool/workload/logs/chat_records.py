@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from kvtool.text.message import Message
 from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.reading import Turns
@@ -22,7 +24,7 @@ from kvtool.workload.logs.record import (
     time_of,
     whole,
 )
-from kvtool.workload.logs.told_calls import call_of
+from kvtool.workload.logs.told_calls import call_of, sampled_of
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.logs.whole_prompts import parts_not_counted, texts_of, why_incomplete
 
@@ -145,7 +147,17 @@ def requests_of(
                 record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools, incomplete)
             )
     call = told_call(record, messages, tools, uncounted, incomplete)
-    return [record.turn(call=call, messages=messages, output_text=answer, output_tokens=length, tools=tools)]
+    ids = sampled_of(record)
+    return [
+        record.turn(
+            call=call,
+            messages=messages,
+            output_text=answer,
+            output_ids=None if ids is None else np.asarray(ids, dtype=np.int32),
+            output_tokens=length,
+            tools=tools,
+        )
+    ]
 
 
 class _AnswerCalls:

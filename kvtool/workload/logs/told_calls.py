@@ -40,6 +40,7 @@ _SETTINGS = frozenset(
     )
 )
 _LONGEST_SCHEMA = 200
+_MOST_ID = 1 << 31
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
 _TOLD = frozenset(
@@ -88,10 +89,34 @@ def call_of(
             (time for name in _FIRST_ANSWERS if (time := seconds(record.first(name), "s")) is not None), None
         ),
         status=status if isinstance(status, int) and not isinstance(status, bool) else None,
+        finish=_finish(response),
         cost=_cost(record, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
         incomplete=incomplete,
     )
+
+
+def sampled_of(record: Record) -> list[int] | None:
+    """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    response, _ = answer_object(record)
+    ids = _first_choice(response).get("token_ids")
+    whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
+    return (ids or None) if whole else None
+
+
+def _finish(response: dict[str, Any]) -> str | None:
+    said = _first_choice(response).get("finish_reason") or response.get("stop_reason")
+    if said is None and response.get("status") == "incomplete":  # Responses API
+        said = response["status"]
+    return _word(said)
+
+
+def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
+    for name in ("choices", "candidates"):
+        choices = response.get(name)
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            return {"finish_reason": choices[0].get("finishReason"), **choices[0]}
+    return {}
 
 
 def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]]:
