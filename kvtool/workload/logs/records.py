@@ -479,7 +479,7 @@ def collected(reading: Reading) -> Several:
 
 
 def calls_seen(items: Several) -> list[SeenCall | None]:
-    """What an order needs of what was found; None for what is no call."""
+    """What an order needs of all that was found; None where that is no call."""
     return [None if isinstance(item, LeftOut) else SeenCall(item.turns[0].arrival, item.identity) for item in items]
 
 
