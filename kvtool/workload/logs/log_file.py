@@ -18,7 +18,7 @@ from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.joins import Joins, Key
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Several, Turns
 from kvtool.workload.logs.record import RecordError, Where
-from kvtool.workload.logs.records import FileState, RecordFormat, collected, look_at, opens, read_record
+from kvtool.workload.logs.records import FileState, RecordFormat, calls_seen, collected, look_at, opens, read_record
 from kvtool.workload.logs.survey import Survey
 from kvtool.workload.logs.trace_records import plain_mooncake, plain_time, time_in_line
 from kvtool.workload.turn import RequestName, Turn
@@ -157,6 +157,12 @@ class LogFile:
                     ids(each.identity)
             for key in found:
                 keys(key, number)
+        for state in states.values():
+            seen = calls_seen(collected(state.end()))
+            survey.record({at: each.time for at, each in enumerate(seen) if each is not None})
+            for each in seen:
+                if each is not None and each.identity is not None:
+                    ids(each.identity)
 
     def raws(self, reader: io.BufferedReader) -> Iterator[RawRecord]:
         """The records of the file, of whatever kind it is. Raises KvtoolError for what is no text."""
@@ -318,7 +324,8 @@ def read_raw(
     text: str | None
     if raw.problem is not None:
         text = raw.data.decode(errors="replace")
-        return _error(f"not JSON ({raw.problem}); {so_far}", hint, where, text, 0)
+        wrong = f"not JSON ({raw.problem})" if raw.value is None else raw.problem
+        return _error(f"{wrong}; {so_far}", hint, where, text, 0)
     try:
         value = _value(raw)
         name, items = read_record(value, where, format_, states, raw.around)
@@ -349,5 +356,7 @@ def _error(message: str, hint: str | None, where: Where, text: str, index: int) 
     excerpt = None
     if column <= _MAX_EXCERPT_COLUMN and (begin or where.column == 1):
         end = text.find("\n", index)
-        excerpt = without_texts(text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r"))
+        excerpt = (
+            without_texts(text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r")) or None
+        )
     return KvtoolError(message, hint=hint or "--on-bad-line skip", place=Place(where.path, line, column, excerpt))

@@ -20,6 +20,7 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
+from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.grouping import BY_FILE, Grouping
 from kvtool.workload.logs.input_files import InputFiles
 from kvtool.workload.logs.log_file import LogEntry, LogFile
@@ -87,6 +88,7 @@ class LogSource:
         self._survey: SourceSurvey | None = None
         """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
+        self._text_logs: dict[str, bool] = {}
         self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""
@@ -353,7 +355,19 @@ class LogSource:
 
     def _is_plain(self, path: str) -> bool:
         name = path.lower().removesuffix(".gz").removesuffix(".zst")
-        return self.options.format == TEXT_FORMAT or (self.options.format is None and name.endswith(PLAIN_SUFFIXES))
+        if self.options.format is not None:
+            return self.options.format == TEXT_FORMAT
+        return name.endswith(PLAIN_SUFFIXES) and not self._is_log(path)
+
+    def _is_log(self, path: str) -> bool:
+        """Whether a file that is a prompt by its name is a log by what is in it."""
+        if path not in self._text_logs:
+            try:
+                with open_bytes(self._spool.file(path), path) as reader:
+                    self._text_logs[path] = kind_of(reader, path, text=True) is not None
+            except KvtoolError:  # for reading to tell
+                self._text_logs[path] = False
+        return self._text_logs[path]
 
 
 class Growing:

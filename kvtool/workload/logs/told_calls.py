@@ -15,6 +15,7 @@ import numpy as np
 
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, seconds
+from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.turn import Ids
 
@@ -28,7 +29,10 @@ _ORGANISATIONS = ("organization", "organisation", "organization_id", "openai_org
 _WORKSPACES = ("workspace", "workspace_id", "project", "project_id")
 _REGIONS = ("region", "aws_region", "inference_geo")
 _KEYS = ("prompt_cache_key", "cache_salt")
-_ENDS = ("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp")
+_ENDS = (
+    *("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp"),
+    "processed_time",
+)
 _FIRST_ANSWERS = ("completion_start_time", "completionStartTime", "first_token_time", "time_of_first_token")
 _COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
@@ -145,8 +149,8 @@ def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]
     """The object of an API's answer beside the request, and the way to it; an empty one where there is none."""
     value, at = record.found(*RESPONSES)
     for name in ("body", "response", "raw"):
-        if isinstance(value, dict) and isinstance(value.get(name), dict):
-            value, at = value[name], at if record.in_text else (*at, name)
+        if isinstance(value, dict) and isinstance(inner := answer_in(value.get(name)), dict):
+            value, at = inner, at if record.in_text else (*at, name)
     return (value, at) if isinstance(value, dict) else ({}, at)
 
 
