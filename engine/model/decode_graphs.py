@@ -6,9 +6,7 @@ so that a step copies once; what a step does not fill is padding: rows without a
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +19,7 @@ from kvtool.engine.attention.decode_plan import DecodePlan
 from kvtool.engine.batch import Batch
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.kv_store import KVStore
+from kvtool.engine.uncollected import uncollected
 
 Int32 = npt.NDArray[np.int32]
 Replay = Callable[[], None]
@@ -29,18 +28,6 @@ Recorder = Callable[[Callable[[], None]], Replay]
 
 _MOST_GRAPHS = 48
 _ALIGNMENT = 4  # numbers: pointers that are multiples of 16 bytes, for which Triton compiles wide loads
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """For recordings: garbage may have graphs and modules of the device, and to free these in the middle of one may end it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class CudaRecorder:
@@ -65,6 +52,7 @@ class CudaRecorder:
         here.wait_stream(self._stream)
         graph = torch.cuda.CUDAGraph()
         pool = None if self._first is None else self._first.pool()
+        # Garbage may have graphs and modules of the device: to free these in the middle of a recording may end it.
         with uncollected(), torch.cuda.graph(graph, pool=pool, stream=self._stream):
             run()
         if self._first is None:

@@ -63,7 +63,7 @@ EXCEPTIONS: dict[str, str] = {
     KV107.code: f"{_BY_COST} In a template it is information, unless the name is that of a flag.",
     KV201.code: (
         f"{_BY_COST} In a template it is a warning at most, and information where neither name nor use of a placeholder "
-        "tells that it varies."
+        "tells that it varies, or where fewer than 8 blocks of text surely follow."
     ),
     KV302.code: "Information, whatever it costs: nobody should trade security for speed.",
     KV306.code: "A warning for keys, cards and account numbers, else information: it costs no tokens.",

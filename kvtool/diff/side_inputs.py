@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.compressed import open_bytes, refuse_binary
+from kvtool.text.files.compressed import open_bytes
 from kvtool.text.files.file_patterns import is_pattern
 from kvtool.text.files.json_stream import RawRecord, parse, read_records
 from kvtool.text.files.text_files import check_file, decode, read_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.input_files import find_inputs, is_folder
-from kvtool.workload.logs.log_file import read_raw
+from kvtool.workload.logs.log_file import read_raw, records_of
 from kvtool.workload.logs.logs import default_group
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
-from kvtool.workload.logs.record import Dialogue, Turns, Where
+from kvtool.workload.logs.reading import Turns
+from kvtool.workload.logs.record import Dialogue, Where
 from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named
 from kvtool.workload.turn import Turn
 
@@ -183,7 +184,8 @@ def _reads_as_chat(data: bytes, path: str) -> bool:
         return False
     raw = next(read_records(io.BufferedReader(io.BytesIO(data))), None)
     found = None if raw is None else read_raw(raw, Where(path, raw.line, raw.column), None, 0)
-    return isinstance(found, tuple) and len(found[1]) > 0 and found[1][0].messages is not None
+    turns = [] if found is None or isinstance(found, KvtoolError) else found.turns()
+    return len(turns) > 0 and turns[0].messages is not None
 
 
 def _records(
@@ -198,8 +200,7 @@ def _records(
     kept: dict[int, RawRecord] = {}
     count = 0
     with opened() as reader:
-        refuse_binary(reader, path)
-        for count, raw in enumerate(read_records(reader), 1):
+        for count, raw in enumerate(records_of(reader, path, path), 1):
             if count in numbers:
                 kept[count] = raw
             if count > (1 if alone else 0) and len(kept) == len(numbers):
@@ -228,7 +229,11 @@ def _request(one: _Wanted, raw: RawRecord, format_: RecordFormat | None) -> Turn
     if isinstance(found, KvtoolError):
         hint = None if found.hint == _SKIP_HINT else found.hint
         raise KvtoolError(found.message.partition(";")[0], hint=hint, place=found.place)
-    turns = found[1]
+    turns = found.turns()
+    if not len(turns):
+        raise KvtoolError(
+            f"`{one.name}` is no request to a model that was answered", place=Place(one.path, raw.line, raw.column)
+        )
     turn = turns[_which(one, turns) - 1]
     if turn.hashed is not None:
         raise KvtoolError(

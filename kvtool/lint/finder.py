@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
@@ -19,13 +20,18 @@ from kvtool.lint.sources import DATA, TextInput
 from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.results.finding import Finding
-from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
+from kvtool.text.tokens.tekken import built_in_counter
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
 
-_LEAST_BLOCKS = {"python": (2, 4)}
-"""Blocks of constant text that must follow to be told, and behind what only a name says: Python has many short strings."""
+_LEAST_BLOCKS = {"python": (2, 4, 8)}
+"""Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
+
+
+_UNREAD = "too much work to be read whole: nothing is said of what is built in {}"
+_MOST_NAMES = 3
 
 
 class Finder:
@@ -34,7 +40,7 @@ class Finder:
     def __init__(self, options: RunOptions, load: Tokenizers) -> None:
         asked = asked_engine(options)
         self._block_size = asked.block_size or EngineConfig.block_size
-        self._count = _Counter(lambda: load(asked.tokenizer))
+        self._count = _Counter(lambda: _counting(asked.tokenizer, load))
         self._python = PythonPrompts()
 
     def judge(self, one: TextInput) -> JudgedText:
@@ -49,7 +55,7 @@ class Finder:
         findings = (
             movable(one.text, result.findings, jinja=one.style == "jinja") if one.is_template else result.findings
         )
-        return JudgedText(findings, ignores, result.note, result.files, result.uses, known=result.known)
+        return replace(result, findings=findings, ignores=ignores)
 
     def __call__(self, one: TextInput) -> list[Finding]:
         """The findings only; KvtoolError where the file cannot be read."""
@@ -59,11 +65,14 @@ class Finder:
         files: tuple[str, ...] = ()
         uses: tuple[str, ...] = ()
         prompts: list[list[Node]] = []
-        note = ""
+        note, partly = "", False
         if one.kind == "python":
             prompts = self._python(one.path, one.text)
             uses = self._python.uses(one.path)
+            unread = self._python.unread
             note = "" if prompts else "no string in it is built from anything that varies"
+            note = _UNREAD.format(_listed(unread)) if unread else note
+            partly = bool(unread)
         elif one.style == DATA:
             read = read_prompts(one.path, one.text)
             if read is None:
@@ -81,25 +90,40 @@ class Finder:
         else:
             note = _NO_HOLES
         size = self._block_size
-        least, unsure = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 1)))
-        found = static_findings(one.path, one.text, prompts, self._count, block_size=size, least=least, unsure=unsure)
-        return JudgedText(found, note=note, files=files, uses=uses)
+        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 2, 1)))
+        found = static_findings(
+            one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
+        )
+        return JudgedText(found, note=note, files=files, uses=uses, partly=partly)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(name if " " in name else f"`{name}()`" for name in names[:_MOST_NAMES]) + more
 
 
 class _Counter:
-    """Counts tokens; the tokenizer is loaded when the first text is to be counted."""
+    """Counts tokens; what counts is made when the first text is to be counted."""
 
-    def __init__(self, load: Callable[[], Tokenizer]) -> None:
-        self._load = load
-        self._tokenizer: Tokenizer | None = None
+    def __init__(self, make: Callable[[], Callable[[str], int]]) -> None:
+        self._make = make
+        self._count: Callable[[str], int] | None = None
         self._known: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
         if text not in self._known:
-            if self._tokenizer is None:
-                self._tokenizer = self._load()
-            self._known[text] = len(self._tokenizer.encode_ids(text))
+            if self._count is None:
+                self._count = self._make()
+            self._known[text] = self._count(text)
         return self._known[text]
+
+
+def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
+    """What counts the tokens of a text: of the built-in vocabulary without its tokenizer, which takes seconds to make."""
+    if name is None:
+        return built_in_counter()
+    tokenizer = load(name)
+    return lambda text: len(tokenizer.encode_ids(text))
 
 
 def asked_engine(options: RunOptions) -> EngineOptions:

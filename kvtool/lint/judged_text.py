@@ -17,7 +17,7 @@ class JudgedText:
     """`note` says why there is nothing to see; `error` what is wrong with the file, of which nothing else is told then.
 
     `files` are those that it names, relative to its own folder; `uses` all files that the result depends on, real paths; `known`
-    is False for a file that holds nothing that lint reads.
+    is False for a file that holds nothing that lint reads; `partly` says that `note` tells what of the file was not judged.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -26,6 +26,7 @@ class JudgedText:
     files: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     known: bool = True
+    partly: bool = False
     error: KvtoolError | None = None
 
     def packed(self) -> str:
@@ -38,7 +39,7 @@ class JudgedText:
         if self.error is not None:
             place = None if self.error.place is None else asdict(self.error.place)
             plain["error"] = [self.error.message, self.error.hint, place, self.error.exit_code]
-        plain |= {name: value for name in ("note", "files", "uses") if (value := getattr(self, name))}
+        plain |= {name: value for name in ("note", "files", "uses", "partly") if (value := getattr(self, name))}
         return json.dumps(plain if self.known else plain | {"known": False})
 
     @classmethod
@@ -53,6 +54,7 @@ class JudgedText:
             files=tuple(map(str, plain.get("files", ()))),
             uses=tuple(map(str, plain.get("uses", ()))),
             known=bool(plain.get("known", True)),
+            partly=bool(plain.get("partly", False)),
             error=None if error is None else _error(*error),
         )
 

@@ -158,7 +158,11 @@ def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions
     result.findings += found.findings
     result.fixable |= {finding.fix_key for finding in found.findings if finding.fix_key}
     # Most files of a program, and of a folder, hold nothing that varies.
-    told = found.note if len(inputs.texts) == 1 or (one.kind != "python" and one.path not in options.alone) else ""
+    told = (
+        found.note
+        if found.partly or len(inputs.texts) == 1 or (one.kind != "python" and one.path not in options.alone)
+        else ""
+    )
     result.inputs.append(LintInput(path=one.path, kind=one.kind, note=told or None))
 
 

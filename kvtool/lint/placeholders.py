@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
+from kvtool.diagnose.codes.kv107 import FLAG
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
@@ -31,10 +31,19 @@ _ASKED = _words(
     " tickets email emails issue problem statement snippet snippets code diff patch observation observations result results"
     " scratchpad memory memories summary summaries claim answer answers response responses candidate sentence sentences paragraph"
     " paragraphs review reviews post comment comments tweet chunk chunks goal topic topics utterance source sources evidence"
-    " completion output outputs feedback error errors thought thoughts trajectory log logs data payload body url urls title"
+    " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
+    " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
+    " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
+    " idea ideas argument arguments opinion alert incident"
     " nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
+_LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
+"""What is reported back in a conversation that goes on: little is shared behind it."""
+_DESCRIBED = _words("problem task question issue ticket incident bug job document article product image")
+"""Nouns whose description is asked about, too."""
+_NONE = _words("no not none empty missing default")
+"""Words that a constant begins with that stands for an answer."""
 _SET_UP = _words(
     "instruction instructions schema schemas format formats rules guidelines policy policies persona role roles role_description"
     " style tone tool tools function functions example examples preamble header footer separator prefix suffix config settings"
@@ -46,6 +55,13 @@ _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|
 _SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
 _PARTS = _words("agent role persona suffix prefix template schema")
 """Words of names for parts of a prompt that a program puts together itself."""
+_OF_A_PROGRAM = _words(
+    "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
+    " length size count counts threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
+)
+"""Words for what is the same in all requests of a deployment, wherever they stand in a name."""
+_GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
+"""What a conversation adds to, whosever it is."""
 _LIMITS = _words("max min num number limit limits cap maximum minimum")
 """Words of names for numbers that a program is set up with."""
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
@@ -59,28 +75,36 @@ def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
 
 @lru_cache(maxsize=4096)
 def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
-    if _FIXED.search(name.replace(".", "_").lower()):
-        return None
     words = words_of(name)
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
         return kind, ""
-    return OTHER, doubt_of(name)
+    return None if _is_settled(name) else (OTHER, doubt_of(name))
 
 
 def asked(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a value that code puts into a prompt, by its use only; None for what is the same in all requests."""
     words = words_of(name)
-    if not words or _FIXED.search(name.replace(".", "_").lower()) or words[0] in _LIMITS or words[-1] in _LIMITS:
+    if not words or _is_settled(name):
         return None
-    doubt: Doubt = "open" if _PARTS.intersection(words) else doubt_of(name)
-    return Hole(spot, OTHER, f"`{name}`", doubt=doubt)
+    return Hole(spot, OTHER, f"`{name}`", doubt=doubt_of(name))
+
+
+@lru_cache(maxsize=4096)
+def _is_settled(name: str) -> bool:
+    """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
+    words = words_of(name)
+    if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
+        return True
+    if _LIMITS.intersection((*words[:1], *words[-1:])):
+        return True
+    if doubt_of(name) == "use":
+        return False
+    return bool(_OF_A_PROGRAM.intersection(words) or _SET_UP.intersection(words) or _SYSTEM.intersection(words))
 
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:
-    """The hole of a section that is there where a variable says so: of a flag or a clock its own, of all others in doubt."""
-    if kind_of_name(name) in (FLAG, TIME):
-        return named(name, spot)
-    return None if _FIXED.search(name.lower()) else Hole(spot, OPTIONAL, f"`{name}`", doubt="open")
+    """The hole of a section that is there where a flag or a clock says so; what else decides it mostly says whether it is given."""
+    return named(name, spot) if kind_of_name(name) in (FLAG, TIME) else None
 
 
 def doubt_of(name: str) -> Doubt:
@@ -89,8 +113,12 @@ def doubt_of(name: str) -> Doubt:
     while len(words) > 1 and words[-1] in _SAYS_NOTHING:
         words.pop()
     root = words_of(name.partition(".")[0]) if "." in name else []
-    if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or set(words) & _SYSTEM:
+    if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or _SYSTEM.intersection(words):
         return "open"
+    if _PARTS.intersection(words) and words[-1] not in _GROWS:
+        return "open"
+    if words[-1] in ("description", "details", "info", "information") and len(words) > 1:
+        return "use" if words[-2] in _DESCRIBED else "open"
     return "use" if words[-1] in _ASKED else "open"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 
 from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, keyword_says, message_role, name_says_prompt
 from kvtool.lint.python_filling import filled_text, formatted, with_replaced
 from kvtool.lint.python_known_calls import KnownCalls
+from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     Callee,
@@ -23,7 +23,6 @@ from kvtool.lint.python_values import (
     Piece,
     Value,
     cut,
-    dotted,
     holes_of,
     with_hole,
 )
@@ -51,6 +50,7 @@ _TEXT_METHODS = frozenset(
         "values",
     ]
 )
+_TOOLS = frozenset(["tools", "functions"])
 _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_difference"])
 _FILLING = frozenset(
     ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
@@ -220,7 +220,7 @@ class Calls(KnownCalls):
                 order = piece.order
                 if order is not None:
                     inside = isinstance(argument, ast.Name | ast.Attribute)
-                    pieces.append(replace(order, spot=self.source.spot_of(argument)) if inside else order)
+                    pieces.append(order.at(self.source.spot_of(argument)) if inside else order)
                 pieces += [part for one in piece.values for part in one]
             elif isinstance(piece, Mapped):
                 pieces += [key for key, _ in piece.pairs]
@@ -251,8 +251,7 @@ class Calls(KnownCalls):
                     for key, one in piece.pairs if isinstance(piece, Mapped) else ():
                         self.told(one, keyword_says(name, key))
                 continue
-            if word.arg in ("tools", "functions") and any(isinstance(one, Items) and one.order for one in value):
-                self.tools(value, word.value)
+            self._told_tools(word)
             evidence = keyword_says(name or last, word.arg)
             if (
                 evidence is Evidence.NOTHING
@@ -268,6 +267,11 @@ class Calls(KnownCalls):
         hole = self.by_name(last, spot) if last[:1].islower() else None
         return (hole,) if hole is not None else ()
 
+    def _told_tools(self, word: ast.keyword) -> None:
+        """Tools in no fixed order that are handed on by a keyword of that name."""
+        if word.arg in _TOOLS:
+            self.tools(self.value_of(word.value), word.value)
+
     def _later(self, value: Value, spot: TemplatePlace) -> Value:
         return cut(formatted(value, {}, [], "format", spot))
 
@@ -279,12 +283,18 @@ class Calls(KnownCalls):
                     self.told(self.value_of(word.value), keyword_says(name, word.arg))
             if role := message_role(name) or self._role(node):
                 return self._message(node, role)
+            if self.program.is_text(target.cls) and node.args:
+                value = self.value_of(node.args[0])
+                says = name_says_prompt(target.cls.node.name)
+                self.told(value, Evidence.NAME if says else Evidence.NOTHING)
+                return value
             if target.cls.node.name.endswith(_TEMPLATES):
                 return self._other_call(node, name, spot)
             given = tuple((word.arg, self.value_of(word.value)) for word in node.keywords if word.arg)
             return (*self.program.made(target, node, self), Instance(target.cls, given))
         says = name_says_prompt(target.function.node.name)
         for word in node.keywords:
+            self._told_tools(word)
             if word.arg is not None and (evidence := keyword_says(name, word.arg)):
                 self.told(self.value_of(word.value), evidence)
         value = self.program.call(target, node, self)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.python_source import PythonSource
-from kvtool.lint.python_values import dotted
+from kvtool.lint.python_syntax import dotted
 
 _SDK_CALLS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("chat", "completions"), frozenset(("create", "parse", "stream"))),

@@ -76,9 +76,6 @@ _MAKER = re.compile(
     r"(?:PromptTemplate|ChatPromptTemplate|RichPromptTemplate|MessagePromptTemplate|ChatPromptTemplate|PromptHelper|SystemPrompt|ChatTemplate|Prompt)"
     r"(?:\.from_(?:template|messages|strings|examples|prompt))?$"
 )
-_TEMPLATE = re.compile(
-    r"(?:^|\.)(?:\w*(?:Prompt|Message)\w*Template|RichPromptTemplate)(?:\.from_(?:template|messages))?$"
-)
 _MESSAGE = re.compile(
     r"(?:^|\.)(System|Developer|Human|User|AI|Assistant|Chat|Task)(?:Chat|Text)?(?:Message\w*|PromptPart|Prompt)(?:\.from_(?:template|str|string|text|defaults)|\.(?:system|user|assistant))?$"
 )
@@ -125,12 +122,6 @@ def message_role(name: str) -> str:
     """The role of the messages that a class makes (`SystemMessage`); empty for any other call."""
     found = _MESSAGE.search(name)
     return found[1].lower() if found else ""
-
-
-@lru_cache(maxsize=8192)
-def fills_later(name: str) -> bool:
-    """Whether a call makes a template whose placeholders are filled later (`PromptTemplate.from_template`)."""
-    return _TEMPLATE.search(name) is not None
 
 
 @lru_cache(maxsize=8192)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import percent_filled
+from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     FilePath,
@@ -20,21 +22,21 @@ from kvtool.lint.python_values import (
     Piece,
     Value,
     cut,
-    dotted,
     either,
     holes_of,
-    keyed,
     placed,
-    spend,
     with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.volatile import unordered
+from kvtool.lint.work_budget import spend
 
 _ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
 )
 MOST_ELEMENTS = 200
+_LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
+"""What doubled braces leave in an f-string for a later `format`."""
 
 
 class Expressions(Calls):
@@ -62,7 +64,9 @@ class Expressions(Calls):
         number = -1
         for part in node.values:
             if isinstance(part, ast.Constant):
-                yield str(part.value)
+                text = str(part.value)
+                left = "{" in text and _LEFT.search(text) is not None
+                yield Literal(text, *self.source.span(node), self.source) if left else text
                 continue
             if not isinstance(part, ast.FormattedValue):
                 continue

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.errors import KvtoolError
+from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import asked
 from kvtool.lint.python_sources import dated, sure_kind
+from kvtool.lint.python_syntax import percents
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     Either,
@@ -21,16 +23,21 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    percents,
     pieces_of,
     placed,
-    spend,
 )
 from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
 from kvtool.lint.templates import jinja_template
+from kvtool.lint.work_budget import spend
 from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000
+_DOLLARED = re.compile(r"\{\{\s{0,8}\$[A-Za-z_]")
+_QUOTED_CODE = re.compile(
+    r"\b[rR]?[fF][\"']|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]|^\s{0,80}\d{1,6}\|"
+)
+"""The beginning of a line of code."""
+_LINE = 200
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
@@ -201,20 +208,32 @@ def _path(value: Value) -> str:
 
 def _jinja(literal: Literal, outer: TemplatePlace) -> Iterator[Piece]:
     """A Jinja template in a string; one that is none after all is text."""
-    source = literal.source
-    if source is None or source.path != outer.path:
+    origin = _origin(literal)
+    if origin is None or origin.path != outer.path:
         yield literal.text
         return
-    written = source.text[literal.start : literal.stop]
-    spot = source.spot(literal.start, literal.stop)
-    at = written.find(literal.text)
-    if at >= 0:
-        spot = source.spot(literal.start + at, literal.start + at + 1)
-    origin = Origin(spot.path, spot.line, spot.column, 1, at >= 0, text=literal.text)
     try:
         yield from (_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
     except KvtoolError:
         yield literal.text
+
+
+def _origin(literal: Literal) -> Origin | None:
+    """Where a literal stands, character by character where it is written as it reads; None for a text file's."""
+    source = literal.source
+    if source is None:
+        return None
+    spot = source.spot(literal.start, literal.stop)
+    at = source.text[literal.start : literal.stop].find(literal.text)
+    if at >= 0:
+        spot = source.spot(literal.start + at, literal.start + at + 1)
+    return Origin(spot.path, spot.line, spot.column, 1, at >= 0, text=literal.text)
+
+
+def _mustache(literal: Literal) -> list[Node]:
+    """A text with `{{$name}}`, as Semantic Kernel has it."""
+    origin = _origin(literal)
+    return [] if origin is None else mustache_nodes(Traced.of(literal.text, origin))
 
 
 def _piece(node: Node) -> Piece:
@@ -252,15 +271,24 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list
 
 def _unfilled(literal: Literal) -> list[Node]:
     """A text that may be a template: a placeholder for a clock or an id is information."""
-    if literal.source is None or "{" not in literal.text:
+    if literal.source is None or ("{" not in literal.text and "%(" not in literal.text):
         return [literal.text]
     spot = literal.source.spot(literal.start, literal.start + 1)
+    if _DOLLARED.search(literal.text):
+        spend(len(literal.text))
+        return _mustache(literal)
     if JINJA_MARK.search(literal.text) and all(one[0] in ("{{", "}}") for one in _FIELD.finditer(literal.text)):
         spend(len(literal.text))
         return nodes_of(_jinja(literal, spot), unfilled=False, most=[_MOST_NODES])
     nodes: list[Node] = []
-    for piece in _fields(literal, {}, [], spot):
+    by_percent = "%(" in literal.text and _FIELD.search(literal.text) is None
+    line = ""
+    for piece in percent_filled((literal,), [], {}, spot) if by_percent else _fields(literal, {}, [], spot):
+        if isinstance(piece, str):
+            line = (line + piece).rpartition("\n")[2][-_LINE:]
         if isinstance(piece, Hole):
+            if _QUOTED_CODE.search(line):
+                continue  # of code that the text quotes
             if piece.doubt:
                 nodes.append(piece)
             elif piece.kind.code in (TIME.code, REQUEST_ID.code):

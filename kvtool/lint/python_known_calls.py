@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps, refined
+from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     Callee,
     Either,
@@ -19,7 +19,6 @@ from kvtool.lint.python_values import (
     Piece,
     Value,
     cut,
-    dotted,
     holes_of,
     in_order,
     pieces_of,
@@ -65,7 +64,7 @@ class KnownCalls(Names):
         for piece in value:
             if isinstance(piece, Items):
                 order = piece.order
-                result += [replace(order, spot=self.source.spot_of(node))] if order is not None else []
+                result += [order.at(self.source.spot_of(node))] if order is not None else []
                 result += [part for one in piece.values for part in one]
             elif isinstance(piece, Mapped):
                 result += [part for _, one in piece.pairs for part in self.as_text(one, node)]

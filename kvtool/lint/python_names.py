@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 from kvtool.lint.placeholders import asked
 from kvtool.lint.python_evidence import Evidence, file_says_prompt, name_says_prompt
 from kvtool.lint.python_package import ClassCode, Imported, Module
-from kvtool.lint.python_sources import refined, sure_kind
+from kvtool.lint.python_sources import DATE, refined, sure_kind
+from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MOST_INSIDE,
     Callee,
@@ -22,10 +24,9 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    dotted,
+    either,
     has_fields,
     has_param,
-    holes_of,
     pieces_of,
     placed,
     text_of,
@@ -37,12 +38,19 @@ from kvtool.lint.volatile import order_hole, process_variable
 if TYPE_CHECKING:
     from kvtool.lint.python_program import Program
 
+_ASKED_OF_OBJECTS = frozenset(
+    ("question", "query", "user_query", "user_input", "user_message", "question_text", "input_text")
+)
+"""Attributes of an object that is made for one request."""
 _MOST_SINKS = 30
+_MOST_ELEMENTS = 40
+_MOST_VARYING = 8
+"""Elements of a collection that are looked at, and of those that vary, that a name of a loop may stand for."""
 _TOLD_THERE = 320
 """Characters of constant text around what varies, from which on its own file tells it."""
 
 
-class Names:
+class Names(ABC):
     """What names stand for in one function, class body or module; `values` are those that it assigns itself."""
 
     def __init__(
@@ -195,7 +203,9 @@ class Names:
             root = root.value
         if isinstance(root, ast.Name):
             given = root.id in self.given or any(isinstance(piece, Param) for piece in self.values.get(root.id, ()))
-            return (dotted(node) or root.id) if given else ""
+            given = given or (root.id == "self" and dotted(node).removeprefix("self.") in _ASKED_OF_OBJECTS)
+            read = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+            return (dotted(node) or f"{root.id}{read}") if given else ""  # `messages[-1].role` is a role
         if not deep:
             return ""
         parts: list[ast.expr] = []
@@ -245,24 +255,32 @@ class Names:
         name = self._base(written)
         return name[0] if name[0] is not None and not name[1] else ()
 
+    @abstractmethod
     def value_of(self, node: ast.expr) -> Value:
-        raise NotImplementedError
+        """What is known of the text that an expression gives."""
 
+    @abstractmethod
     def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:
-        raise NotImplementedError
+        """A target of an assignment stands for a value from here on; `node` is what is assigned, where it is seen."""
 
     def bind_element(self, target: ast.expr, over: Value) -> None:
         """The names of a loop stand for the elements, as far as those are known."""
-        elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:3]
+        elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:_MOST_ELEMENTS]
         one: Value = ()
         if isinstance(target, ast.Name) and not elements:
             one = tuple(Param(piece.name) for piece in over if isinstance(piece, Param))
         elif isinstance(target, ast.Name):
-            one = elements[0] if len(elements) == 1 else holes_of(tuple(piece for each in elements for piece in each))
+            one = elements[0] if len(elements) == 1 else self._one_of(elements)
         for name in ast.walk(target):
             if isinstance(name, ast.Name):
                 self.values[name.id] = one
                 self.unknown.discard(name.id)
+
+    @staticmethod
+    def _one_of(elements: list[Value]) -> Value:
+        """One of several elements: only those that vary, in the text that they stand in, for they are told there."""
+        varying = [one for one in elements if varies(one) or has_param(one)][:_MOST_VARYING]
+        return either(*varying) if varying else ()
 
     # What becomes of texts
 
@@ -290,7 +308,12 @@ class Names:
             return
         holes = [piece for value in values for piece in pieces_of(value) if isinstance(piece, Hole)]
         self.program.emit_holes(
-            self, [replace(hole, elsewhere=True, minor=True) for hole in holes if hole.certain and not hole.minor]
+            self,
+            [
+                replace(hole, elsewhere=True, minor=True)
+                for hole in holes
+                if hole.certain and not hole.minor and hole.kind is not DATE
+            ],
         )
 
     def add_sink(self, value: Value, evidence: Evidence) -> None:

@@ -9,18 +9,10 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.python_values import (
-    Either,
-    Items,
-    Many,
-    Mapped,
-    Message,
-    Piece,
-    Value,
-    spend,
-)
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace
+from kvtool.lint.python_values import Either, Items, Many, Mapped, Message, Piece, Value
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
 from kvtool.lint.volatile import HOST
+from kvtool.lint.work_budget import spend
 
 
 def without_holes(value: Value) -> Value:
@@ -46,47 +38,21 @@ def without_holes(value: Value) -> Value:
     return every(value)
 
 
-def firsts(nodes: Iterable[Node], ended: list[bool]) -> list[Node]:
-    """Without what may be another in each request where something before it is: what follows that is not shared anyway.
-
-    `ended` tells whether the shared beginning has ended, before and after.
-    """
-    result: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Hole):
-            if ended[0] and node.doubt:
-                continue
-            ended[0] = ended[0] or node.doubt == "use" or (node.certain and not node.minor)
-            result.append(node)
-        elif isinstance(node, Choice):
-            ends = [[ended[0]] for _ in node.branches]
-            result.append(Choice(tuple(tuple(firsts(one, end)) for one, end in zip(node.branches, ends, strict=True))))
-            ended[0] = ended[0] or any(end[0] for end in ends)
-        elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(firsts(node.body, ended))))
-        else:
-            result.append(node)
-    return result
-
-
-def judged(nodes: Iterable[Node], *, weak: bool, path: str, named: bool = True) -> list[Node]:
+def judged(nodes: Iterable[Node], *, weak: bool, path: str) -> list[Node]:
     """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there."""
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):
-            if node.spot.path != path:
-                continue
-            if node.doubt == "open" and (weak or not named):
-                continue
+            hidden = node.spot.path != path or node.doubt == "open"  # code mostly puts in what it was set up with
             by_name = not node.certain and not node.doubt and node.kind.code not in (TIME.code, REQUEST_ID.code)
             capped = not node.certain or node.kind in (DATE, HOST) or node.kind.code == ENVIRONMENT.code
-            result.append(replace(node, minor=node.minor or weak or by_name, capped=node.capped or capped))
-        elif isinstance(node, Choice):
             result.append(
-                Choice(tuple(tuple(judged(branch, weak=weak, path=path, named=named)) for branch in node.branches))
+                replace(node, minor=node.minor or weak or by_name, capped=node.capped or capped, hidden=hidden)
             )
+        elif isinstance(node, Choice):
+            result.append(Choice(tuple(tuple(judged(branch, weak=weak, path=path)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(judged(node.body, weak=weak, path=path, named=named))))
+            result.append(Repeat(tuple(judged(node.body, weak=weak, path=path))))
         else:
             result.append(node)
     return result
@@ -103,14 +69,7 @@ def told_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[l
 
 
 def _holes(nodes: Iterable[Node]) -> Iterator[Hole]:
-    for node in nodes:
-        if isinstance(node, Hole):
-            yield node
-        elif isinstance(node, Choice):
-            for branch in node.branches:
-                yield from _holes(branch)
-        elif isinstance(node, Repeat):
-            yield from _holes(node.body)
+    return (leaf for leaf in leaves(nodes) if isinstance(leaf, Hole))
 
 
 def _without(nodes: Iterable[Node], declared: set[TemplatePlace], placed: set[tuple[str, str]]) -> list[Node]:
@@ -133,22 +92,3 @@ def key_of(node: Node) -> object:
     if isinstance(node, Choice):
         return tuple(tuple(map(key_of, branch)) for branch in node.branches)
     return ("*", *map(key_of, node.body))
-
-
-def has_hole(node: Node) -> bool:
-    if isinstance(node, Choice):
-        return any(has_hole(one) for branch in node.branches for one in branch)
-    if isinstance(node, Repeat):
-        return any(map(has_hole, node.body))
-    return isinstance(node, Hole)
-
-
-def texts(nodes: Iterable[Node]) -> Iterable[str]:
-    for node in nodes:
-        if isinstance(node, str):
-            yield node
-        elif isinstance(node, Choice):
-            for branch in node.branches:
-                yield from texts(branch)
-        elif isinstance(node, Repeat):
-            yield from texts(node.body)

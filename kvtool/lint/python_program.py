@@ -11,7 +11,7 @@ from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt
 from kvtool.lint.python_filling import nodes_of
 from kvtool.lint.python_names import CLASS, Names
-from kvtool.lint.python_nodes import firsts, has_hole, judged, key_of, texts, told_once
+from kvtool.lint.python_nodes import judged, key_of, told_once
 from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
 from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import (
@@ -22,21 +22,18 @@ from kvtool.lint.python_values import (
     Mapped,
     Message,
     Param,
-    TooMuchWorkError,
     Value,
-    allow,
     either,
     filler,
     has_fields,
     has_param,
     pieces_of,
-    spend,
     substituted,
     text_of,
     varies,
-    work_left,
 )
-from kvtool.lint.skeleton import Hole, Node, TemplatePlace
+from kvtool.lint.skeleton import Hole, Node, TemplatePlace, leaves
+from kvtool.lint.work_budget import TooMuchWorkError, allow, spend, work_left
 
 _MOST_DEPTH = 10
 _LEAST_STEPS = 1_000_000
@@ -63,6 +60,7 @@ class Summary:
 
 
 _NOTHING = Summary()
+_OWN_BODY = "the body of the module or of a class"
 
 
 class Program:
@@ -75,6 +73,8 @@ class Program:
         self._values: dict[Module, dict[str, Value]] = {}
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
         self._constant: dict[FunctionCode, bool] = {}
+        self.unread: list[str] = []
+        """Functions of the file that is read for which nothing was left to be spent."""
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[object] = set()
@@ -83,6 +83,7 @@ class Program:
     def prompts(self, module: Module) -> list[list[Node]]:
         """Everything that a module builds that may be a prompt, with something in it that varies."""
         allow(_LEAST_STEPS + len(module.source.text))
+        self.unread = []
         self.values(module)
         functions = list(module.functions.values())
         for cls in module.classes.values():
@@ -142,6 +143,12 @@ class Program:
                 if found is not None and found[1] in found[0].classes:
                     waiting.append(found[0].classes[found[1]])
 
+    def is_text(self, cls: ClassCode) -> bool:
+        """Whether an object of a class is a text: the class is made of `str`."""
+        return any(
+            isinstance(base, ast.Name) and base.id == "str" for one in self.bases(cls) for base in one.node.bases
+        )
+
     def method(self, cls: ClassCode, name: str) -> FunctionCode | None:
         return next((one.methods[name] for one in self.bases(cls) if name in one.methods), None)
 
@@ -179,7 +186,10 @@ class Program:
         known = self._summaries.get(function)
         if known is not None:
             return known
-        if function in self._running or depth > _MOST_DEPTH or not work_left():
+        if function in self._running or depth > _MOST_DEPTH:
+            return _NOTHING
+        if not work_left():
+            self.unread.append(function.node.name)
             return _NOTHING
         module = function.module
         self._running.add(function)
@@ -196,6 +206,7 @@ class Program:
             result = scope.read_function(function)  # type: ignore[attr-defined]  # the reader of statements adds it
             assert isinstance(result, Summary)
         except (RecursionError, TooMuchWorkError):
+            self.unread.append(function.node.name)
             result = _NOTHING
         finally:
             self._running.discard(function)
@@ -212,7 +223,7 @@ class Program:
         try:
             scope.run(body)  # type: ignore[attr-defined]  # the same
         except (RecursionError, TooMuchWorkError):
-            return
+            self.unread.append(_OWN_BODY)
 
     def gives_constant(self, target: Callee) -> bool:
         """Whether a function is seen to return constants only, whatever it is called."""
@@ -223,9 +234,8 @@ class Program:
         given = self._bound(target.function, target.bound, node, scope)
         summary = self.summary(target.function, scope.depth + 1)
         self._hand_on(summary, given, scope)
-        return substituted(
-            summary.value, filler(given, self._unknown(given, target.function, node, scope)), [_MOST_NODES]
-        )
+        unknown = self._unknown(given, target.function, node, scope)
+        return substituted(summary.value, filler(given, unknown), [_MOST_NODES], scope.source.spot_of(node))
 
     @staticmethod
     def _unknown(given: Mapping[str, Value], function: FunctionCode, node: ast.Call, scope: Names) -> frozenset[str]:
@@ -329,18 +339,16 @@ class Program:
     def _emit(self, scope: Names, nodes: list[Node], evidence: Evidence) -> None:
         key = (tuple(key_of(node) for node in nodes), evidence)
         found = self._found.setdefault(scope.module, {})
-        if key in found or not any(has_hole(node) for node in nodes):
+        if key in found or not any(isinstance(leaf, Hole) for leaf in leaves(nodes)):
             return
-        text = "".join(texts(nodes))
+        text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
         if len(text) < 40:
             return
         spend(min(len(text), _READ))
         how = belief(evidence, text)
         if how is not Belief.NO:
             path = scope.module.path
-            found[key] = judged(
-                firsts(nodes, [False]), weak=how is Belief.WEAK, path=path, named=evidence is not Evidence.NOTHING
-            )
+            found[key] = judged(nodes, weak=how is Belief.WEAK, path=path)
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
         """What is told wherever the text stands."""

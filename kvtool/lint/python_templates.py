@@ -7,31 +7,18 @@ one of what they assign. What its callers give is put in where they are read, in
 from __future__ import annotations
 
 import ast
-import contextlib
-import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
+from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_expressions import Expressions
 from kvtool.lint.python_nodes import without_holes
 from kvtool.lint.python_package import FunctionCode, PythonFiles, imported
 from kvtool.lint.python_program import Program, Summary
-from kvtool.lint.python_values import (
-    MOST_PIECES,
-    Callee,
-    Either,
-    Items,
-    Many,
-    Mapped,
-    Param,
-    Piece,
-    Value,
-    cut,
-    dotted,
-    either,
-)
+from kvtool.lint.python_syntax import dotted
+from kvtool.lint.python_values import MOST_PIECES, Callee, Either, Items, Many, Mapped, Param, Piece, Value, cut, either
 from kvtool.lint.skeleton import Hole, Node
 from kvtool.lint.volatile import shuffled, unordered
 
@@ -50,30 +37,20 @@ class PythonPrompts:
         """Real paths of all other files that the result of a file depends on: whether they are there, and what they hold."""
         return self._files.uses(path)
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Functions of the file that was read last which were too much work to be read: what they build is not judged."""
+        return tuple(dict.fromkeys(self._program.unread))
+
     def __call__(self, path: str, text: str) -> list[list[Node]]:
         """What a file builds that may be a prompt, each as nodes; KvtoolError, with the place, where it does not parse."""
         try:
-            with _uncollected():
+            with (
+                uncollected()
+            ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
                 return self._program.prompts(self._files.given(path, text))
         except RecursionError as error:
             raise KvtoolError("nested too deeply to read", place=Place(path)) from error
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Syntax trees are many small objects of which none is garbage yet: looking for it takes half of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def python_prompts(path: str, text: str) -> list[list[Node]]:
-    """The same for one file by itself."""
-    return PythonPrompts()(path, text)
 
 
 class _Scope(Expressions):

@@ -6,12 +6,12 @@ a `Param` stands for what a caller gives. Lists, mappings, functions, objects an
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.work_budget import spend
 
 if TYPE_CHECKING:
     from kvtool.lint.python_package import ClassCode, FunctionCode
@@ -21,35 +21,6 @@ MOST_PIECES = 400
 MOST_INSIDE = 600
 """Pieces in a value, with those inside of others, from which on no other is joined to it: what is joined often doubles."""
 MESSAGE_KEYS = ("content", "text", "parts")
-
-
-class TooMuchWorkError(Exception):
-    """What may be spent on one file is spent."""
-
-
-class _Work:
-    """What is left to be spent on the file that is read: one for each piece that is looked at or copied, and each expression."""
-
-    left = 0
-
-
-_WORK = _Work()
-
-
-def allow(steps: int) -> None:
-    """From here on so many steps may be spent."""
-    _WORK.left = steps
-
-
-def spend(steps: int = 1) -> None:
-    """TooMuchWorkError where nothing is left."""
-    _WORK.left -= steps
-    if _WORK.left < 0:
-        raise TooMuchWorkError
-
-
-def work_left() -> bool:
-    return _WORK.left > 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,8 +167,14 @@ def _joined(first: Value, second: Value) -> Value:
     return (*first[:same], Either((one, two)))
 
 
-def substituted(value: Value, given: Callable[[Param], Value], work: list[int]) -> Value:
-    """A value with what a caller gives; `work` is what is left to be done."""
+def substituted(
+    value: Value, given: Callable[[Param], Value], work: list[int], made: TemplatePlace | None = None
+) -> Value:
+    """A value with what a caller gives; `work` is what is left to be done. `made`: the call, which makes it anew."""
+
+    def inside(one: Value) -> Value:
+        return substituted(one, given, work, made)
+
     result: list[Piece] = []
     spend(len(value))
     for piece in value:
@@ -206,16 +183,18 @@ def substituted(value: Value, given: Callable[[Param], Value], work: list[int]) 
             break
         if isinstance(piece, Param):
             result += given(piece)
+        elif isinstance(piece, Hole):
+            result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):
-            result.append(replace(piece, values=tuple(substituted(one, given, work) for one in piece.values)))
+            result.append(replace(piece, values=tuple(map(inside, piece.values))))
         elif isinstance(piece, Mapped):
-            result.append(Mapped(tuple((key, substituted(one, given, work)) for key, one in piece.pairs)))
+            result.append(Mapped(tuple((key, inside(one)) for key, one in piece.pairs)))
         elif isinstance(piece, Message):
-            result.append(replace(piece, content=substituted(piece.content, given, work)))
+            result.append(replace(piece, content=inside(piece.content)))
         elif isinstance(piece, Either):
-            result.append(Either(tuple(substituted(one, given, work) for one in piece.branches)))
+            result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
-            result.append(Many(substituted(piece.body, given, work)))
+            result.append(Many(inside(piece.body)))
         else:
             result.append(piece)
     return cut(result)
@@ -272,7 +251,7 @@ def has_fields(value: Value) -> bool:
     for piece in pieces_of(value):
         if isinstance(piece, str | Literal):
             written += len(text_of(piece))
-            marked = marked or (isinstance(piece, Literal) and "{" in piece.text)
+            marked = marked or (isinstance(piece, Literal) and ("{" in piece.text or "%(" in piece.text))
     return marked and written >= _LEAST_TEMPLATE
 
 
@@ -341,11 +320,11 @@ def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
 
     def one(piece: Piece) -> Piece:
         if isinstance(piece, Hole):
-            return piece if foreign_to and piece.spot.path == foreign_to else replace(piece, spot=spot)
+            return piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot)
         if isinstance(piece, Param) and piece.hole is not None:
-            return Param(piece.name, replace(piece.hole, spot=spot)) if not foreign_to else Param(piece.name)
+            return Param(piece.name, piece.hole.at(spot)) if not foreign_to else Param(piece.name)
         if isinstance(piece, Items):
-            order = replace(piece.order, spot=spot) if piece.order is not None and foreign_to else piece.order
+            order = piece.order.at(spot) if piece.order is not None and foreign_to else piece.order
             return Items(tuple(map(every, piece.values)), order)
         if isinstance(piece, Mapped):
             return Mapped(tuple((key, every(inside)) for key, inside in piece.pairs))
@@ -365,46 +344,3 @@ def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
 def text_of(piece: str | Literal) -> str:
     """The constant text of a piece."""
     return piece if isinstance(piece, str) else piece.text
-
-
-def keyed(node: ast.Dict) -> dict[str, ast.expr]:
-    """The values of a mapping by their keys, where those are strings."""
-    return {
-        key.value: value
-        for key, value in zip(node.keys, node.values, strict=True)
-        if isinstance(key, ast.Constant) and isinstance(key.value, str)
-    }
-
-
-def percents(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and name (may be empty) of each conversion of a `%` template."""
-    at = 0
-    while (at := text.find("%", at)) >= 0:
-        start, at, name = at, at + 1, ""
-        if text.startswith("(", at):
-            close = text.find(")", at, at + 100)
-            name, at = (text[at + 1 : close], close + 1) if close >= 0 else ("", at)
-        while at < len(text) and text[at] in "#0- +.*123456789":
-            at += 1
-        kind = text[at : at + 1]
-        at += 1
-        if kind and kind in "sdrafgexiuoXEFGc":
-            yield start, at, name
-
-
-def dotted(node: ast.expr) -> str:
-    """`self.user.name` for what it is, `ctx.now` for `ctx["now"]`; empty for anything that is no such chain."""
-    parts: list[str] = []
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-        elif (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.slice, ast.Constant)
-            and isinstance(node.slice.value, str)
-        ):
-            parts.append(node.slice.value)
-        else:
-            return ""
-        node = node.value
-    return ".".join([node.id, *reversed(parts)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -30,7 +30,8 @@ class Hole:
 
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
     same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
-    warning at most. `elsewhere`: the prompt that it is put into is not seen.
+    warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: where its value comes into being, if
+    that is not where it is told. `hidden`: it is not told: it costs nothing more, or another file tells it.
     """
 
     spot: TemplatePlace
@@ -44,6 +45,12 @@ class Hole:
     capped: bool = False
     elsewhere: bool = False
     doubt: Doubt = ""
+    made: TemplatePlace | None = None
+    hidden: bool = False
+
+    def at(self, spot: TemplatePlace) -> Hole:
+        """The same value, told at another place."""
+        return replace(self, spot=spot, made=self.made or self.spot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +70,50 @@ class Repeat:
 Node = str | Hole | Choice | Repeat
 
 
+def leaves(nodes: Iterable[Node]) -> Iterator[str | Hole]:
+    """Texts and what varies, in order, those of all branches."""
+    for node in nodes:
+        if isinstance(node, Choice):
+            for branch in node.branches:
+                yield from leaves(branch)
+        elif isinstance(node, Repeat):
+            yield from leaves(node.body)
+        else:
+            yield node
+
+
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Tokens of constant text that follow a hole; `sure` is the part of them that is always there."""
+    """Tokens of constant text that follow a hole; `sure` is the part of them that is always there.
+
+    `run` is the longest stretch of them that nothing varies in, `here` the one that follows at once.
+    """
 
     tokens: int
     sure: int
+    run: int
+    here: int
 
-    def plus(self, other: Behind) -> Behind:
-        return Behind(self.tokens + other.tokens, self.sure + other.sure)
+    def with_text(self, tokens: int) -> Behind:
+        """Behind a place with so many tokens more before it."""
+        here = self.here + tokens
+        return Behind(self.tokens + tokens, self.sure + tokens, max(self.run, here), here)
 
 
-NOTHING = Behind(0, 0)
+NOTHING = Behind(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something that varies in a prompt, the constant text behind it, and the tokens of all constant text of the prompt."""
+    """Something that varies in a prompt, the constant text behind it, and the tokens of all constant text of the prompt.
+
+    `others` are what varies behind it and is not told by itself.
+    """
 
     hole: Hole
     behind: Behind
     prompt: int
+    others: tuple[str, ...] = ()
 
 
 def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[Found]:
@@ -99,16 +129,22 @@ def _walk(
     """Backwards: the constant text from the start of these nodes on, `behind` included."""
     for node in reversed(nodes):
         if isinstance(node, str):
-            tokens = count(node)
-            behind = behind.plus(Behind(tokens, tokens))
+            behind = behind.with_text(count(node))
         elif isinstance(node, Hole):
-            found.append((node, behind))
+            if not node.hidden:
+                found.append((node, behind))
+            behind = replace(behind, here=0)
         elif isinstance(node, Repeat):
-            behind = Behind(_walk(node.body, behind, count, found).tokens, behind.sure)
+            behind = replace(_walk(node.body, behind, count, found), sure=behind.sure)
         else:
             ends = [_walk(branch, behind, count, found) for branch in reversed(node.branches)]
             if ends:
-                behind = Behind(max(end.tokens for end in ends), min(end.sure for end in ends))
+                behind = Behind(
+                    max(end.tokens for end in ends),
+                    min(end.sure for end in ends),
+                    max(end.run for end in ends),
+                    max(end.here for end in ends),
+                )
     return behind
 
 

@@ -26,6 +26,7 @@ from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
 
 WORKLOAD_SUFFIXES = (".yaml", ".yml")
+_OF_ALL = (".json", ".toml")
 JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2", ".tmpl")
 _BLANK_BYTES = 4096
 DATA = "data"
@@ -115,7 +116,7 @@ def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:
     """
     if suffix not in FORMAT_SUFFIXES:
         return None
-    shared = suffix in (*WORKLOAD_SUFFIXES, ".json")  # formats of other things, too
+    shared = suffix in (*WORKLOAD_SUFFIXES, *_OF_ALL)  # formats of other things, too
     try:
         text = read_text(Path(path), shown=path, place=Place(path), limit=MOST_DATA_BYTES)
         one = TextInput(path, text, "template", DATA)
@@ -129,7 +130,7 @@ def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:
         if shared:
             return None
         raise
-    return None if suffix == ".json" or _VERSION.search(text) else replace(one, style="")
+    return None if suffix in _OF_ALL or _VERSION.search(text) else replace(one, style="")
 
 
 def without_documents(paths: Sequence[str]) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
-from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.severity import severity_of
-from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes
+from kvtool.lint.shared_beginning import EACH_REQUEST, often, with_hidden
+from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
@@ -17,8 +17,10 @@ BY_NAME = 0.5
 """The confidence of what only a name, or a use, says."""
 OPEN = 0.2
 """The confidence of what nothing says: it may be the same in all requests."""
-_OPEN_BLOCKS = 4
-"""Blocks of constant text that must follow for that to be told."""
+_OPEN_BLOCKS = 16
+"""Blocks of constant text that must follow in one stretch for that to be told."""
+_USE_BLOCKS = 8
+"""Blocks of constant text that must follow what varies by its use for a warning, half of them in one stretch."""
 _MOST_NAMES = 4
 _BY_USE = "another text in each request, by its use"
 _LONG_LINE = 1500
@@ -33,51 +35,95 @@ def static_findings(
     *,
     block_size: int,
     least: int,
-    unsure: int = 0,
+    used: int = 0,
+    named: int = 0,
 ) -> list[Finding]:
     """The findings of the prompts of one file, by place; a place that several prompts use counts where it is worst.
 
-    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `unsure` is
-    the same for what is known by its name only.
+    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `used` and
+    `named` are the same for what is known by its use and by its name only. A loss is told once: what stands behind a value that
+    ends the shared beginning of a prompt costs nothing more, in no other prompt that is a part of that one either.
     """
-    worst: dict[tuple[int, int, str], Found] = {}
+    later: set[TemplatePlace] = set()
+    told_of: list[Found] = []
     for nodes in prompts:
-        for found in holes(nodes, count):
-            hole = found.hole
-            key = (hole.spot.line, hole.spot.column, hole.kind.code)
-            if not hole.leads and not hole.elsewhere and found.behind.tokens < _needed(hole, least, unsure, block_size):
-                continue
-            if key not in worst or _badness(worst[key]) < _badness(found):
-                worst[key] = found
-    told = [worst[key] for key in sorted(worst)]
+        founds, behind = _of_prompt(nodes, count)
+        told_of += founds
+        later |= behind
+    costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, used, named, block_size)]
+    told = _once(_once(costly, _place, block_size), _loss, block_size)
     findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
-    for code in (KV107.code, KV201.code):
-        doubtful = [found for found in told if found.hole.doubt == "open" and found.hole.kind.code == code]
-        if doubtful:
-            findings.append(_open_finding(path, doubtful, block_size, text))
+    doubtful = [found for found in told if found.hole.doubt == "open"]
+    if doubtful:
+        findings.append(_open_finding(path, doubtful, block_size, text))
     return sorted(findings, key=lambda one: (one.line, one.column, one.code))
 
 
-def _needed(hole: Hole, least: int, unsure: int, block_size: int) -> int:
+def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list[Found], set[TemplatePlace]]:
+    """What a prompt loses, and the places in it where nothing more is lost: behind, or in doubt where another one is sure."""
+    given = list(nodes)
+    marked = with_hidden(given)
+    founds = holes(marked, count)
+    pairs = zip(leaves(given), leaves(marked), strict=True)
+    covered = [
+        after
+        for before, after in pairs
+        if isinstance(before, Hole) and isinstance(after, Hole) and after.hidden and not before.hidden
+    ]
+    later = {hole.spot for hole in covered}
+    ending = next((number for number, found in enumerate(founds) if often(found.hole) == EACH_REQUEST), None)
+    if ending is not None:
+        names = dict.fromkeys(hole.what for hole in covered if hole.what != founds[ending].hole.what)
+        founds[ending] = replace(founds[ending], others=tuple(names))
+    first = {found.hole.spot for found in founds}
+    if ending is not None:
+        later |= {found.hole.spot for found in founds if found.hole.doubt == "open"}
+        first -= {found.hole.spot for found in founds if found.hole.doubt == "open"}
+    return founds, later - first
+
+
+def _once(founds: Iterable[Found], same: Callable[[Hole], tuple[object, ...]], block_size: int) -> list[Found]:
+    """One for each loss, by place: at the first place that it has, as bad as it is anywhere."""
+    first: dict[tuple[object, ...], Found] = {}
+    worst: dict[tuple[object, ...], Found] = {}
+    for found in sorted(founds, key=lambda one: _place(one.hole)):
+        key = same(found.hole)
+        first.setdefault(key, found)
+        if key not in worst or _badness(worst[key], block_size) < _badness(found, block_size):
+            worst[key] = found
+    return [replace(worst[key], hole=replace(worst[key].hole, spot=one.hole.spot)) for key, one in first.items()]
+
+
+def _place(hole: Hole) -> tuple[int, int, str]:
+    return hole.spot.line, hole.spot.column, hole.kind.code
+
+
+def _loss(hole: Hole) -> tuple[object, ...]:
+    """What is one loss, wherever it is told: one value, in a line the same words, in a file what only a name says."""
+    if hole.doubt or (hole.certain and hole.made is None):
+        return hole.kind.code, hole.what, hole.spot.line
+    return hole.kind.code, hole.what, hole.made if hole.certain else None
+
+
+def _enough(found: Found, least: int, used: int, named: int, block_size: int) -> bool:
+    """Whether enough constant text stands behind it to be told."""
+    hole, behind = found.hole, found.behind
+    if hole.leads or hole.elsewhere:
+        return True
     if hole.doubt == "open":
-        return max(least, _OPEN_BLOCKS * block_size)
-    return least if hole.certain else max(least, unsure)
+        return behind.run >= _OPEN_BLOCKS * block_size
+    if hole.doubt:
+        enough = max(least, used)
+        return behind.tokens >= enough and 4 * min(behind.run, behind.sure) >= 3 * enough
+    return (behind.sure if hole.order else behind.tokens) >= (least if hole.certain else max(least, named))
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
     """One for all placeholders of a file of which nothing tells whether they vary, at the first of them."""
     most = max(founds, key=lambda found: found.behind.tokens)
     names = list(dict.fromkeys(found.hole.what for found in founds))
-    shown = names[:_MOST_NAMES]
-    if len(names) > len(shown):
-        listed = f"{', '.join(shown)} and {len(names) - len(shown):,} more"
-    else:
-        listed = f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
-    one = len(names) == 1
-    if founds[0].hole.kind.code == KV107.code:
-        claim = f"{listed}, which decide{'s' if one else ''} whether text is there, stand{'s' if one else ''} before"
-    else:
-        claim = f"{listed} stand{'s' if one else ''} before"
+    listed, one = _listed(names), len(names) == 1
+    claim = f"{listed} stand{'s' if one else ''} before"
     if_so = f"if {'it differs' if one else 'they differ'} from request to request, that is computed anew for each value"
     return _told(
         path,
@@ -86,7 +132,15 @@ def _open_finding(path: str, founds: list[Found], block_size: int, text: str) ->
         most.behind.tokens,
         OPEN,
         text,
+        block_size,
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = names[:_MOST_NAMES]
+    if len(names) > len(shown):
+        return f"{', '.join(shown)} and {len(names) - len(shown):,} more"
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
 def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
@@ -104,17 +158,19 @@ def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
     hole = found.hole
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)} {_amount(found, block_size)}"
-    return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, text)
+    if found.others:
+        message += f"; {_listed(found.others)} var{'ies' if len(found.others) == 1 else 'y'} behind it, too"
+    return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, text, block_size)
 
 
-def _told(path: str, found: Found, message: str, tokens: int, confidence: float, text: str) -> Finding:
+def _told(path: str, found: Found, message: str, tokens: int, confidence: float, text: str, block_size: int) -> Finding:
     hole = found.hole
     remedies = [remedy for remedy in find_entry(hole.kind.code).remedies if remedy.tier is not None]
     remedy = min(remedies, key=lambda one: one.tier or "")  # the safest; of equals the first
     excerpt, start = _excerpt(text, hole.spot)
     return Finding.of(
         code=hole.kind.code,
-        severity=_severity(hole, found.behind, found.prompt),
+        severity=_severity(hole, found.behind, found.prompt, block_size),
         group="",
         path=path,
         line=hole.spot.line,
@@ -148,14 +204,17 @@ def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
     return text[start : min(start + 4 * _AROUND, stop if stop >= 0 else len(text))], _AROUND
 
 
-def _severity(hole: Hole, behind: Behind, prompt: int) -> Severity:
+def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Severity:
     """By the constant text behind it, out of all of the prompt's (`diagnose.severity`)."""
     if hole.minor or hole.doubt == "open":
         return "info"
-    severity: Severity = "warning" if hole.leads else severity_of(behind.tokens, prompt)
+    if hole.doubt and min(behind.sure, 2 * behind.run) < _USE_BLOCKS * block_size:
+        return "info"
+    tokens = behind.sure if hole.order else behind.tokens
+    severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
     return "warning" if severity == "error" and (hole.capped or hole.doubt) else severity
 
 
-def _badness(found: Found) -> tuple[int, bool, int]:
-    severity = _severity(found.hole, found.behind, found.prompt)
+def _badness(found: Found, block_size: int) -> tuple[int, bool, int]:
+    severity = _severity(found.hole, found.behind, found.prompt, block_size)
     return ("info", "warning", "error").index(severity), found.hole.certain, found.behind.tokens

@@ -141,27 +141,20 @@ class _Reader:
         self._values[statement.target.name] = value
 
     def _condition(self, statement: nodes.If) -> Iterator[Node]:
-        """A flag or a clock that decides whether text is there, before it; what else decides it, behind it."""
-        hole = self._test(statement)
-        if hole is not None and not hole.doubt:
+        """A flag or a clock that decides whether text is there, before it."""
+        if (hole := self._test(statement)) is not None:
             yield hole
         branches = [statement.body, *(branch.body for branch in statement.elif_), statement.else_]
-        choice = Choice(tuple(tuple(self.body(branch)) for branch in branches))
-        yield choice
-        if hole is not None and hole.doubt and not self._chat and any(choice.branches):
-            yield hole
+        yield Choice(tuple(tuple(self.body(branch)) for branch in branches))
 
     def _test(self, statement: nodes.If) -> Hole | None:
         spot = self._tags.spot(statement.lineno, "if")
-        doubtful: Hole | None = None
         for name in [*statement.test.find_all(nodes.Name), statement.test]:
             if not isinstance(name, nodes.Name) or self._is_own(name.name):
                 continue
-            hole = section(name.name, spot)
-            if hole is not None and not hole.doubt:
+            if (hole := section(name.name, spot)) is not None:
                 return None if _asks_if_defined(statement.test) else hole
-            doubtful = doubtful or hole
-        return doubtful
+        return None
 
     def _loop(self, statement: nodes.For) -> Iterator[Node]:
         """Its text any number of times; behind it what it goes over, which decides how often."""
@@ -260,7 +253,7 @@ class _Reader:
             yield Hole(spot, COUNTER, f"`{name}`, which numbers items anew where one is added or moved,", minor=True)
         elif root in self._values:
             for value in self._values[root]:
-                yield replace(value, spot=spot) if isinstance(value, Hole) else value
+                yield value.at(spot) if isinstance(value, Hole) else value
         elif name and (hole := self._named(name, spot)) is not None:
             yield hole
 

@@ -50,9 +50,10 @@ _HOST_OWNERS = frozenset(("os", "getpass", "socket", "platform", "Path", "pathli
 _BARE_CLOCKS = frozenset(("now", "utcnow", "today", "strftime_now"))
 _BARE_HOST = frozenset(("getcwd", "getuser", "gethostname", "getlogin"))
 _MODULES = frozenset(("os.path", "posixpath", "ntpath"))
-_UNORDERED = frozenset(
-    ("set", "frozenset", "os.listdir", "listdir", "os.scandir", "scandir", "glob.glob", "glob.iglob", "iglob")
-)
+_FOLDERS = frozenset(("os.listdir", "listdir", "os.scandir", "scandir", "glob.glob", "glob.iglob", "iglob"))
+"""What lists a folder: in no order that is promised, but on one machine mostly in the same."""
+_OF_FOLDERS = frozenset(("iterdir", "rglob", "glob"))
+_UNORDERED = frozenset(("set", "frozenset")) | _FOLDERS
 _UNORDERED_METHODS = frozenset(
     ("iterdir", "rglob", "glob", "intersection", "union", "difference", "symmetric_difference")
 )
@@ -129,7 +130,10 @@ def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
     owner, _, method = name.rpartition(".")
     if name not in _UNORDERED and not (owner and method in _UNORDERED_METHODS):
         return None
-    return Hole(spot, order_kind(items), f"`{name}()` without sorted()", certain=True, order=True)
+    what = f"`{name}()` without sorted()"
+    return Hole(
+        spot, order_kind(items), what, certain=True, order=True, minor=name in _FOLDERS or method in _OF_FOLDERS
+    )
 
 
 def order_kind(items: str) -> DifferenceKind:
@@ -145,7 +149,7 @@ def order_kind(items: str) -> DifferenceKind:
 def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
     """The hole of going over a collection without an order, told where it is gone over; its name may say what it holds."""
     kind = order.kind if order.kind.key != _ITEMS else order_kind(items)
-    return replace(order, kind=kind, spot=spot)
+    return replace(order, kind=kind).at(spot)
 
 
 def shuffled(items: str, spot: TemplatePlace) -> Hole:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from math import isnan
 
 from kvtool.engine.chain_numbers import Chain, number_runs
+from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.turn import Conversation, HashedPrompt, Recorded, Turn
 
 MOST_BYTES = 64 << 20
+_CALL_BYTES = 500
 _NO_ARRIVAL = float("nan")
 
 
@@ -27,6 +29,10 @@ class KeptTrace:
         self._sizes = array("i")
         """By request: group, tokens of a block, of the prompt, of the answer (-1: not said), and runs."""
         self._arrivals = array("d")
+        self._calls: list[Call] = []
+        self._call_numbers: dict[Call, int] = {NO_CALL: -1}
+        """Most requests of a trace say nothing of their calls, or all the same."""
+        self._call_of = array("i")
         self._runs = array("i")
         """First number and count of each run."""
 
@@ -37,7 +43,8 @@ class KeptTrace:
             return
         if hashed is None or chain is None or turn.session is not None or turn.salt or self._bytes() > MOST_BYTES:
             self.complete = False
-            del self._sizes[:], self._arrivals[:], self._runs[:]
+            del self._sizes[:], self._arrivals[:], self._runs[:], self._calls[:], self._call_of[:]
+            self._call_numbers.clear()
             return
         group = self._group_numbers.get(turn.group)
         if group is None:
@@ -48,16 +55,21 @@ class KeptTrace:
         answer = -1 if turn.output_tokens is None else turn.output_tokens
         runs = (len(self._runs) - before) // 2
         self._sizes.extend((group, hashed.block_size, hashed.num_tokens, answer, runs))
+        call = self._call_numbers.get(turn.call)
+        if call is None:
+            call = self._call_numbers[turn.call] = len(self._calls)
+            self._calls.append(turn.call)
+        self._call_of.append(call)
         self._arrivals.append(_NO_ARRIVAL if turn.arrival is None else turn.arrival)
 
     def _bytes(self) -> int:
-        return 4 * (len(self._sizes) + len(self._runs)) + 8 * len(self._arrivals)
+        return 4 * (len(self._sizes) + len(self._runs)) + 12 * len(self._arrivals) + _CALL_BYTES * len(self._calls)
 
     def conversations(self) -> Iterator[Conversation]:
         """Each request by itself."""
         sizes, runs = iter(self._sizes), iter(self._runs)
-        for arrival, (group, size, tokens, answer, count) in zip(
-            self._arrivals, zip(*[sizes] * 5, strict=True), strict=True
+        for arrival, call, (group, size, tokens, answer, count) in zip(
+            self._arrivals, self._call_of, zip(*[sizes] * 5, strict=True), strict=True
         ):
             numbers = array("i")
             for _ in range(count):
@@ -69,5 +81,6 @@ class KeptTrace:
                 hashed=prompt,
                 output_tokens=None if answer < 0 else answer,
                 arrival=None if isnan(arrival) else arrival,
+                call=NO_CALL if call < 0 else self._calls[call],
             )
             yield Recorded(iter((turn,)))

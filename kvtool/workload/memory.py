@@ -14,6 +14,7 @@ from kvtool.workload.logs.log_file import LogEntry
 from kvtool.workload.logs.log_pass import PassState
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.logs.plain import PLAIN_GROUP
+from kvtool.workload.logs.reading import LeftOut
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.records import read_record
 
@@ -35,14 +36,16 @@ class MemorySource(LogSource):
             raise KvtoolError("there is no prompt to profile: the list is empty")
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
-        del state
         self.formats[MEMORY] = "values"
         for number, data in enumerate(self._prompts, 1):
             where = Where(MEMORY, number, 1, str(number), number, PLAIN_GROUP, self.options.trace_block_size)
             try:
                 value = parse(data)
-                turns = read_record(value, where, self._format)[1]
-                yield LogEntry(turns, turns[0], value if values else None, MEMORY, len(data))
+                for item in read_record(value, where, self._format)[1]:
+                    if isinstance(item, LeftOut):
+                        state.left_out.add(item, Place(MEMORY, number, 1))
+                    else:
+                        yield LogEntry(item.turns, item.turns[0], value if values else None, MEMORY, len(data))
             except RecordError as error:
                 problem = KvtoolError(error.message, hint=error.hint, place=Place(_shown(number - 1, error.pointer)))
                 if self.options.on_bad_line == "error":

@@ -162,7 +162,7 @@ def test_groups_that_cannot_be(flag: str, capsys: pytest.CaptureFixture[str]) ->
 def test_one_bad_file_hides_no_other(profile: Profile, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The others are told of, and the exit code says that something was wrong."""
     write("logs/a.jsonl", records(30))
-    write("logs/b.jsonl", records(5))
+    write("logs/b.jsonl", [{**record, "id": f"b{number}"} for number, record in enumerate(records(5))])
     with Path("logs/b.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"no": 1}\n{"prompt": "never read"}\n')
     Path("logs/c.jsonl.gz").write_bytes(gzip.compress(b'{"prompt": "x", "timestamp": 1760000000}\n' * 9)[:-11])

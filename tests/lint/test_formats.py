@@ -33,6 +33,11 @@ LOOK = (
 )
 SAMPLES: dict[str, tuple[str, str, str]] = {
     # name of the file: its format, its text, where `[[…]]` marks what is found, and by which code
+    "review.toml": (
+        "TOML",
+        f'[review]\nlevel = 3\nuser = """\nReview this: [[{{{{ diff }}}}]]\n{RULES}"""\nsystem = """You review code."""\n',
+        "KV201",
+    ),
     "saved.yaml": (
         "LangChain",
         f"_type: prompt\ninput_variables: [question]\ntemplate: 'Say it: [[{{question}}]] {RULES}'\n",

@@ -266,6 +266,18 @@ def test_bad_input_is_exit_code_2_with_a_place(lint: Lint, name: str, content: b
     assert "Traceback" not in err
 
 
+def test_files_that_cannot_be_read_leave_the_others(lint: Lint) -> None:
+    write("a.py", b"# gr\xfc\xdfe\n")
+    write("b.py", "lazy import json\n")  # syntax that this Python does not have
+    write("c.py", "\n\n")
+    write("d.py", f"from datetime import datetime\ndef prompt():\n    return f'{{datetime.now()}} {LONG}'\n")
+    code, out, err = lint(".")
+    assert (code, err.count("error:")) == (2, 2)
+    assert "a.py" in err
+    assert "b.py:1" in err
+    assert "d.py:3" in out
+
+
 def test_an_empty_module_is_no_mistake(lint: Lint) -> None:
     write("__init__.py", "")
     code, out, err = lint("__init__.py")

@@ -30,7 +30,7 @@ def jinja(text: str) -> list[Finding]:
             "use",
         ),
         (
-            "company_name language product audience tools system_prompt instructions.message agent_name",
+            "company_name product audience agent_answer",
             ("KV201",),
             "open",
         ),
@@ -44,8 +44,23 @@ def test_a_name_says_how_sure_it_is(names: str, code: tuple[str, ...], doubt: st
         assert (name, hole.doubt) == (name, doubt)
 
 
-@pytest.mark.parametrize("name", ["format_instructions", "ctx.output_format", "bos_token"])
-def test_what_a_program_is_made_of_does_not_vary(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "format_instructions",
+        "ctx.output_format",
+        "bos_token",
+        "language",
+        "tools",
+        "system_prompt",
+        "instructions.message",
+        "config.limit",
+        "entity_types",
+        "no_response",
+        "error_message",
+    ],
+)
+def test_what_a_program_or_a_deployment_is_made_of_does_not_vary(name: str) -> None:
     assert placeholder(name, SPOT) is None
 
 
@@ -57,20 +72,20 @@ def test_what_is_asked_is_a_warning_at_most_and_counted() -> None:
 
 
 def test_what_nothing_tells_of_is_one_finding_of_a_file() -> None:
-    text = "".join(f"{{{{ {name} }}}} and\n" for name in ("company_name", "product", "language", "tone", "brand"))
+    text = "".join(f"{{{{ {name} }}}} and\n" for name in ("company_name", "product", "audience", "weather", "brand"))
     (found,) = jinja(f"You work for {text}{RULES}")
     assert (found.code, found.severity, found.line, found.column) == ("KV201", "info", 1, 14)
-    assert found.message.startswith("`company_name`, `product`, `language`, `tone` and 1 more stand before up to 3")
+    assert found.message.startswith("`company_name`, `product`, `audience`, `weather` and 1 more stand before up to 3")
     assert "if they differ from request to request" in found.message
     assert jinja("{{ product }}" + "x" * 60) == []
 
 
 def test_sections_and_loops_before_constant_text() -> None:
     one, other = (
-        jinja(f"{{% if tools %}}Use them.{{% endif %}} {{% if a %}}b{{% elif c %}}d{{% endif %}}{RULES}"),
+        jinja(f"{{% if experiment %}}Use them.{{% endif %}} {{% if a %}}b{{% elif c %}}d{{% endif %}}{RULES}"),
         jinja(f"x {{%- for doc in docs -%}}{{{{ doc }}}}{{% endfor %}}{RULES}"),
     )
-    assert [(found.code, found.severity, found.column) for found in one] == [("KV107", "info", 1)]
+    assert [(found.code, found.severity, found.column) for found in one] == [("KV107", "error", 1)]
     assert [(found.code, found.severity, found.column) for found in other] == [("KV201", "warning", 3)]
     assert jinja(f"{RULES}{{% if tools %}}{RULES}{{% endif %}}") == []
 
@@ -95,5 +110,5 @@ def test_mustache() -> None:
     text = "{{! c }}A {{#if kind}}b {{x}}{{/if}} {{{y}}} {{$input}} {{.Name}} {{> part}} {{else}} e"
     nodes = mustache_nodes(Traced.of(text, Origin("p", text=text)))
     names = [node.what for node in nodes if isinstance(node, Hole)]
-    assert names == ["`kind`", "`y`", "`input`", "`Name`"]
+    assert names == ["`y`", "`input`", "`Name`"]
     assert [len(node.branches) for node in nodes if isinstance(node, Choice)] == [2]

@@ -169,7 +169,7 @@ class _Search:
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-            next(LogSource([str(path)], LogOptions(limit=1)).conversations(), None)
+            next(LogSource([str(path)], LogOptions(limit=1, by_time=False)).conversations(), None)
         except OSError as error:
             self._left_out(name, error.strerror or str(error))
             return

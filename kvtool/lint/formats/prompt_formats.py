@@ -20,6 +20,8 @@ from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, Promp
 from kvtool.lint.formats.promptfoo_prompts import read_promptfoo
 from kvtool.lint.formats.prompty_files import read_prompty
 from kvtool.lint.formats.semantic_kernel_prompts import read_semantic_kernel
+from kvtool.lint.formats.toml_prompts import KEYS as TOML_KEYS
+from kvtool.lint.formats.toml_prompts import read_toml_prompts
 from kvtool.lint.skeleton import Node
 from kvtool.lint.templates import jinja_template, traced_template
 
@@ -119,6 +121,13 @@ FORMATS: tuple[PromptFormat, ...] = (
         _keys("role"),
         read_messages,
         "messages:\n  - {role: system, content: 'You help {name} …'}",
+    ),
+    PromptFormat(
+        "TOML",
+        (".toml",),
+        re.compile(rf"\b(?:{'|'.join(TOML_KEYS)})[ \t]{{0,20}}=[ \t]{{0,20}}(?:\"\"\"|\'\'\')"),
+        read_toml_prompts,
+        '[review]\nsystem = """You review code …"""\nuser = """{{ diff }} …"""',
     ),
     PromptFormat(
         "texts with placeholders",

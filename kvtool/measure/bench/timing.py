@@ -12,7 +12,7 @@ from typing import cast
 import torch
 
 from kvtool.engine.model import weights
-from kvtool.engine.model.decode_graphs import uncollected
+from kvtool.engine.uncollected import uncollected
 
 Call = Callable[[], object]
 

@@ -36,8 +36,9 @@ _OTHER_KINDS = {
 class _Checked(io.RawIOBase):
     """Reads through `inner`; what goes wrong on the way becomes a `KvtoolError` that names the file."""
 
-    def __init__(self, read: Callable[[int], bytes], file: IO[bytes], name: str) -> None:
+    def __init__(self, read: Callable[[int], bytes], file: IO[bytes], name: str, *, plain: bool = False) -> None:
         super().__init__()
+        self.plain = plain
         self._read = read
         self._close = file.close
         self.bytes_taken = file.tell
@@ -114,13 +115,19 @@ def open_bytes(path: str, name: str | None = None, *, parked: bool = False) -> i
         elif start.startswith(_ZSTD_MAGICS):
             raw = _Checked(_Zstd(file, name).read, file, name)
         else:
-            raw = _Checked(file.read, file, name)
+            raw = _Checked(file.read, file, name, plain=True)
         reader: io.BufferedReader = io.BufferedReader(raw, PARKED_HEAD if parked else HEAD)
         _skip_mark(reader, name)
     except BaseException:
         file.close()
         raise
     return reader
+
+
+def is_plain(reader: io.BufferedReader) -> bool:
+    """Whether what `open_bytes` gave are the bytes of the file as they lie on the disk."""
+    raw = reader.raw
+    return isinstance(raw, _Checked) and raw.plain
 
 
 def bytes_taken(reader: io.BufferedReader) -> int:

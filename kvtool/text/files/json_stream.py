@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import orjson
@@ -28,16 +28,25 @@ _SPACES = b" \t\r\n"
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 # A whole string, or a bracket, or the quote of a string whose end has not been read yet.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
+_SCALAR = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[-+.0-9A-Za-z]++', re.DOTALL)
 
 
 class RawRecord(NamedTuple):
-    """The bytes of one record and where they begin; `problem` says why they are not one (`data` is then just an excerpt)."""
+    """The bytes of one record and where they begin; `problem` says why they are not one (`data` is then just an excerpt).
+
+    `offset` counts bytes from where reading began. `around` is what stands before the list that a record is an element of, where
+    that list is a member of an object. `value` is what `data` stands for where that is no JSON: a row of a table, an entry of an
+    archive.
+    """
 
     data: bytes
     line: int
     column: int
     is_line: bool
     problem: str | None = None
+    offset: int = 0
+    around: dict[str, Any] | None = None
+    value: Any = None
 
 
 class NotJSONError(Exception):
@@ -71,22 +80,97 @@ def parse(data: bytes) -> Any:
         raise NotJSONError(str(error).partition(";")[0], unreadable_at(text), text) from None
 
 
-def read_records(reader: io.BufferedReader, *, step: int = _CHUNK) -> Iterator[RawRecord]:
+Opens = Callable[[dict[str, Any], str, Any], bool]
+"""Whether a list of objects that is a member of the one object of a file holds the records: told what stands before it, its name
+and its first element (None: that is long)."""
+
+
+def read_records(reader: io.BufferedReader, *, step: int = _CHUNK, opens: Opens | None = None) -> Iterator[RawRecord]:
     """The records of a file, in order. A `problem` that leaves the end of a record unknown is the last one.
 
-    `step` bytes of lines are read at a time.
+    `step` bytes of lines are read at a time. Where the file is one object, `opens` says of its first list whether that holds them.
     """
-    head, line = b"", 1
+    head, line, offset = b"", 1, 0
     while chunk := reader.read(_HEAD):
         blank = _BLANK.match(chunk)
         cut = chunk.rfind(b"\n", 0, blank.end() if blank else 0) + 1
         line += chunk.count(b"\n", 0, cut)
         head = chunk[cut:]
         if not head.isspace() and head:
+            offset += cut
             break
-    if _is_lines(head):
-        return _lines(head, reader, line, step)
-    return _Scanner(head, reader, line).records()
+        offset += len(chunk)
+    lines = _is_lines(head)
+    several = lines and b"\n" in head.rstrip(_SPACES)
+    if opens is not None and not several and (found := _opened_list(head, opens)) is not None:
+        at, around = found
+        return _Scanner(head, reader, line, offset).elements_at(at, around)
+    if lines:
+        return _lines(head, reader, line, step, offset)
+    return _Scanner(head, reader, line, offset).records()
+
+
+def _opened_list(head: bytes, opens: Opens) -> tuple[int, dict[str, Any]] | None:
+    """Where the list that holds the records begins in the beginning of a file, and the members before it; None: there is none."""
+    at = _blank_end(head, 0)
+    if head[at : at + 1] != b"{":
+        return None
+    around: dict[str, Any] = {}
+    at = _blank_end(head, at + 1)
+    while head[at : at + 1] == b'"':
+        key = _TOKEN.match(head, at)
+        if key is None or len(key[0]) < 2:
+            return None
+        at = _blank_end(head, key.end())
+        if head[at : at + 1] != b":":
+            return None
+        at = _blank_end(head, at + 1)
+        try:
+            name = str(orjson.loads(key[0]))
+            if head[at : at + 1] == b"[":
+                first = _blank_end(head, at + 1)
+                if head[first : first + 1] == b"{":
+                    end = _value_end(head, first)
+                    element = orjson.loads(head[first:end]) if end else None
+                    if opens(around, name, element):
+                        return at, around
+            end = _value_end(head, at)
+            if not end:
+                return None
+            around[name] = orjson.loads(head[at:end])
+        except orjson.JSONDecodeError:
+            return None
+        at = _blank_end(head, end)
+        if head[at : at + 1] != b",":
+            return None
+        at = _blank_end(head, at + 1)
+    return None
+
+
+def _blank_end(data: bytes, at: int) -> int:
+    blank = _BLANK.match(data, at)
+    return blank.end() if blank else at
+
+
+def _value_end(data: bytes, at: int) -> int:
+    """Where the value that begins there ends; 0 where the data end before, or it is none."""
+    first = data[at : at + 1]
+    if first not in (b"{", b"["):
+        scalar = _SCALAR.match(data, at)
+        return scalar.end() if scalar and scalar.end() < len(data) else 0
+    depth = 0
+    for token in _TOKEN.finditer(data, at):
+        byte = data[token.start()]
+        if byte == _QUOTE:
+            if token.end() - token.start() == 1:
+                return 0
+        elif byte in b"{[":
+            depth += 1
+        else:
+            depth -= 1
+            if not depth:
+                return token.end()
+    return 0
 
 
 def is_message(value: object) -> bool:
@@ -122,7 +206,7 @@ def _is_lines(head: bytes) -> bool:
     return True
 
 
-def _lines(head: bytes, reader: io.BufferedReader, number: int, step: int) -> Iterator[RawRecord]:
+def _lines(head: bytes, reader: io.BufferedReader, number: int, step: int, offset: int) -> Iterator[RawRecord]:
     parts: list[bytes] = []  # of the line that is being read
     size = 0
     chunk = head
@@ -134,8 +218,9 @@ def _lines(head: bytes, reader: io.BufferedReader, number: int, step: int) -> It
             if size > MAX_RECORD:
                 yield _too_long(line, number)
             elif line and not line.isspace():
-                yield RawRecord(line.removesuffix(b"\r"), number, 1, True)
+                yield RawRecord(line.removesuffix(b"\r"), number, 1, True, None, offset)
             number += 1
+            offset += size + 1
             size = 0
             parts.clear()
         size += len(ends[-1])
@@ -147,7 +232,7 @@ def _lines(head: bytes, reader: io.BufferedReader, number: int, step: int) -> It
     if size > MAX_RECORD:
         yield _too_long(line, number)
     elif line and not line.isspace():
-        yield RawRecord(line, number, 1, True)
+        yield RawRecord(line, number, 1, True, None, offset)
 
 
 def _too_long(line: bytes, number: int) -> RawRecord:
@@ -161,12 +246,13 @@ class _LostError(Exception):
 class _Scanner:
     """Finds records by counting brackets. `_buffer[_at:]` is unread, and begins at `_line` and `_column` of the file."""
 
-    def __init__(self, head: bytes, reader: io.BufferedReader, line: int) -> None:
+    def __init__(self, head: bytes, reader: io.BufferedReader, line: int, offset: int) -> None:
         self._reader = reader
         self._buffer = head
         self._at = 0
         self._line = line
         self._column = 1
+        self._offset = offset
 
     def records(self) -> Iterator[RawRecord]:
         """Every top-level value is a record, or an array of records."""
@@ -179,6 +265,38 @@ class _Scanner:
         except _LostError as lost:
             data = self._buffer[self._at : self._at + _EXCERPT]
             yield RawRecord(data, self._line, self._column, False, str(lost))
+
+    def elements_at(self, at: int, around: dict[str, Any]) -> Iterator[RawRecord]:
+        """The elements of the array that begins at `at` of what is read; what stands behind it in its object is passed over."""
+        self._take(at)
+        try:
+            for raw in self._elements():
+                yield raw._replace(around=around)
+            self._pass_over()
+            yield from self.records()
+        except _LostError as lost:
+            data = self._buffer[self._at : self._at + _EXCERPT]
+            yield RawRecord(data, self._line, self._column, False, str(lost))
+
+    def _pass_over(self) -> None:
+        """The rest of the object that the array was in, to its end."""
+        depth = 1
+        while depth:
+            offset = 0
+            for token in _TOKEN.finditer(self._buffer, self._at):
+                start, end = token.span()
+                byte = self._buffer[start]
+                if byte == _QUOTE and end - start == 1:
+                    break
+                depth += (byte in b"{[") - (byte in b"]}")
+                offset = end - self._at
+                if not depth:
+                    break
+            else:
+                offset = len(self._buffer) - self._at
+            self._take(offset)
+            if depth and not self._more():
+                raise _LostError("the object is never closed")
 
     def _elements(self) -> Iterator[RawRecord]:
         """The elements of the array that begins here."""
@@ -202,8 +320,8 @@ class _Scanner:
         if self._buffer[self._at : self._at + 1] not in (b"{", b"["):
             raise _LostError("expected a record, `{` or `[`")
         length = self._end(0) or len(self._buffer) - self._at
-        line, column = self._line, self._column
-        return RawRecord(self._take(length), line, column, False)
+        line, column, offset = self._line, self._column, self._offset
+        return RawRecord(self._take(length), line, column, False, None, offset)
 
     def _is_one_record(self) -> bool:
         """Whether the array that begins here is a list of messages (or of numbers), and not of records."""
@@ -266,6 +384,7 @@ class _Scanner:
     def _take(self, length: int) -> bytes:
         data = self._buffer[self._at : self._at + length]
         self._at += length
+        self._offset += length
         if newlines := data.count(b"\n"):
             self._line += newlines
             self._column = 1

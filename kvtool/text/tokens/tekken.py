@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -40,13 +40,36 @@ _NAMED = (
 
 def built_in_json() -> bytes:
     """The tokenizer.json of the built-in vocabulary. OSError, or zstandard's own error, where the packed file is broken."""
+    return _json(_built_in_tokens(), _special({}, _SPECIAL), _PATTERN)
+
+
+def built_in_counter() -> Callable[[str], int]:
+    """Counts the tokens that the built-in vocabulary has for a text, without what a prompt begins with.
+
+    To make it takes a tenth of what the tokenizer takes where nothing is kept of an earlier run; it counts what is written like a
+    special token as text, and a stretch of more than LONGEST characters in parts.
+    """
+    from tiktoken import Encoding
+
+    from kvtool.text.tokens.ranked_backend import LONGEST
+
+    ranks = {token: rank for rank, token in enumerate(_built_in_tokens())}
+    encoding = Encoding("built in", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
+
+    def count(text: str) -> int:
+        return sum(len(encoding.encode_ordinary(text[at : at + LONGEST])) for at in range(0, len(text), LONGEST))
+
+    return count
+
+
+def _built_in_tokens() -> list[bytes]:
+    """By rank. OSError, or zstandard's own error, where the packed file is broken."""
     from zstandard import ZstdDecompressor
 
     packed = ZstdDecompressor().decompress(BUILT_IN_FILE.read_bytes())
     count = int.from_bytes(packed[:4], "little")
     lengths, data = packed[4 : 4 + count], packed[4 + count :]
-    tokens = [data[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
-    return _json(tokens, _special({}, _SPECIAL), _PATTERN)
+    return [data[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
 
 
 def tekken_json(file: Mapping[str, object]) -> bytes:

@@ -15,11 +15,15 @@ import numpy.typing as npt
 from kvtool.errors import MessageRefusedError
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Mark, Origin, Traced
+from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.turn import Turn
 
 _TURN = tuple(field.name for field in fields(Turn))
 _ORIGIN = tuple(field.name for field in fields(Origin))
+_CALLS: dict[type, tuple[str, ...]] = {
+    each: tuple(field.name for field in fields(each)) for each in (Call, Usage, CacheScope, CallSettings)
+}
 _PROTOCOL = 5
 _NONE = -1
 
@@ -148,7 +152,16 @@ class _Pickler(pickle.Pickler):
             return _traced, (plain, *zip(*marks, strict=True)) if marks else (plain, (), (), ())
         if type(obj) is Origin:
             return Origin, tuple(getattr(obj, name) for name in _ORIGIN)
+        if obj is NO_CALL:
+            return _no_call, ()
+        if (names := _CALLS.get(type(obj))) is not None:
+            return type(obj), tuple(getattr(obj, name) for name in names)
         return NotImplemented
+
+
+def _no_call() -> Call:
+    """The one that says nothing."""
+    return NO_CALL
 
 
 def _whole(origin: Origin) -> Traced:

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.logs.record import Dialogue, Record, Transcript, Turns, kind, text_of, whole
+from kvtool.workload.call import Call
+from kvtool.workload.logs.reading import Turns
+from kvtool.workload.logs.record import (
+    RESPONSES,
+    Dialogue,
+    Record,
+    Transcript,
+    kind,
+    parsed_text,
+    text_of,
+    time_of,
+    whole,
+)
+from kvtool.workload.logs.told_calls import call_of
+from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.whole_prompts import parts_not_counted, texts_of, why_incomplete
 
 _SPEAKERS = {
     "human": "user", "user": "user", "prompter": "user",
@@ -17,6 +34,10 @@ _SPEAKERS = {
 }  # fmt: skip
 
 
+_ARGUMENTS = ("kwargs", "model_parameters", "modelParameters", "parameters", "optional_params", "invocation_params")
+"""Where loggers keep what a request says beside its messages."""
+
+
 def chat(record: Record) -> Turns:
     """A body of the OpenAI or Anthropic chat API, alone or beside its response; or a conversation of a data set."""
     return chat_at(record, "messages")
@@ -24,25 +45,28 @@ def chat(record: Record) -> Turns:
 
 def chat_at(record: Record, name: str) -> Turns:
     """A chat body whose list of messages has another name."""
-    messages = [*_system(record), *_messages(record, record.list_of(name), name)]
-    return _requests(record, messages, transcript="trajectory_format" in record.fields)
+    value = record.fields.get(name)
+    if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
+        record = replace(record.holding({**record.fields, name: parsed}, name), in_text=True)
+    messages = [*_system(record), *messages_of(record, record.list_of(name), name)]
+    return requests_of(record, messages, transcript="trajectory_format" in record.fields)
 
 
 def trajectory(record: Record) -> Turns:
     """What an agent did, as one list of messages; it need not end with an answer."""
     name = record.required("traj", "history", "trajectory", "messages")[0]
-    return _requests(record, _messages(record, record.list_of(name), name), transcript=True)
+    return requests_of(record, messages_of(record, record.list_of(name), name), transcript=True)
 
 
 def bare_list(record: Record, items: list[Any]) -> Turns:
     """A conversation that is nothing but a list of messages."""
-    return _requests(record, _spoken(record, items), transcript=True)
+    return requests_of(record, _spoken(record, items), transcript=True)
 
 
 def sharegpt(record: Record) -> Turns:
     """ShareGPT: who speaks is `from`, and what they say is `value`."""
     name = record.required("conversations", "conversation")[0]
-    return _requests(record, _spoken(record, record.list_of(name), name), transcript=True)
+    return requests_of(record, _spoken(record, record.list_of(name), name), transcript=True)
 
 
 def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
@@ -50,7 +74,7 @@ def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
     label = "".join(path)
     for i, item in enumerate(items):
         if not isinstance(item, dict) or "from" not in item:
-            messages += _messages(record, [item], *path, first=i)
+            messages += messages_of(record, [item], *path, first=i)
             continue
         speaker = item["from"]
         role = _SPEAKERS.get(speaker.lower()) if isinstance(speaker, str) else None
@@ -64,41 +88,13 @@ def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
     return messages
 
 
-def responses_api(record: Record) -> Turns:
-    """A body of the OpenAI Responses API: `instructions`, and `input` as text or as a list of items."""
-    messages: list[Message] = []
-    if record.fields.get("instructions") is not None:
-        text = record.text(record.fields["instructions"], "instructions", part="instructions (system)")
-        messages.append({"role": "system", "content": text})
-    items = record.required("input")[1]
-    if isinstance(items, str):
-        messages.append({"role": "user", "content": record.text(items, "input", part="input (user)")})
-        return _requests(record, messages)
-    for i, item in enumerate(record.list_of("input")):
-        type_ = item.get("type") if isinstance(item, dict) else None
-        if type_ == "function_call":
-            function = {"name": item.get("name"), "arguments": item.get("arguments")}
-            call = {"id": item.get("call_id"), "type": "function", "function": function}
-            if messages and "tool_calls" in messages[-1]:
-                messages[-1]["tool_calls"].append(call)
-            else:
-                messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        elif type_ == "function_call_output":
-            output = item.get("output")
-            content = _content(record, output, ("input", i, "output"), f"input[{i}] (tool)")
-            messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
-        elif type_ in (None, "message"):
-            messages += _messages(record, [item], "input", first=i)
-    return _requests(record, messages)
-
-
 def bfcl(record: Record) -> Turns:
     """The Berkeley function calling benchmark: `question` is a list of turns, each a list of messages."""
     turns: list[list[Message]] = []
     for i, turn in enumerate(record.list_of("question")):
         if not isinstance(turn, list):
             raise record.error(f"question[{i}] must be a list of messages, not {kind(turn)}", "question", i)
-        turns.append(_messages(record, turn, "question", i))
+        turns.append(messages_of(record, turn, "question", i))
     return _dialogue(record, [turn for turn in turns if turn])
 
 
@@ -125,23 +121,73 @@ def user_turns(record: Record) -> Turns:
     return result
 
 
-def _requests(record: Record, messages: list[Message], *, transcript: bool = False) -> Turns:
-    """One request, or one per assistant turn where the messages are the record of a conversation."""
+def requests_of(
+    record: Record,
+    messages: list[Message],
+    *,
+    transcript: bool = False,
+    uncounted: Counter[str] | None = None,
+    incomplete: str | None = None,
+) -> Turns:
+    """One request, or one per assistant turn where the messages are the record of a conversation. `uncounted` are parts that did
+    not become messages, `incomplete` says why some are missing."""
     if not messages:
         raise record.error("the list of messages is empty")
-    content: dict[str, Any] = {"tools": _tools(record)}
-    answer, length = answer_of(record.first("response", "response_body", "completion", "output"))
+    tools = tools_of(record)
+    answer, length = answer_of(record.found(*RESPONSES)[0])
     if answer is None and (transcript or messages[-1]["role"] == "assistant"):
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
-            return Transcript(record, messages, answers, content)
-    return [record.turn(messages=messages, output_text=answer, output_tokens=length, **content)]
+            return Transcript(record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, tools))
+    call = told_call(record, messages, tools, uncounted, incomplete)
+    return [record.turn(call=call, messages=messages, output_text=answer, output_tokens=length, tools=tools)]
+
+
+class _AnswerCalls:
+    """What the record of a conversation says of the call behind each answer; counts for the whole of it are of none of them."""
+
+    def __init__(self, record: Record, messages: list[Message], tools: list[Any] | None) -> None:
+        self._record = record
+        self._messages = messages
+        self._common = replace(told_call(record, messages, tools, counts=False), usage=None, cost=None, end=None)
+
+    def __call__(self, at: int) -> tuple[Call, float | None]:
+        message = self._messages[at]
+        extra = message.get("extra")
+        call = self._common
+        for fields in (message, extra, extra.get("response") if isinstance(extra, dict) else None):
+            if isinstance(fields, dict) and (usage := usage_of(fields.get("usage"), self._record.pointer)) is not None:
+                call = replace(call, usage=usage)
+        return call, time_of(message) or (time_of(extra) if isinstance(extra, dict) else None)
+
+
+def told_call(
+    record: Record,
+    messages: list[Message],
+    tools: list[Any] | None,
+    uncounted: Counter[str] | None = None,
+    incomplete: str | None = None,
+    *,
+    counts: bool = True,
+) -> Call:
+    """What the record says of its call, with what of the prompt is not text and whether some of it is missing."""
+    parts = parts_not_counted(messages)
+    if uncounted:
+        parts.update(uncounted)
+    call = call_of(record, uncounted=parts, images=parts["image"], counts=counts)
+    if incomplete is None:
+        texts = texts_of(messages)
+        prompt = None if call.usage is None else call.usage.prompt
+        if prompt is not None and tools:
+            texts.append(json.dumps(tools, ensure_ascii=False))
+        incomplete = why_incomplete(texts, prompt, uncounted=bool(parts))
+    return call if incomplete is None else replace(call, incomplete=incomplete)
 
 
 def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
     if not turns:
         raise record.error("there are no turns in it")
-    tools = _tools(record)
+    tools = tools_of(record)
     return Dialogue(
         record.turn(index=i, turns=len(turns), messages=messages, tools=tools) for i, messages in enumerate(turns)
     )
@@ -152,10 +198,10 @@ def _system(record: Record) -> list[Message]:
     value = record.fields.get("system")
     if value is None:
         return []
-    return [{"role": "system", "content": _content(record, value, ("system",), "system")}]
+    return [{"role": "system", "content": content_of(record, value, ("system",), "system")}]
 
 
-def _messages(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
+def messages_of(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
     """The list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
     result: list[Message] = []
     label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
@@ -165,7 +211,7 @@ def _messages(record: Record, items: list[Any], *path: str | int, first: int = 0
         role = item.get("role")
         if not isinstance(role, str):
             raise record.error(f"{label}[{i}] has no `role`", *path, i, *(("role",) if "role" in item else ()))
-        content = _content(record, item.get("content"), (*path, i, "content"), f"{label}[{i}] ({role})")
+        content = content_of(record, item.get("content"), (*path, i, "content"), f"{label}[{i}] ({role})")
         if not isinstance(item.get("tool_calls", []) or [], list):
             raise record.error(f"{label}[{i}] has `tool_calls` that are no list", *path, i, "tool_calls")
         message = {**item, "content": content}
@@ -173,7 +219,7 @@ def _messages(record: Record, items: list[Any], *path: str | int, first: int = 0
     return result
 
 
-def _content(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
+def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
     """The content of a message: text, or a list of parts whose texts are traced, or None."""
     if value is None:
         return None
@@ -191,7 +237,7 @@ def _content(record: Record, value: Any, path: tuple[str | int, ...], part: str)
         elif "text" in item and item.get("type") in ("text", "input_text", "output_text", None):
             parts.append({**item, "type": "text", "text": record.text(item["text"], *path, i, "text", part=part)})
         elif item.get("type") == "tool_result":
-            parts.append({**item, "content": _content(record, item.get("content"), (*path, i, "content"), part)})
+            parts.append({**item, "content": content_of(record, item.get("content"), (*path, i, "content"), part)})
         else:
             parts.append(item)
     return parts
@@ -223,11 +269,11 @@ def _without_anthropic_blocks(message: Message) -> list[Message]:
     return [*results, kept] if rest or calls else results or [{**message, "content": None}]
 
 
-def _tools(record: Record) -> list[Any] | None:
+def tools_of(record: Record) -> list[Any] | None:
     """The tools in the form of OpenAI's chat API, which chat templates expect."""
     name = next((name for name in ("tools", "functions", "function") if record.fields.get(name) is not None), None)
     if name is None:
-        return None
+        return _tools_beside(record)
     tools = record.fields[name]
     if name == "function" and isinstance(tools, dict):
         tools = [tools]
@@ -245,6 +291,16 @@ def _tools(record: Record) -> list[Any] | None:
             function["parameters"] = tool["input_schema"]
         result.append({"type": "function", "function": function})
     return result or None
+
+
+def _tools_beside(record: Record) -> list[Any] | None:
+    """Tools that stand among the other arguments of a call, as loggers of client libraries write them."""
+    for name in _ARGUMENTS:
+        if isinstance(record.fields.get(name), dict | str):
+            beside = record.inner(name)
+            if beside is not None and (beside.fields.get("tools") or beside.fields.get("functions")):
+                return tools_of(beside)
+    return None
 
 
 def answer_of(value: Any) -> tuple[str | None, int | None]:

@@ -18,7 +18,7 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.logs.record import RecordError, Where
-from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, read_record
+from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, opens, read_record
 
 MOST_FILES = 1_000_000
 """Files and folders that one folder or pattern may hold."""
@@ -253,11 +253,11 @@ def _kind_of_text(path: str, format_: RecordFormat | None, *, promises: bool) ->
         refuse_binary(reader, path)
         if head.lstrip()[:1] not in (b"{", b"[", b""):
             return "log" if promises else _OTHER
-        for number, raw in enumerate(read_records(reader, step=1 << 14)):
+        for number, raw in enumerate(read_records(reader, step=1 << 14, opens=opens)):
             if raw.problem is not None or number == _TRIED:
                 return "log" if promises and raw.problem is not None else _NO_PROMPTS
             try:
-                read_record(parse(raw.data), Where(path), format_)
+                read_record(parse(raw.data), Where(path), format_, around=raw.around)
                 return "log"
             except NotJSONError:
                 return "log" if promises else _OTHER

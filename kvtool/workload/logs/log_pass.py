@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs.by_arrival import ArrivalCounts
 from kvtool.workload.logs.grouping import Division
+from kvtool.workload.logs.reading import LeftOut
 
 _MOST_ERRORS = 5
 """Files that are named in the head of a report."""
@@ -35,10 +37,76 @@ class LogProgress:
 
 
 @dataclass(slots=True)
+class LeftOuts:
+    """What records held beside requests, by kind: how many, and where the first one stands."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+
+    def add(self, item: LeftOut, place: Place) -> None:
+        """One more of them."""
+        self.counts[item.kind] = self.counts.get(item.kind, 0) + item.number
+        self.places.setdefault(item.kind, place)
+
+    def words(self) -> str:
+        """`4 retriever spans, 1 failed`, the most first."""
+        most = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return ", ".join(counted(kind, count) for kind, count in most)
+
+
+def counted(kind: str, count: int) -> str:
+    """A number with its noun, or participle."""
+    return f"{count:,} {kind}" if kind.endswith("ed") else plural(count, kind)
+
+
+@dataclass(slots=True)
+class PromptsTold:
+    """How many prompts the log does not hold in whole, and which of their parts are no text."""
+
+    requests: int = 0
+    with_parts: int = 0
+    parts: dict[str, int] = field(default_factory=dict)
+    incomplete: dict[str, int] = field(default_factory=dict)
+
+    def add(self, call: Call) -> None:
+        """The call of one more request."""
+        self.requests += 1
+        if call is NO_CALL:
+            return
+        if call.uncounted:
+            self.with_parts += 1
+            for kind, count in call.uncounted:
+                self.parts[kind] = self.parts.get(kind, 0) + count
+        if call.incomplete is not None:
+            self.incomplete[call.incomplete] = self.incomplete.get(call.incomplete, 0) + 1
+
+    def notes(self) -> list[str]:
+        """What of it there is to tell."""
+        told = []
+        if self.with_parts:
+            kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.parts.items()))
+            told.append(
+                f"{self.with_parts:,} of {plural(self.requests, 'prompt')} have parts that are not counted: {kinds}"
+            )
+        if self.incomplete:
+            count = sum(self.incomplete.values())
+            why = "; ".join(
+                why if len(self.incomplete) == 1 else f"{number:,}: {why}"
+                for why, number in sorted(self.incomplete.items(), key=lambda item: (-item[1], item[0]))
+            )
+            told.append(f"{count:,} of {plural(self.requests, 'prompt')} are not whole in the log ({why})")
+        return told
+
+
+@dataclass(slots=True)
 class PassState:
     """What one pass has seen so far."""
 
     division: Division
+    left_out: LeftOuts = field(default_factory=LeftOuts)
+    prompts: PromptsTold = field(default_factory=PromptsTold)
+    repeated: int = 0
+    """Calls that were read before, and are not counted again."""
     arrivals: ArrivalCounts = field(default_factory=ArrivalCounts)
     failed: dict[str, KvtoolError] = field(default_factory=dict)
     doubles: int = 0
@@ -55,6 +123,11 @@ class PassState:
             told.append(f"{plural(arrivals.untimed, 'record')} without a time, taken right after the one before")
         if self.doubles:
             told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
+        if self.left_out.counts:
+            told.append(f"left out: {self.left_out.words()}")
+        if self.repeated:
+            told.append(f"{plural(self.repeated, 'call')} logged more than once, counted once")
+        told += self.prompts.notes()
         errors = list(self.failed.values())
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:

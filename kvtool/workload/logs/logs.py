@@ -23,10 +23,11 @@ from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
 from kvtool.workload.logs.grouping import BY_FILE, Grouping
 from kvtool.workload.logs.input_files import InputFiles
 from kvtool.workload.logs.log_file import LogEntry, LogFile
-from kvtool.workload.logs.log_pass import LogOutcome, LogProgress, PassState
+from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
-from kvtool.workload.logs.record import Dialogue, Turns
+from kvtool.workload.logs.record import Dialogue
 from kvtool.workload.logs.records import TEXT_FORMAT, format_named
+from kvtool.workload.logs.source_survey import UNREADABLE, Repeated, SourceSurvey
 from kvtool.workload.logs.spool import Spool
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
@@ -34,8 +35,6 @@ from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 _MOST_OPEN = 64
 """Files that are kept open side by side; of more, each is opened when it is read from."""
-_UNREADABLE = float("-inf")
-"""For the first arrival of a file without a good record: what is wrong with it is told first."""
 _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
 
@@ -48,14 +47,16 @@ class LogOptions:
     trace_block_size: int = TRACE_BLOCK
     limit: int | None = None
     format: str | None = None
+    by_time: bool = True
+    """Whether records are put in the order of time and joined, for which all of them are looked at first."""
 
 
 class LogSource:
     """The requests of log files; can be read again and again.
 
-    Logs all of which have times are one stream in the order of arrival; others come one after another. The order within a file is
-    never changed. `skipped` (bad records left out) and `formats` (path to the names of the formats found in it) tell about the last
-    pass. `arrival` counts from the earliest first record of the files; it may be negative where a log is not in order.
+    Logs all of which have times are one stream in the order of arrival; others come one after another. A file all of whose
+    requests have times is read in their order, others as they are written. `skipped` (bad records left out) and `formats` (path
+    to the names of the formats found in it) tell about the last pass. `arrival` counts from the earliest record of the files.
     """
 
     def __init__(
@@ -81,8 +82,8 @@ class LogSource:
         self._grouping = grouping
         self._keep_going = keep_going and len(self._paths) > 1
         self._spool = Spool()
-        self._first: list[float | None] | None = None
-        """By file, when its first record arrived; None until somebody looked."""
+        self._survey: SourceSurvey | None = None
+        """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
         self._open: set[LogFile] = set()
         self._read_before = 0
@@ -126,7 +127,7 @@ class LogSource:
                 sessions[first.session] = base + count
             group = state.division.group_of(found)
             own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
-            placed = _placed(turns, count, base, self._epoch, group, own)
+            placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
             yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
             if requests == self.options.limit:
                 break
@@ -151,6 +152,16 @@ class LogSource:
         self._open = set()
         self._now = PassState(self._grouping.begin())
         return self._now
+
+    @property
+    def epoch(self) -> float:
+        """What arrivals count from, in seconds on the clock of the logs."""
+        return self._epoch or 0.0
+
+    @property
+    def left_out(self) -> LeftOuts:
+        """What the last pass, or this one so far, found beside requests."""
+        return self._now.left_out
 
     def share_read(self) -> float | None:
         """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
@@ -213,54 +224,69 @@ class LogSource:
         )
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
-        if len(self._paths) < 2:
-            counter = itertools.count(1)
-            for path in self._paths:
-                yield from self._file_entries(path, counter, state, values=values)
-            return
-        if self._epoch is None:
-            self._epoch = min(
-                (time for time in self._first_arrivals() if time is not None and time != _UNREADABLE), default=None
-            )
+        survey = self._surveyed()
+        repeated = Repeated(survey.doubles)
+        for found in self._as_they_come(survey, state, values=values):
+            if not isinstance(found, KvtoolError) and repeated.has(found):
+                state.repeated += len(found.turns)
+                continue
+            yield found
+
+    def _as_they_come(
+        self, survey: SourceSurvey, state: PassState, *, values: bool
+    ) -> Iterator[LogEntry | KvtoolError]:
         counter = itertools.count(1)
+        if len(self._paths) > 1 and self._epoch is None:
+            self._epoch = min((time for time in survey.firsts if time is not None and time != UNREADABLE), default=None)
         if self.merged:
             logs = [
-                TimedLog(first, partial(self._file_entries, path, counter, state, values=values))
-                for path, first in zip(self._paths, self._first_arrivals(), strict=True)
+                TimedLog(first, partial(self._file_entries, number, counter, state, values=values))
+                for number, first in enumerate(survey.firsts)
                 if first is not None
             ]
             yield from by_arrival(logs, state.arrivals)
             return
-        for path in self._paths:
-            yield from self._file_entries(path, counter, state, values=values)
+        for number in range(len(self._paths)):
+            yield from self._file_entries(number, counter, state, values=values)
 
     def _file_entries(
-        self, path: str, ordinals: Iterator[int], state: PassState, *, values: bool
+        self, number: int, ordinals: Iterator[int], state: PassState, *, values: bool
     ) -> Iterator[LogEntry | KvtoolError]:
         """The records of a file; an error ends it, and is kept or raised."""
+        path = self._paths[number]
         try:
             if self._is_plain(path):
                 self._found(path, TEXT_FORMAT)
                 turn = read_prompt(self._spool.file(path), path, self._group(path) if self._group else PLAIN_GROUP)
                 yield LogEntry([turn], turn, None, path)
                 return
-            log = self._log(path, ordinals, values=values)
+            log = self._opener(path, ordinals, values=values)()
             self._open.add(log)
+            survey = self._surveyed()
+            log.joins = survey.joins
+            order = survey.order_of(number)
             try:
-                yield from log.entries(found=partial(self._found, path))
+                yield from log.entries(_Told(self._found, state), order)
             finally:
                 self._open.discard(log)
-                self._read_before += log.taken
+                self._read_before += log.taken if order is None else self._size_of(path)
         except KvtoolError as error:
             if not self._keep_going:
                 raise
             state.failed[path] = error
 
+    def _size_of(self, path: str) -> int:
+        try:
+            return Path(self._spool.read_from(path)).stat().st_size
+        except OSError:
+            return 0
+
     def _found(self, path: str, formats: str) -> None:
         self.formats[path] = self._new_formats[path] = formats
 
-    def _log(self, path: str, ordinals: Iterator[int], *, values: bool) -> LogFile:
-        return LogFile(
+    def _opener(self, path: str, ordinals: Iterator[int], *, values: bool) -> Callable[[], LogFile]:
+        return partial(
+            LogFile,
             path,
             self._spool.file(path),
             self._group(path) if self._group else default_group(path),
@@ -273,23 +299,19 @@ class LogSource:
             skip=self.options.on_bad_line != "error",
         )
 
-    def _first_arrivals(self) -> list[float | None]:
-        """By file, the time of its first good record; problems are for the pass itself to tell, and such files hold up nobody."""
-        if self._first is None:
-            self._first = [self._first_arrival(path) for path in self._paths]
-        return self._first
+    def _surveyed(self) -> SourceSurvey:
+        """What all of it looks like; problems are for the pass itself to tell, and such files hold up nobody."""
+        if self._survey is None:
+            logs = [
+                None if self._is_plain(path) else self._opener(path, itertools.count(1), values=False)
+                for path in self._paths
+            ]
+            self._survey = SourceSurvey(logs, whole=self.options.by_time)
+        return self._survey
 
-    def _first_arrival(self, path: str) -> float | None:
-        if self._is_plain(path):
-            return None
-        try:
-            log = self._log(path, itertools.count(1), values=False)
-            for found in log.entries():
-                if not isinstance(found, KvtoolError):
-                    return found.arrival
-        except KvtoolError:
-            pass
-        return _UNREADABLE
+    def _first_arrivals(self) -> Sequence[float | None]:
+        """By file, the time of its first good record."""
+        return self._surveyed().firsts
 
     @staticmethod
     def _is_double(entry: LogEntry, ids: dict[int, str], state: PassState) -> bool:
@@ -361,15 +383,28 @@ def locate(origin: Origin, offset: int) -> tuple[int, int]:
     return origin.line, origin.column
 
 
-def _placed(turns: Turns, count: int, base: int, epoch: float | None, group: str, own: str | None) -> Iterator[Turn]:
+def _placed(
+    entry: LogEntry, count: int, base: int, epoch: float | None, group: str, own: str | None, told: PromptsTold
+) -> Iterator[Turn]:
     """The turns with their group, their places in the session and their times from the start of the source; `own` is the file of
     those whose ids another file has, too."""
     for index in range(count):
-        turn = turns[index]
+        turn = entry.turns[index]
         turn.group = group
         turn.index = base + index
         if turn.arrival is not None:
             turn.arrival -= epoch or 0.0
+        if entry.before is not None and turn.name is not None:
+            turn.name = turn.name._replace(request=entry.before + index + 1)
         if own is not None:
             turn.id = f"{own}:{turn.id}"
+        told.add(turn.call)
         yield turn
+
+
+class _Told:
+    """Hears of what is no request, for a pass."""
+
+    def __init__(self, found: Callable[[str, str], None], state: PassState) -> None:
+        self.found = found
+        self.left_out = state.left_out.add

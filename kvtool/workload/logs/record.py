@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+import orjson
 
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import RequestName, Turn
+
+if TYPE_CHECKING:
+    from kvtool.workload.logs.joins import Joins
 
 Unit = Literal["s", "ms", "us", "ns"]
 _SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -34,8 +41,12 @@ _TIMES = (
     "created_at",
     "created",
     "time",
+    "ts",
 )
 _IDS = ("id", "custom_id", "request_id")
+RESPONSES = ("response", "response_body", "completion", "output")
+"""Where the answer to a request stands."""
+_SESSIONS = ("session_id", "conversation_id", "thread_id", "sessionId")
 _OUTPUT_LENGTHS = (
     "output_length",
     "output_tokens",
@@ -72,6 +83,8 @@ class Where:
     block_size: int = TRACE_BLOCK
     number: int = 1
     of_many: bool = False
+    joins: Joins | None = None
+    """What other records of the source say of the same calls; None while these are still looked for."""
 
     @property
     def name(self) -> str:
@@ -87,9 +100,46 @@ class Record:
     where: Where
     pointer: tuple[str | int, ...] = ()
     around: tuple[dict[str, Any], ...] = ()
+    in_text: bool = False
+    """Whether it is JSON in a text of the record: then `pointer` leads to that text, and nothing to what is in it."""
+
+    def inner(self, *path: str | int) -> Record | None:
+        """The object at this path, with all on the way around it; JSON in a text counts as what it says. None: there is none."""
+        pointer, in_text = self.pointer, self.in_text
+        value: Any = self.fields
+        around = [self.fields]
+        """One for each step, so that they stand where the pointer says."""
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+            pointer = pointer if in_text else (*pointer, step)
+            if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
+                value, in_text = parsed, True
+            around.insert(0, value if isinstance(value, dict) else {})
+        if not isinstance(value, dict):
+            return None
+        return Record(value, self.where, pointer, (*around[1:], *self.around), in_text)
+
+    def holding(self, fields: dict[str, Any], *path: str | int) -> Record:
+        """The same record with other fields: those that it has at `path`, made into the form of a body of a chat API."""
+        pointer = self.pointer if self.in_text else (*self.pointer, *path)
+        return Record(fields, self.where, pointer, self.around, self.in_text)
 
     def error(self, message: str, *path: str | int, hint: str | None = None) -> RecordError:
-        return RecordError(message, (*self.pointer, *path), hint)
+        return RecordError(message, self.pointer if self.in_text else (*self.pointer, *path), hint)
+
+    def found(self, *names: str) -> tuple[Any, tuple[str | int, ...]]:
+        """As `first`, with the way to it; JSON in a text counts as what it says."""
+        for depth, fields in enumerate((self.fields, *self.around)):
+            for name in names:
+                if name in fields and (value := fields[name]) is not None:
+                    base = self.pointer if self.in_text else self.pointer[: max(len(self.pointer) - depth, 0)]
+                    if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
+                        return parsed, base if self.in_text else (*base, name)
+                    return value, base if self.in_text else (*base, name)
+        return None, self.pointer
 
     def first(self, *names: str) -> Any:
         """The first of these fields that is there, in the object itself or else around it; None if none is."""
@@ -122,7 +172,7 @@ class Record:
         if not isinstance(value, str):
             raise self.error(f"{name or f'`{path[-1]}`'} must be text, not {kind(value)}", *path)
         where = self.where
-        pointer = (*self.pointer, *path)
+        pointer = () if self.in_text else (*self.pointer, *path)
         return Traced.of(
             value, Origin(where.path, where.line, where.column, verbatim=False, pointer=pointer, part=part, text=value)
         )
@@ -135,6 +185,12 @@ class Record:
     @property
     def own_session(self) -> str | None:
         value = self.first("session_id", "conversation_id")
+        if value is None and (value := self.first("sessionId", "thread_id", "conversation")) is None:
+            for fields in (self.fields, *self.around):
+                if isinstance(inner := fields.get("metadata"), dict):
+                    value = next((inner[name] for name in _SESSIONS if inner.get(name) is not None), value)
+        if isinstance(value, dict):
+            value = value.get("id")
         return str(value) if isinstance(value, str | int) else None
 
     @property
@@ -145,12 +201,8 @@ class Record:
     def arrival(self, unit: Unit = "s") -> float | None:
         """Seconds, on the clock of the log; `unit` is what the format counts small numbers in."""
         for fields in (self.fields, *self.around):
-            for name, fixed in _TIME_UNITS:
-                if name in fields:
-                    return seconds(fields[name], fixed, fixed=True)
-            for name in _TIMES:
-                if (found := seconds(fields.get(name), unit)) is not None:
-                    return found
+            if (found := time_of(fields, unit)) is not None:
+                return found
         return None
 
     def output_tokens(self) -> int | None:
@@ -161,7 +213,7 @@ class Record:
                 return whole(self, value, name, *((name,) if name in self.fields else ()))
         return None
 
-    def turn(self, *, index: int = 0, turns: int = 1, unit: Unit = "s", **content: Any) -> Turn:
+    def turn(self, *, index: int = 0, turns: int = 1, unit: Unit = "s", call: Call = NO_CALL, **content: Any) -> Turn:
         """A request of this record: number `index` of `turns`. Only the first one has an arrival, the others follow answers."""
         own_id = self.own_id
         extra = self.first("chat_template_kwargs")
@@ -175,6 +227,7 @@ class Record:
             salt=salt if isinstance(salt, str) else None,
             written=(self.where.path, self.where.line, self.where.column),
             name=RequestName(self.where.path, self.where.number, index + 1 if turns > 1 else 0),
+            call=call,
             **content,
         )
         if isinstance(extra, dict):
@@ -184,22 +237,24 @@ class Record:
         return turn
 
 
-class Turns(Protocol):
-    """The turns of a record: a list of them, or what makes each when it is asked for."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: SupportsIndex, /) -> Turn: ...
-
-
 class Transcript:
     """The requests behind a recorded conversation, one per assistant turn, made when asked for: the prompts together are
     quadratic in the length of the conversation, so they never exist all at once. Messages are shared between them."""
 
-    def __init__(self, record: Record, messages: list[Message], answers: list[int], content: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        record: Record,
+        messages: list[Message],
+        answers: list[int],
+        content: dict[str, Any],
+        told: Callable[[int], tuple[Call, float | None]] | None = None,
+    ) -> None:
+        """`told` gives what the record says of the call behind the message of a number, and when that began."""
         self._record = record
         self._messages = messages
         self._answers = answers
         self._content = content
+        self._told = told
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -207,13 +262,18 @@ class Transcript:
     def __getitem__(self, index: SupportsIndex, /) -> Turn:
         position = index.__index__()
         at = self._answers[position]
-        return self._record.turn(
+        call, began = (NO_CALL, None) if self._told is None else self._told(at)
+        turn = self._record.turn(
             index=position,
             turns=max(len(self._answers), 2),  # a transcript is a session even with one answer in it
+            call=call,
             messages=self._messages[:at],
             output_text=text_of(self._messages[at]),
             **self._content,
         )
+        if began is not None:
+            turn.arrival = began
+        return turn
 
 
 class Dialogue(list[Turn]):
@@ -232,6 +292,17 @@ def text_of(message: Message) -> str:
     return text + json.dumps(calls, ensure_ascii=False, separators=(",", ":")) if calls else text
 
 
+def parsed_text(text: str) -> dict[str, Any] | list[Any] | None:
+    """The object or the list that a text is the JSON of; None where it is something else."""
+    if text[:1] not in ("{", "[") and text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
 def whole(record: Record, value: object, name: str, *path: str | int, least: int = 0) -> int:
     """`value` as a whole number; logs also write them as 12.0."""
     if isinstance(value, float) and value.is_integer():
@@ -245,6 +316,17 @@ def whole(record: Record, value: object, name: str, *path: str | int, least: int
             *path,
         )
     return value
+
+
+def time_of(fields: dict[str, Any], unit: Unit = "s") -> float | None:
+    """When the fields say that something began."""
+    for name, fixed in _TIME_UNITS:
+        if name in fields:
+            return seconds(fields[name], fixed, fixed=True)
+    for name in _TIMES:
+        if name in fields and (found := seconds(fields[name], unit)) is not None:
+            return found
+    return None
 
 
 def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kvtool.workload.logs.record import Record, Turns, Unit, kind, seconds, whole
+from kvtool.workload.logs.reading import Turns
+from kvtool.workload.logs.record import Record, Unit, kind, seconds, whole
 from kvtool.workload.turn import HashedPrompt, Ids, Turn
 
 BAILIAN_BLOCK = 16
@@ -55,6 +56,13 @@ def plain_mooncake(fields: Any, written: tuple[str, int, int], label: str, group
     prompt = HashedPrompt(ids, length, block_size)
     arrival = seconds(time, "ms")
     return Turn(group, hashed=prompt, output_tokens=answer, arrival=arrival, id=f"{label}:0", written=written)
+
+
+def plain_time(fields: Any) -> float | None:
+    """When a request arrived whose record has the usual fields of `mooncake` and no others; None: it is to be looked at."""
+    if type(fields) is not dict or fields.keys() != _PLAIN:
+        return None
+    return seconds(fields["timestamp"], "ms")
 
 
 def bailian(record: Record) -> Turns:

@@ -1,0 +1,84 @@
+"""Where the shared beginning of a prompt ends: what varies behind that place costs nothing more.
+
+What is another in each request ends it for good. What is another for each day, person or process ends it for some, so what varies
+more often behind it still costs; what only a name says, or nothing, ends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.lint.python_sources import DATE
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat
+
+EACH_REQUEST = 3
+_NAMED = 2
+_SOMETIMES = 1
+
+
+@dataclass
+class MetHoles:
+    """What was met on the way from the start of a prompt to a place in it."""
+
+    most: int = 0
+    seen: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, hole: Hole) -> None:
+        self.most = max(self.most, often(hole))
+        self.seen.add(_name(hole))
+
+    def covers(self, hole: Hole) -> bool:
+        """Whether a hole costs nothing more behind what was met."""
+        if hole.leads or hole.elsewhere:
+            return False
+        return self.most == EACH_REQUEST or _name(hole) in self.seen or (not often(hole) and self.most >= _NAMED)
+
+    def copy(self) -> MetHoles:
+        return MetHoles(self.most, set(self.seen))
+
+    def join(self, others: Iterable[MetHoles]) -> None:
+        """Go on behind a choice: what one of its branches holds may have been met."""
+        for other in others:
+            self.most = max(self.most, other.most)
+            self.seen |= other.seen
+
+
+def often(hole: Hole) -> int:
+    """How surely and how often something is another."""
+    if hole.doubt:
+        return EACH_REQUEST if hole.doubt == "use" else 0
+    if not hole.certain:
+        return _NAMED
+    if hole.minor or hole.order or hole.kind is DATE:
+        return _SOMETIMES
+    return EACH_REQUEST if hole.clock or hole.kind.code == KV102.code else _SOMETIMES
+
+
+def _name(hole: Hole) -> tuple[str, str]:
+    """What a hole is the same as behind another one: the same value, and every date is the same."""
+    if hole.kind is DATE:
+        return hole.kind.key, ""
+    return hole.kind.key, str(hole.made) if hole.certain and hole.made is not None else hole.what
+
+
+def with_hidden(nodes: Iterable[Node], met: MetHoles | None = None) -> list[Node]:
+    """The nodes, where what costs nothing more than what stands before it is marked as hidden."""
+    met = MetHoles() if met is None else met
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Hole):
+            hidden = node.hidden or met.covers(node)
+            met.add(node)
+            result.append(replace(node, hidden=True) if hidden else node)
+        elif isinstance(node, Choice):
+            ways = [met.copy() for _ in node.branches]
+            branches = zip(node.branches, ways, strict=True)
+            result.append(Choice(tuple(tuple(with_hidden(branch, way)) for branch, way in branches)))
+            met.join(ways)
+        elif isinstance(node, Repeat):
+            result.append(Repeat(tuple(with_hidden(node.body, met))))
+        else:
+            result.append(node)
+    return result

@@ -1,0 +1,94 @@
+"""What formats have in common: a request made of messages, or a body of some API, and what its tool tells around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, SupportsIndex
+
+from kvtool.workload.call import Call, Usage
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several, Turns
+from kvtool.workload.logs.record import Record
+from kvtool.workload.turn import Turn
+
+_OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "status", "cost", "incomplete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What stands around a request; None: nothing is said there, and what the request itself says counts.
+
+    Times are seconds since 1970. `identity` is the id of the call itself, such as that of its span or of its answer.
+    """
+
+    session: str | None = None
+    time: float | None = None
+    identity: str | None = None
+    value: object = None
+    output_text: str | None = None
+    key: str | None = None
+    """What the request names to be sent where it was cached."""
+    model: str | None = None
+    provider: str | None = None
+    tenant: str | None = None
+    usage: Usage | None = None
+    end: float | None = None
+    first_answer: float | None = None
+    status: int | None = None
+    cost: Decimal | None = None
+    incomplete: str | None = None
+
+    def put_on(self, reading: Reading) -> Reading:
+        """The same with what is said around it. Times are of the first turn, counts of the only one."""
+        if isinstance(reading, LeftOut | Several):
+            return reading
+        found = reading if isinstance(reading, FoundCall) else FoundCall(reading)
+        if len(found.turns) == 1:
+            self._put(found.turns[0], alone=True)
+        else:
+            found.turns = _Said(found.turns, self)
+        found.identity = self.identity or found.identity
+        found.weak = found.weak and self.identity is None
+        found.value = self.value if self.value is not None else found.value
+        return found
+
+    def _put(self, turn: Turn, *, alone: bool) -> Turn:
+        turn.session = self.session or turn.session
+        if self.time is not None and (alone or not turn.index):
+            turn.arrival = self.time
+        turn.call = self._call(turn.call, alone=alone)
+        if alone:
+            turn.output_text = turn.output_text if self.output_text is None else self.output_text
+        return turn
+
+    def _call(self, call: Call, *, alone: bool) -> Call:
+        said: dict[str, Any] = {
+            name: value
+            for name in (_OF_CALL if alone else ("model", "provider", "tenant"))
+            if (value := getattr(self, name)) is not None
+        }
+        if self.key is not None:
+            said["scope"] = replace(call.scope, key=self.key)
+        return replace(call, **said) if said else call
+
+
+class _Said:
+    """Turns with what is said around them, each made when it is asked for."""
+
+    def __init__(self, turns: Turns, around: Around) -> None:
+        self._turns = turns
+        self._around = around
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __getitem__(self, index: SupportsIndex, /) -> Turn:
+        return self._around._put(self._turns[index], alone=False)
+
+
+def body(record: Record, around: Around) -> Reading | None:
+    """The request of an object that is the body of some API, or holds one; None where it is none."""
+    from kvtool.workload.logs.records import read_inner
+
+    reading = read_inner(record)
+    return None if reading is None else around.put_on(reading)

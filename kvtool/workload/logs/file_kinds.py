@@ -1,0 +1,45 @@
+"""Kinds of files that hold records and are no JSON, in a visible list: by what they begin with, and what reads their records.
+
+Reading gives `RawRecord`s with a `value` each: what a line of JSON would say, in a form that some record format reads. Their places
+are those in the file, where it has lines; else the number of the record stands for a line.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kvtool.text.files.compressed import HEAD
+from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs.records import loaded
+
+Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
+"""Makes the records of a file: told the bytes of it, where it lies, and what the user calls it. Raises KvtoolError."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """`begins` sees the first bytes (at most 64 KiB) and the path as the user gave it; `records` is a function below `formats/`, as
+    `module.function`. With `texts`, files of prompts are looked at, too (.txt, .md), which else are one prompt each."""
+
+    name: str
+    shape: str
+    begins: Callable[[bytes, str], bool]
+    records: str
+    texts: bool = False
+
+    def read(self, reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
+        records: Records = loaded(self.records)
+        return records(reader, file, path)
+
+
+FILE_KINDS: tuple[FileKind, ...] = ()
+
+
+def kind_of(reader: io.BufferedReader, path: str, *, text: bool = False) -> FileKind | None:
+    """Which kind of file this is; None: JSON, or else no log. `text`: it is one of prompts by its name."""
+    head = reader.peek(HEAD)[:HEAD]
+    if head.lstrip()[:1] == b"{":
+        return None
+    return next((kind for kind in FILE_KINDS if (kind.texts or not text) and kind.begins(head, path)), None)

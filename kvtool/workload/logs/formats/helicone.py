@@ -1,0 +1,33 @@
+"""Helicone's export of requests: the bodies of request and answer, with properties and counts of its own around them."""
+
+from __future__ import annotations
+
+from kvtool.workload.logs.around_call import Around, body
+from kvtool.workload.logs.not_answered import left_out_of
+from kvtool.workload.logs.reading import LeftOut, Reading
+from kvtool.workload.logs.record import Record, seconds
+from kvtool.workload.logs.told_calls import answer_object, names_of, usage_in
+from kvtool.workload.logs.usage import usage_of
+
+_SESSIONS = ("helicone-session-id", "session-id", "session_id")
+_TENANTS = ("helicone-user-id", "user-id", "user_id")
+
+
+def read(record: Record) -> Reading:
+    """The request of `request_body`, with the session and the user of its properties."""
+    if (left := left_out_of(record)) is not None:
+        return left
+    properties = record.fields.get("request_properties") or record.fields.get("properties")
+    named = {key.lower(): value for key, value in properties.items()} if isinstance(properties, dict) else {}
+    inner = record.inner("request_body")
+    if inner is None:
+        raise record.error("`request_body` must be an object", "request_body")
+    usage = usage_in(answer_object(inner)) or usage_of(record.fields, record.pointer)
+    around = Around(
+        session=names_of([named.get(name) for name in _SESSIONS]),
+        tenant=names_of([record.fields.get("request_user_id"), *(named.get(name) for name in _TENANTS)]),
+        time=seconds(record.fields.get("request_created_at"), "s"),
+        end=seconds(record.fields.get("response_created_at"), "s"),
+        usage=usage,
+    )
+    return body(inner, around) or LeftOut("other request")

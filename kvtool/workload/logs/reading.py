@@ -1,0 +1,46 @@
+"""What a record of a log turns out to be: one conversation, several calls, or no call of a model at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, SupportsIndex
+
+from kvtool.workload.turn import Turn
+
+
+class Turns(Protocol):
+    """The turns of a record: a list of them, or what makes each when it is asked for."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: SupportsIndex, /) -> Turn: ...
+
+
+class LeftOut(NamedTuple):
+    """What is in a log and is no call of a model, or none that was answered. `kind` is a noun in the singular, or a participle: it
+    stands behind a number (`4 retriever spans`, `1 failed`), and never holds what somebody wrote into a prompt."""
+
+    kind: str
+    number: int = 1
+
+
+@dataclass(slots=True)
+class FoundCall:
+    """A conversation of a record that holds several, or that says more than its turns do.
+
+    `identity` names the call wherever else it is logged (the id of its span or of its answer); a second one with the same prompt
+    is the same call. `weak`: it may also be the id of something else, as of the row of a table. `value` has the fields that groups
+    go by.
+    """
+
+    turns: Turns
+    identity: str | None = None
+    weak: bool = False
+    value: object = None
+
+
+class Several(list["FoundCall | LeftOut"]):
+    """All that a record holds, in its order; nothing at all for what only belongs to other records."""
+
+
+Reading = Turns | FoundCall | LeftOut | Several
+"""What the reader of a format makes of a record."""

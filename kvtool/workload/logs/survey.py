@@ -1,0 +1,113 @@
+"""A first look through a log: when its calls were made and what they are called, so that it is read in the order of time, records
+that belong together are joined, and no call counts twice. Times, places and hashes of ids are kept, and no text."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import nan
+from typing import Any
+
+import numpy as np
+
+_FIRST = float("-inf")
+"""When a record without a call comes that stands before all others; else it comes with the call before it."""
+_NO_CALL = -1
+
+
+@dataclass(slots=True)
+class RecordPlaces:
+    """Where records of a file stand, by their number from 0."""
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    lines: array[int] = field(default_factory=lambda: array("q"))
+    columns: array[int] = field(default_factory=lambda: array("q"))
+    around: dict[str, Any] | None = None
+    """What stands in front of the list of them, where they are elements of one."""
+
+    def add(self, offset: int, size: int, line: int, column: int) -> None:
+        self.offsets.append(offset)
+        self.sizes.append(size)
+        self.lines.append(line)
+        self.columns.append(column)
+
+    def nth(self, number: int) -> int:
+        """Which record of its line it is, from 1."""
+        first = number
+        while first and self.lines[first - 1] == self.lines[number]:
+            first -= 1
+        return number - first + 1
+
+
+@dataclass(slots=True)
+class Order:
+    """The calls of a file in the order of time: of each the number of its record and its own in that. For a record without any its
+    place is kept by one that is no call (None)."""
+
+    records: array[int]
+    calls: array[int]
+
+    def __iter__(self) -> Iterator[tuple[int, int | None]]:
+        for record, call in zip(self.records, self.calls, strict=True):
+            yield record, None if call == _NO_CALL else call
+
+
+class Survey:
+    """What was seen of one file."""
+
+    def __init__(self) -> None:
+        self.places = RecordPlaces()
+        self.in_file_order = False
+        """Whether the file must be read as it is written: what a record means depends on those before it."""
+        self._times = array("d")
+        self._records = array("q")
+        self._calls = array("q")
+        self._first: float | None = None
+        self._untimed = False
+        self._any = False
+
+    def record(self, calls: list[float | None]) -> None:
+        """The next record, whose place was added, and when each of its calls was made; none where it has none or cannot be read."""
+        number = len(self.places.offsets) - 1
+        if not calls:
+            self._add(self._times[-1] if self._times else _FIRST, number, _NO_CALL)
+        for call, time in enumerate(calls):
+            if not self._any:
+                self._first, self._any = time, True
+            self._untimed = self._untimed or time is None
+            self._add(nan if time is None else time, number, call)
+
+    def _add(self, time: float, record: int, call: int) -> None:
+        self._times.append(time)
+        self._records.append(record)
+        self._calls.append(call)
+
+    def first(self) -> float | None:
+        """When the first call was made; None: that is not said, or there is none."""
+        if self._untimed or self.in_file_order or not self._any:
+            return self._first
+        times = np.frombuffer(self._times)
+        return float(times[np.isfinite(times)].min())
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any call in it."""
+        return self._any
+
+    def order(self) -> Order | None:
+        """The order of time; None where it is that of the file, or some calls do not say theirs."""
+        if self._untimed or self.in_file_order or not self._any:
+            return None
+        times = np.frombuffer(self._times)
+        calls = times[np.isfinite(times)]
+        if not (np.diff(calls) < 0).any():
+            return None
+        if not (np.diff(calls) > 0).any():  # the newest first: what came at one time, too
+            numbers = np.arange(len(times))[::-1]
+            at = numbers[np.argsort(times[::-1], kind="stable")]
+        else:
+            at = np.argsort(times, kind="stable")
+        records, own = np.frombuffer(self._records, np.int64)[at], np.frombuffer(self._calls, np.int64)[at]
+        return Order(array("q", records.tobytes()), array("q", own.tobytes()))

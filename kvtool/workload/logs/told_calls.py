@@ -1,0 +1,221 @@
+"""What a record says of its call beside the prompt: model, for whom, how it was asked, what the server reported.
+
+The names are those of many loggers; the first one that is there counts, in the request itself, then around it, then in the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from hashlib import blake2b
+from typing import Any
+
+from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
+from kvtool.workload.logs.record import RESPONSES, Record, seconds
+from kvtool.workload.logs.usage import usage_of
+
+_MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
+_PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
+_TENANTS = (
+    *("tenant", "tenant_id", "user", "user_id", "userId", "end_user", "safety_identifier"),
+    *("request_user_id", "customer_id", "end_user_id"),
+)
+_ORGANISATIONS = ("organization", "organisation", "organization_id", "openai_organization", "account_id", "accountId")
+_WORKSPACES = ("workspace", "workspace_id", "project", "project_id")
+_REGIONS = ("region", "aws_region", "inference_geo")
+_KEYS = ("prompt_cache_key", "cache_salt")
+_ENDS = ("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp")
+_FIRST_ANSWERS = ("completion_start_time", "completionStartTime", "first_token_time", "time_of_first_token")
+_COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
+_USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
+_FLAT = ("prompt_tokens", "input_tokens", "cached_tokens")
+_STATUSES = ("status", "status_code", "statusCode", "response_status", "http_status")
+_METADATA = ("metadata", "meta", "labels", "attributes", "extra")
+_SETTINGS = frozenset(
+    (
+        *("tool_choice", "toolChoice", "thinking", "reasoning", "reasoning_effort", "effort", "output_config", "text"),
+        *("response_format", "output_format", "prompt_cache_retention", "prompt_cache_options", "cache_control"),
+        *("service_tier", "speed", "cachedContent", "cached_content"),
+    )
+)
+_LONGEST_SCHEMA = 200
+NO_SCOPE = CacheScope()
+NO_SETTINGS = CallSettings()
+_TOLD = frozenset(
+    (
+        *(
+            *_MODELS,
+            *_PROVIDERS,
+            *_TENANTS,
+            *_ORGANISATIONS,
+            *_WORKSPACES,
+            *_REGIONS,
+            *_KEYS,
+            *_ENDS,
+            *_COSTS,
+            *_USAGES,
+        ),
+        *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS),
+    )
+)
+
+
+def call_of(
+    record: Record,
+    *,
+    uncounted: Mapping[str, int] | None = None,
+    images: int = 0,
+    incomplete: str | None = None,
+    counts: bool = True,
+) -> Call:
+    """The call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
+    named = not _TOLD.isdisjoint(record.fields) or any(not _TOLD.isdisjoint(each) for each in record.around)
+    if not (named or uncounted or images or incomplete):
+        return NO_CALL
+    response, at = answer_object(record)
+    usage = _usage(record, response, at) if counts else None
+    status = record.first(*_STATUSES)
+    return Call(
+        model=_word(record.first(*_MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
+        provider=_word(record.first(*_PROVIDERS)) or _word(response.get("provider")),
+        tenant=tenant_of(record),
+        usage=usage,
+        scope=_scope(record),
+        settings=_settings(record, response, images),
+        end=next((time for name in _ENDS if (time := seconds(record.first(name), "s")) is not None), None),
+        first_answer=next(
+            (time for name in _FIRST_ANSWERS if (time := seconds(record.first(name), "s")) is not None), None
+        ),
+        status=status if isinstance(status, int) and not isinstance(status, bool) else None,
+        cost=_cost(record, response),
+        uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
+        incomplete=incomplete,
+    )
+
+
+def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]]:
+    """The object of an API's answer beside the request, and the way to it; an empty one where there is none."""
+    value, at = record.found(*RESPONSES)
+    for name in ("body", "response", "raw"):
+        if isinstance(value, dict) and isinstance(value.get(name), dict):
+            value, at = value[name], at if record.in_text else (*at, name)
+    return (value, at) if isinstance(value, dict) else ({}, at)
+
+
+def tenant_of(record: Record) -> str | None:
+    """For whom a call was made."""
+    if (found := _word(record.first(*_TENANTS))) is not None:
+        return found
+    for fields in (record.fields, *record.around):
+        for name in _METADATA:
+            inner = fields.get(name)
+            if isinstance(inner, dict):
+                for each in _TENANTS:
+                    if (found := _word(inner.get(each))) is not None:
+                        return found
+    return None
+
+
+def usage_in(answer: tuple[dict[str, Any], tuple[str | int, ...]]) -> Usage | None:
+    """What the object of an answer says of its tokens, with the way to it."""
+    response, at = answer
+    for name in _USAGES:
+        if isinstance(response.get(name), dict):
+            return usage_of(response[name], (*at, name))
+    return None
+
+
+def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) -> Usage | None:
+    if (found := usage_in((response, at))) is not None:
+        return found
+    value, pointer = record.found(*_USAGES)
+    if isinstance(value, dict):
+        return usage_of(value, pointer)
+    for depth, fields in enumerate((record.fields, *record.around)):
+        if any(isinstance(fields.get(name), int | float | str) for name in _FLAT):
+            return usage_of(fields, record.pointer[: max(len(record.pointer) - depth, 0)])
+    return None
+
+
+def _scope(record: Record) -> CacheScope:
+    organisation, workspace = _word(record.first(*_ORGANISATIONS)), _word(record.first(*_WORKSPACES))
+    region, key = _word(record.first(*_REGIONS)), _word(record.first(*_KEYS)) or _header(record, "x-grok-conv-id")
+    if organisation is workspace is region is key is None:
+        return NO_SCOPE
+    return CacheScope(organisation, workspace, region, key)
+
+
+def _header(record: Record, wanted: str) -> str | None:
+    headers = record.first("headers", "request_headers")
+    if not isinstance(headers, dict):
+        return None
+    return next((_word(value) for name, value in headers.items() if name.lower() == wanted), None)
+
+
+def _settings(record: Record, response: dict[str, Any], images: int) -> CallSettings:
+    fields = record.fields
+    tier = _word(response.get("service_tier")) or _word(fields.get("service_tier"))
+    batch = "custom_id" in fields or any("custom_id" in each for each in record.around)
+    if _SETTINGS.isdisjoint(fields) and tier is None and not batch and not images:
+        return NO_SETTINGS
+    reasoning, output = _object(fields.get("reasoning")), _object(fields.get("output_config"))
+    cache, control = _object(fields.get("prompt_cache_options")), _object(fields.get("cache_control"))
+    schema = fields.get("response_format") or fields.get("output_format")
+    schema = schema or _object(fields.get("text")).get("format") or output.get("format")
+    control_ttl = (_word(control.get("ttl")) or "5m") if control else None
+    return CallSettings(
+        tool_choice=_compared(fields.get("tool_choice", fields.get("toolChoice"))),
+        thinking=_compared(fields.get("thinking")),
+        effort=_compared(
+            fields.get("reasoning_effort") or reasoning.get("effort") or output.get("effort") or fields.get("effort")
+        ),
+        output_schema=_compared(schema),
+        images=images,
+        retention=_word(fields.get("prompt_cache_retention")),
+        cache_mode=_word(cache.get("mode")),
+        cache_ttl=_word(cache.get("ttl")) or control_ttl,
+        service_tier=tier,
+        speed=_word(fields.get("speed")),
+        batch=batch,
+        cached_content=_word(fields.get("cachedContent")) or _word(fields.get("cached_content")),
+    )
+
+
+def _cost(record: Record, response: dict[str, Any]) -> Decimal | None:
+    usage = _object(response.get("usage"))
+    for value in (record.first(*_COSTS), usage.get("cost"), _object(record.first("costDetails")).get("total")):
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            try:
+                cost = Decimal(str(value))
+            except InvalidOperation:
+                continue
+            if cost.is_finite() and cost >= 0:
+                return cost
+    return None
+
+
+def _compared(value: object) -> str | None:
+    """JSON with sorted keys, or a digest of it."""
+    if value is None or value == {}:
+        return None
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    if len(text) <= _LONGEST_SCHEMA:
+        return text
+    return blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _word(value: object) -> str | None:
+    """A name: a text or a whole number."""
+    if isinstance(value, str):
+        return str.__str__(value) if value.strip() else None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def names_of(values: Sequence[object]) -> str | None:
+    """The first of some values that is a name."""
+    return next((word for value in values if (word := _word(value)) is not None), None)

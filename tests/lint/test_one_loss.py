@@ -1,0 +1,180 @@
+"""One loss is told once, at the value that ends the shared beginning; what is the same in a deployment is not told at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.lint import python_program
+from kvtool.lint.finder import Finder
+from kvtool.lint.formats.prompt_formats import read_prompts
+from kvtool.lint.python_templates import PythonPrompts
+from kvtool.lint.sources import TextInput
+from kvtool.lint.static import static_findings
+from kvtool.lint.templates import jinja_file
+from kvtool.results.finding import Finding
+from kvtool.text.tokens.tekken import built_in_counter
+from kvtool.text.tokens.tokenizer import Tokenizers, load_tokenizer
+
+RULES = (
+    "You are a careful clerk of a small harbour. Answer only from the tide table, and name the row that you took it from. "
+    "Never guess an hour that is not written there. If you do not know the answer, say so in one sentence and stop. "
+) * 2
+
+
+def python(text: str) -> list[Finding]:
+    return static_findings(
+        "a.py", text, PythonPrompts()("a.py", text), len, block_size=16, least=32, used=64, named=128
+    )
+
+
+def jinja(text: str) -> list[Finding]:
+    return static_findings("a.j2", text, [jinja_file("a.j2", text)], len, block_size=16, least=16)
+
+
+def told(found: list[Finding]) -> list[tuple[str, int]]:
+    return [(one.code, one.line) for one in found]
+
+
+# One value, one loss
+
+
+def test_one_value_that_goes_into_several_pieces_of_a_prompt_is_one_loss() -> None:
+    text = (
+        "import secrets\ndef build_prompt(rows):\n    mark = secrets.token_hex(8)\n"
+        f"    blocks = [f'<rows-{{mark}}> {RULES}']\n    if rows:\n        blocks.append(f'<more-{{mark}}> {RULES}')\n"
+        f"    else:\n        blocks.append(f'<none-{{mark}}> {RULES}')\n    blocks.append(f'<end-{{mark}}> {RULES}')\n"
+        "    return '\\n'.join(blocks)\n"
+    )
+    assert told(python(text)) == [("KV102", 4)]
+
+
+def test_two_values_of_two_prompts_are_two_losses() -> None:
+    one = "def {name}():\n    return f'<{{secrets.token_hex(8)}}> " + RULES + "'\n"
+    text = "import secrets\n" + one.format(name="first_prompt") + one.format(name="second_prompt")
+    assert told(python(text)) == [("KV102", 3), ("KV102", 5)]
+
+
+def test_a_helper_gives_another_value_to_each_of_its_callers() -> None:
+    text = (
+        "import secrets\ndef mark():\n    return secrets.token_hex(8)\n"
+        f"def first_prompt():\n    return f'<{{mark()}}> {RULES}'\ndef second_prompt():\n    return f'<{{mark()}}> {RULES}'\n"
+    )
+    assert told(python(text)) == [("KV102", 5), ("KV102", 7)]
+
+
+def test_what_stands_behind_the_first_value_is_named_with_it() -> None:
+    (found,) = jinja(
+        f"Question: {{{{ question }}}}\n{RULES}\nDraft: {{{{ draft }}}}\n{RULES}\nAgain: {{{{ question }}}}\n{RULES}"
+    )
+    assert (found.line, found.message.endswith("; `draft` varies behind it, too")) == (1, True)
+
+
+def test_a_date_before_a_question_costs_once_a_day_and_the_question_each_time() -> None:
+    text = (
+        "import datetime\ndef build_prompt(question):\n"
+        f"    return f'On {{datetime.date.today()}} {RULES}. They ask: {{question}} {RULES}'\n"
+    )
+    assert [one.code for one in python(text)] == ["KV101", "KV201"]
+
+
+def test_labels_between_values_are_little_text() -> None:
+    labels = "".join(f"Part {n}: {{answer_{n}}}\\n" for n in range(12))
+    form = "PROMPT = 'Q: {question}\\n" + labels + "REST'\n"
+    assert python(form.replace("REST", "")) == []
+    assert told(python(form.replace("REST", RULES))) == [("KV201", 1)]
+
+
+# What is the same in a deployment
+
+
+@pytest.mark.parametrize(
+    "name", ["tool_names", "dialect", "language", "persona", "top_k", "max_items", "error_message", "no_answer"]
+)
+def test_what_a_deployment_is_set_up_with_is_not_told(name: str) -> None:
+    assert jinja(f"Use {{{{ {name} }}}}. {RULES * 3}") == []
+
+
+def test_the_attribute_that_is_read_decides_not_its_object() -> None:
+    form = "def build_prompt(messages):\n    return f'The {messages[-1].ATTRIBUTE} spoke. " + RULES + "'\n"
+    assert python(form.replace("ATTRIBUTE", "role")) == []
+    assert told(python(form.replace("ATTRIBUTE", "content"))) == [("KV201", 2)]
+
+
+@pytest.mark.parametrize("line", ["12|  raise Wrong(f'{name} {text}')", "print(f'{text}')", "return '{text}'.upper()"])
+def test_braces_of_code_that_a_prompt_quotes_are_text(line: str) -> None:
+    assert python(f'PROMPT = """{RULES[:80]}\n{line}\n{RULES}"""\n') == []
+    assert told(python(f'PROMPT = """{RULES[:80]}\nThe text: {{text}}\n{RULES}"""\n')) == [("KV201", 2)]
+
+
+# Forms of templates in Python
+
+
+FORMS = {
+    "a class made of str": "class Text(str):\n    pass\nclass Parts(dict):\n    MAIN = Text('''Here is it: {text}. RULES''')\n",
+    "doubled braces": "def build(style):\n    return f'''{style}\nHere is it: {{text}}. RULES'''\n",
+    "names after percent signs": "PROMPT = '''Here is it: %(text)s. RULES'''\n",
+    "dollars in double braces": "PROMPT = '''Here is it: {{$text}}. RULES'''\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_templates(form: str) -> None:
+    assert [one.code for one in python(FORMS[form].replace("RULES", RULES))] == ["KV201"]
+    assert python(FORMS[form].replace("RULES", "Go.")) == []
+
+
+def test_a_clock_in_one_of_many_instructions_is_told_where_it_is_written() -> None:
+    text = (
+        "import datetime\ndef build_prompt(agent):\n    rules = ['One.', 'Two.', 'Three.', 'Four.']\n    if agent.dated:\n"
+        "        rules.append(f'It is {datetime.datetime.now()}')\n    rules.append('Be kind.')\n"
+        "    lines = []\n    for rule in rules:\n        lines.append(f'- {rule}')\n    lines.append('RULES')\n"
+        "    return '\\n'.join(lines)\n"
+    )
+    assert told(python(text.replace("RULES", RULES))) == [("KV101", 5)]
+
+
+@pytest.mark.parametrize("tools", ["list(tools)", "[one for one in tools]"])
+def test_a_set_of_tools(tools: str) -> None:
+    form = "def go(a, b):\n    tools = set()\n    for c in b:\n        tools.update(c.tools)\n    return a.run(tools=TOOLS)\n"
+    assert [one.code for one in python(form.replace("TOOLS", tools))] == ["KV111"]
+    assert python(form.replace("TOOLS", "sorted(tools)")) == []
+
+
+def test_toml_has_a_prompt_for_each_table() -> None:
+    text = '[a]\nuser = """Q: {{ question }} X"""\nsystem = """S"""\n[b]\nprompt = \'\'\'{name}\'\'\'\n[c]\nprompt = """none"""\n'
+    read = read_prompts("a.toml", text)
+    assert read is not None
+    assert [[str.__str__(part.text) for part in prompt] for prompt in read.prompts] == [
+        ["S", "Q: {{ question }} X"],
+        ["{name}"],
+    ]
+    assert read_prompts("a.toml", "x = [\n" + text) is None
+    assert read_prompts("a.toml", '[project]\nname = "x"\n') is None
+
+
+# Bounds
+
+
+def test_a_file_that_is_too_much_work_says_what_was_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(f"def prompt_{n}(question):\n    return f'Answer {{question}}: {RULES}'\n" for n in range(50))
+    finder = Finder(RunOptions(inputs=[]), Tokenizers(offline=True))
+    assert not finder.judge(TextInput("a.py", text, "python")).partly
+    monkeypatch.setattr(python_program, "_LEAST_STEPS", 50 - len(text))
+    judged = Finder(RunOptions(inputs=[]), Tokenizers(offline=True)).judge(TextInput("b.py", text, "python"))
+    assert judged.partly
+    assert judged.note.startswith("too much work to be read whole: nothing is said of what is built in `prompt_")
+    assert judged.unpacked(judged.packed()).partly
+
+
+def test_tokens_are_counted_as_the_built_in_tokenizer_has_them() -> None:
+    count, tokenizer = built_in_counter(), load_tokenizer(None, offline=True)
+    texts = [
+        RULES,
+        "",
+        "\n\n \n",
+        "Grüße, 東京! \u0301 x",
+        "def f(x):\n    return {x: 1}\n",
+        *FORMS.values(),
+    ]
+    assert [count(text) for text in texts] == [len(tokenizer.encode_ids(text)) for text in texts]

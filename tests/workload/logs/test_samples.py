@@ -1,0 +1,91 @@
+"""The samples of log formats outside of the repository, each against what its folder expects of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.errors import KvtoolError
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.told_rows import row_of
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "log-formats"
+NOT_READ_YET = {
+    *("aiperf-profile-export", "aiperf-inputs", "anthropic-batch-output", "openai-batch-output", "har"),
+    *("bedrock-converse-log", "bedrock-invoke-log", "gemini-batch", "gemini-body", "gemini-pair", "sse-response"),
+    *("csv-messages", "csv-prompt", "parquet-messages", "guidellm-report", "vllm-bench-sonnet"),
+    *("sglang-log-json", "sglang-log-text", "vllm-log-info-only", "vllm-log-new", "vllm-log-old"),
+    *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
+    *("lm-eval-samples", "openai-evals", "aider-history"),
+    *("otlp-genai-attributes", "otlp-genai-event", "otlp-genai-message-events", "otlp-openllmetry"),
+    *("openinference-otlp", "phoenix-spans", "langfuse-observations", "langsmith-runs", "mlflow-traces"),
+    *("braintrust-logs", "litellm-spend-logs", "weave-calls"),
+}
+"""Formats without a reader so far; a test fails where one of these is read."""
+ALONE_WITHOUT_PROMPT = {"anthropic-batch-output", "openai-batch-output"}
+"""Refused by name, or joined with their input: alone they hold no prompt."""
+NAMES = sorted(path.parent.name for path in SHARED.glob("*/expected.json"))
+
+pytestmark = pytest.mark.skipif(not NAMES, reason="the samples stand outside of the repository")
+_SHOWN = 40
+_GENERIC = ("no prompt found in this record", "not JSON")
+"""How a refusal begins that does not say what the file is."""
+_EXACT = ("tools", "tenant", "prompt_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "turn")
+
+
+def differences(paths: list[str], expected: dict[str, Any]) -> list[str]:
+    """What of a log is read otherwise than expected."""
+    source = LogSource(paths)
+    rows = []
+    try:
+        for conversation in source.conversations():
+            while (turn := conversation.next_turn(None)) is not None:
+                rows.append(row_of(turn, source.epoch, full=True))
+    except KvtoolError as error:
+        named = not error.message.startswith(_GENERIC)
+        return [] if expected.get("refused") and named else [f"refused: {error.place}: {error.message} ({error.hint})"]
+    if expected.get("refused"):
+        return [f"read as {source.formats}"]
+    wanted = expected["rows"]
+    if len(rows) != expected["requests"]:
+        return [f"{len(rows)} requests of {expected['requests']}: {source.formats}"]
+    wrong = []
+    sessions: dict[str, str] = {}
+    for at, (row, want) in enumerate(zip(rows, wanted, strict=True)):
+        if "messages" in want:
+            made = [[role, text[:_SHOWN]] for role, text in row.get("messages", [])]
+            if made != want["messages"]:
+                wrong.append(f"{at}: messages {made} for {want['messages']}")
+        if "text" in want and row.get("text", "")[:_SHOWN] != want["text"]:
+            wrong.append(f"{at}: text {row.get('text', '')[:_SHOWN]!r} for {want['text']!r}")
+        wrong += [
+            f"{at}: {name} {row.get(name)!r} for {want[name]!r}"
+            for name in _EXACT
+            if name in want and row.get(name) != want[name]
+        ]
+        if "time" in want and abs(row.get("time", 0) - want["time"]) > expected.get("time_tolerance_s", 0):
+            wrong.append(f"{at}: time {row.get('time')} for {want['time']}")
+        if "session" in want and sessions.setdefault(want["session"], row.get("session", "")) != row.get("session"):
+            wrong.append(f"{at}: session {row.get('session')!r} for {want['session']!r}")
+    if "sessions" in expected and len({row.get("session") for row in rows} - {None}) != expected["sessions"]:
+        wrong.append(f"sessions {sorted({str(row.get('session')) for row in rows})} for {expected['sessions']}")
+    left_out = sum(source.left_out.counts.values())
+    if left_out != sum(expected.get("left_out", {}).values()):
+        wrong.append(f"left out {source.left_out.counts} for {expected.get('left_out', {})}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_is_read_as_expected(name: str) -> None:
+    folder = SHARED / name
+    expected = json.loads((folder / "expected.json").read_text())
+    files = [str(folder / each) for each in expected["files"]]
+    logs = [[each] for each in files] if expected["files_are"] == "alternatives" else [files]
+    wrong = [each for log in logs for each in differences(log, expected)]
+    if name in NOT_READ_YET:
+        assert wrong, "it is read: take it off the list"
+    else:
+        assert not wrong, "\n".join(wrong)
