@@ -39,7 +39,7 @@ def test_json_is_the_report_alone_and_no_configuration_around_it_is_read(
     assert run(["demo", "--dry-run", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["config"]["input"] == "workloads/support-bot.yaml"
-    assert document["engine"]["block_size"] == 16
+    assert document["config"]["block_size"] == 16
 
 
 def test_the_examples_are_copied_once(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
