@@ -53,6 +53,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "chat_template": Note("templates/chat.jinja", _default("chat_template")),
         "block_size": Note("16", _default("block_size")),
         "capacity": Note("20GiB", _default("capacity")),
+        "num_gpu_blocks": Note("27800"),
         "gpu_memory": Note("80GiB"),
         "gpu_memory_utilization": Note("0.9", _default("gpu_memory_utilization")),
         "max_model_len": Note("32768", "no limit"),

@@ -13,6 +13,11 @@ def at_least_one(flag: str, value: int) -> None:
         raise KvtoolError(f"{flag} must be at least 1, not {value}")
 
 
+def at_least_two(flag: str, value: int) -> None:
+    if value < 2:
+        raise KvtoolError(f"{flag} must be at least 2, not {value}", hint="one block holds nothing: vLLM's null block")
+
+
 def not_negative(flag: str, value: int) -> None:
     if value < 0:
         raise KvtoolError(f"{flag} must not be negative: {value}")

@@ -10,7 +10,7 @@ from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.caches.providers import find_provider
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
-from kvtool.results.choices import Routing
+from kvtool.results.choices import SIZES, Routing
 from kvtool.text.quantities import parse_duration
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
@@ -103,7 +103,7 @@ def asked_rules(options: RunOptions, asked: EngineOptions, first_turn: Callable[
             routing=caching.routing or (None if caching.provider else asked.routing),
             ttl=asked.ttl if caching.ttl is None else seconds_of(caching.ttl),
             provider=caching.provider or asked.provider,
-            capacity=any((serving.capacity, serving.gpu_memory, said.capacity, said.gpu_memory)),
+            capacity=any(getattr(each, name) is not None for name in SIZES for each in (serving, said)),
             concurrency=bool(caching.concurrency or said.concurrency),
             block_size=serving.block_size or said.block_size,
             audit=measuring.audit,

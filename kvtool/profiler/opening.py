@@ -113,7 +113,9 @@ class Opened:
         if not isinstance(self.source, LogSource):
             asked = self.options.reading.group_by is not None
             return ["--group-by is about logs: a workload file names its groups"] if asked else []
-        return [*self.source.files.notes(name_all=self.options.reading.verbose), *self.source.outcome.notes]
+        names = self.source.format_names
+        told = [f"{'format' if len(names) == 1 else 'formats'}: {', '.join(names)}"] if names else []
+        return [*self.source.files.notes(name_all=self.options.reading.verbose), *told, *self.source.outcome.notes]
 
     def check_read(self) -> None:
         """After a run: KvtoolError, or ProblemsError for several, where a file could not be read to its end."""

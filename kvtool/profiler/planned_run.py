@@ -158,11 +158,14 @@ class PlannedRun:
         except ValueError as error:
             flag = "--capacity" if options.serving.capacity is not None else "--gpu-memory"
             raise KvtoolError(f"{flag}: {error}") from error
-        if capacity is None and memory is None:
-            capacity, memory = asked.capacity, asked.gpu_memory
+        blocks = options.serving.num_gpu_blocks
+        if capacity is None and memory is None and blocks is None:
+            capacity, memory, blocks = asked.capacity, asked.gpu_memory, asked.num_gpu_blocks
         if memory is None and options.serving.gpu_memory_utilization is not None:
             raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
-        if capacity is not None:
+        if blocks is not None:
+            name = "num_gpu_blocks"
+        elif capacity is not None:
             name = "capacity"
             try:
                 blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1

@@ -21,7 +21,7 @@ from kvtool.workload.logs.record import (
     time_of,
     whole,
 )
-from kvtool.workload.logs.told_calls import call_of
+from kvtool.workload.logs.told_calls import call_of, sampled_of
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.logs.whole_prompts import parts_not_counted, texts_of, why_incomplete
 
@@ -126,21 +126,32 @@ def requests_of(
     messages: list[Message],
     *,
     transcript: bool = False,
+    single: bool = False,
     uncounted: Counter[str] | None = None,
     incomplete: str | None = None,
 ) -> Turns:
-    """One request, or one per assistant turn where the messages are the record of a conversation. `uncounted` are parts that did
+    """One request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
+    `single` one. `uncounted` are parts that did
     not become messages, `incomplete` says why some are missing."""
     if not messages:
         raise record.error("the list of messages is empty")
     tools = tools_of(record)
     answer, length = answer_of(record.found(*RESPONSES)[0])
-    if answer is None and (transcript or messages[-1]["role"] == "assistant"):
+    if answer is None and not single and (transcript or messages[-1]["role"] == "assistant"):
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
             return Transcript(record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, tools))
     call = told_call(record, messages, tools, uncounted, incomplete)
-    return [record.turn(call=call, messages=messages, output_text=answer, output_tokens=length, tools=tools)]
+    return [
+        record.turn(
+            call=call,
+            messages=messages,
+            output_text=answer,
+            output_ids=sampled_of(record),
+            output_tokens=length,
+            tools=tools,
+        )
+    ]
 
 
 class _AnswerCalls:

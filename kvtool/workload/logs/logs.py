@@ -33,6 +33,8 @@ from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
+MEMORY_FORMAT = "values"
+"""Of prompts that a program holds."""
 _MOST_OPEN = 64
 """Files that are kept open side by side; of more, each is opened when it is read from."""
 _MOST_IDS = 1_000_000
@@ -137,6 +139,9 @@ class LogSource:
             if first_error is not None:
                 raise first_error
             named = self._paths[0] if self._paths else "the list of files"
+            if state.left_out.counts:
+                there = f"there is no request of a model in it; {state.left_out.notes()[0]}"
+                raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
 
     def entries(self) -> Iterator[LogEntry | KvtoolError]:
@@ -159,9 +164,30 @@ class LogSource:
         return self._epoch or 0.0
 
     @property
+    def format_names(self) -> list[str]:
+        """What its logs turned out to be, each format once; nothing of files that are prompts."""
+        found = dict.fromkeys(name for names in self.formats.values() for name in names.split(", "))
+        return [name for name in found if name not in (TEXT_FORMAT, MEMORY_FORMAT)]
+
+    @property
     def left_out(self) -> LeftOuts:
         """What the last pass, or this one so far, found beside requests."""
         return self._now.left_out
+
+    @property
+    def prompts(self) -> PromptsTold:
+        """What the log does not hold of the prompts of this pass."""
+        return self._now.prompts
+
+    @property
+    def records(self) -> int:
+        """Of this pass so far, those that could be read or not."""
+        return self._now.records
+
+    @property
+    def repeated(self) -> int:
+        """Calls of this pass that were logged before."""
+        return self._now.repeated
 
     def share_read(self) -> float | None:
         """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
@@ -258,6 +284,7 @@ class LogSource:
             if self._is_plain(path):
                 self._found(path, TEXT_FORMAT)
                 turn = read_prompt(self._spool.file(path), path, self._group(path) if self._group else PLAIN_GROUP)
+                state.records += 1
                 yield LogEntry([turn], turn, None, path)
                 return
             log = self._opener(path, ordinals, values=values)()
@@ -269,6 +296,7 @@ class LogSource:
                 yield from log.entries(_Told(self._found, state), order)
             finally:
                 self._open.discard(log)
+                state.records += log.records
                 self._read_before += log.taken if order is None else self._size_of(path)
         except KvtoolError as error:
             if not self._keep_going:

@@ -203,6 +203,10 @@ class Record:
         for fields in (self.fields, *self.around):
             if (found := time_of(fields, unit)) is not None:
                 return found
+        answer = self.first("response", "response_body")
+        answer = answer.get("body", answer) if isinstance(answer, dict) else None
+        if isinstance(answer, dict):
+            return seconds(answer.get("created", answer.get("created_at")), unit)
         return None
 
     def output_tokens(self) -> int | None:

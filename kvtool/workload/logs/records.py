@@ -15,7 +15,7 @@ from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.not_answered import left_out_of
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
 from kvtool.workload.logs.record import Record, RecordError, Unit, Where, kind
-from kvtool.workload.logs.told_calls import answer_object, call_of
+from kvtool.workload.logs.told_calls import answer_object, call_of, sampled_of
 from kvtool.workload.logs.whole_prompts import why_incomplete
 
 Fields = dict[str, Any]
@@ -27,6 +27,13 @@ LISTS = ("data", "requests", "records", "items", "logs", "runs", "calls", "spans
 
 _PROMPTS = ("prompt", "text_input", "text", "input", "inputs")
 _BAILIAN_ONLY = {"chat_id", "parent_chat_id"}
+_LANGFUSE = frozenset(
+    (
+        *("GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"),
+        "generation",
+    )
+)
+_OTLP = {"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"}
 _SHOWN_KEYS = 12
 _MAX_DEPTH = 4  # of wrappers in wrappers
 
@@ -104,10 +111,69 @@ def prompts(record: Record) -> Reading:
     call = call_of(record)
     if (why := why_incomplete([text], None if call.usage is None else call.usage.prompt, uncounted=False)) is not None:
         call = replace(call, incomplete=why)
-    return [record.turn(call=call, text=text, output_text=output, output_tokens=length)]
+    ids = sampled_of(record)
+    return [record.turn(call=call, text=text, output_text=output, output_ids=ids, output_tokens=length)]
 
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
+    RecordFormat(
+        "otlp",
+        "resourceSpans or resourceLogs",
+        lambda f: not _OTLP.isdisjoint(f),
+        "otel.read",
+        keys="otel.keys_of",
+    ),
+    RecordFormat(
+        "otel-spans",
+        "context.span_id or span_kind + attributes",
+        lambda f: _is_span(f),
+        "otel.read_printed",
+        keys="otel.keys_of_printed",
+    ),
+    RecordFormat(
+        "langfuse",
+        "traceId + type: GENERATION",
+        lambda f: ("traceId" in f or "trace_id" in f) and f.get("type") in _LANGFUSE,
+        "langfuse.read",
+    ),
+    RecordFormat(
+        "langfuse-traces",
+        "observations + projectId, sessionId or timestamp",
+        lambda f: isinstance(f.get("observations"), list) and not {"projectId", "sessionId", "timestamp"}.isdisjoint(f),
+        "langfuse.read_trace",
+    ),
+    RecordFormat(
+        "langfuse-events",
+        "type: generation-create + body",
+        lambda f: "body" in f and isinstance(f.get("type"), str) and f["type"].endswith(("-create", "-update")),
+        "langfuse.read_event",
+    ),
+    RecordFormat("langsmith", "run_type + inputs", lambda f: "run_type" in f and "inputs" in f, "langsmith.read"),
+    RecordFormat(
+        "litellm",
+        "call_type + model_parameters or spend",
+        lambda f: "call_type" in f and not {"model_parameters", "spend", "proxy_server_request"}.isdisjoint(f),
+        "litellm.read",
+    ),
+    RecordFormat(
+        "mlflow",
+        "info + data.spans",
+        lambda f: _has_spans(f.get("data")) or ("info" in f and _has_spans(f)),
+        "mlflow.read",
+    ),
+    RecordFormat(
+        "weave",
+        "op_name + started_at",
+        lambda f: "op_name" in f and "started_at" in f,
+        "weave.read",
+        keys="weave.keys_of",
+    ),
+    RecordFormat(
+        "braintrust",
+        "span_attributes + root_span_id or metrics",
+        lambda f: isinstance(f.get("span_attributes"), dict),
+        "braintrust.read",
+    ),
     RecordFormat(
         "helicone",
         "request_body + request_id or response_status",
@@ -238,31 +304,34 @@ class SeenCall:
     identity: str | None
 
 
+Look = tuple[list[SeenCall | None], list[Key], bool]
+
+
 def look_at(
     value: Any,
     where: Where,
     format_: RecordFormat | None,
     states: dict[str, FileState],
     around: Fields | None = None,
-) -> tuple[list[SeenCall], list[Key], bool]:
-    """The calls of a record, as far as an order needs them; the ids that others may ask for it by; whether it must be read in the
-    order of its file. Raises RecordError."""
+) -> Look:
+    """What a record holds, as far as an order needs it (None: no call); the ids that others may ask for it by; whether it must be
+    read in the order of its file. Raises RecordError."""
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
-        return [_seen(item) for item in items if isinstance(item, FoundCall)], [], False
-    seen: list[SeenCall] = []
+        return list(map(_seen, items)), [], False
+    seen: list[SeenCall | None] = []
     keys: list[Key] = []
     state = False
     for record, found in _held(_whole(value, where, around), format_):
         keys += found.keys_of(record)
         state = state or found.state
         if found.unit is not None:
-            if left_out_of(record) is None:
-                seen.append(SeenCall(record.arrival(found.unit), identity_of(record)[0]))
+            left = left_out_of(record) is not None
+            seen.append(None if left else SeenCall(record.arrival(found.unit), identity_of(record)[0]))
             continue
         items = Several()
         _add(items, record, found, states)
-        seen += [_seen(item) for item in items if isinstance(item, FoundCall)]
+        seen += map(_seen, items)
     return seen, keys, state
 
 
@@ -279,8 +348,8 @@ def collected(reading: Reading) -> Several:
     return Several([FoundCall(reading)])
 
 
-def _seen(found: FoundCall) -> SeenCall:
-    return SeenCall(found.turns[0].arrival, found.identity)
+def _seen(found: FoundCall | LeftOut) -> SeenCall | None:
+    return None if isinstance(found, LeftOut) else SeenCall(found.turns[0].arrival, found.identity)
 
 
 def identity_of(record: Record) -> tuple[str | None, bool]:
@@ -378,6 +447,24 @@ def _unknown(record: Record) -> RecordError:
 def _begins_weka(requests: object) -> bool:
     first = requests[0] if isinstance(requests, list) and requests else None
     return isinstance(first, dict) and "hash_ids" in first and "in" in first
+
+
+def _has_spans(value: object) -> bool:
+    """Spans of MLflow."""
+    spans = value.get("spans") if isinstance(value, dict) else None
+    first = spans[0] if isinstance(spans, list) and spans else None
+    attributes = first.get("attributes") if isinstance(first, dict) else None
+    return isinstance(attributes, dict) and any(name.startswith("mlflow.") for name in attributes)
+
+
+def _is_span(fields: Fields) -> bool:
+    """A span as the SDKs of OpenTelemetry print it, or as Phoenix exports it, as objects or as a row."""
+    context = fields.get("context")
+    return (
+        (isinstance(context, dict) and "span_id" in context and "attributes" in fields)
+        or ("span_kind" in fields and ("attributes" in fields or "context.span_id" in fields))
+        or "attributes.openinference.span.kind" in fields
+    )
 
 
 def _is_items(value: object) -> bool:

@@ -11,9 +11,12 @@ from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, seconds
 from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
 _PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
@@ -40,6 +43,7 @@ _SETTINGS = frozenset(
     )
 )
 _LONGEST_SCHEMA = 200
+_MOST_ID = 1 << 31
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
 _TOLD = frozenset(
@@ -88,10 +92,34 @@ def call_of(
             (time for name in _FIRST_ANSWERS if (time := seconds(record.first(name), "s")) is not None), None
         ),
         status=status if isinstance(status, int) and not isinstance(status, bool) else None,
+        finish=_finish(response),
         cost=_cost(record, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
         incomplete=incomplete,
     )
+
+
+def sampled_of(record: Record) -> Ids | None:
+    """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    response, _ = answer_object(record)
+    ids = _first_choice(response).get("token_ids")
+    whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
+    return np.asarray(ids, dtype=np.int32) if ids and whole else None
+
+
+def _finish(response: dict[str, Any]) -> str | None:
+    said = _first_choice(response).get("finish_reason") or response.get("stop_reason")
+    if said is None and response.get("status") == "incomplete":  # Responses API
+        said = response["status"]
+    return _word(said)
+
+
+def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
+    for name in ("choices", "candidates"):
+        choices = response.get(name)
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            return {"finish_reason": choices[0].get("finishReason"), **choices[0]}
+    return {}
 
 
 def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]]:
@@ -185,14 +213,20 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
 def _cost(record: Record, response: dict[str, Any]) -> Decimal | None:
     usage = _object(response.get("usage"))
     for value in (record.first(*_COSTS), usage.get("cost"), _object(record.first("costDetails")).get("total")):
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            try:
-                cost = Decimal(str(value))
-            except InvalidOperation:
-                continue
-            if cost.is_finite() and cost >= 0:
-                return cost
+        if (cost := decimal_of(value)) is not None:
+            return cost
     return None
+
+
+def decimal_of(value: object) -> Decimal | None:
+    """An amount of dollars, as it is written."""
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        return None
+    try:
+        cost = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return cost if cost.is_finite() and cost >= 0 else None
 
 
 def _compared(value: object) -> str | None:

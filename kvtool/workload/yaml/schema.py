@@ -27,6 +27,7 @@ from kvtool.workload.yaml.fields import (
     Natural,
     OutputTokens,
     PickField,
+    PoolBlocks,
     Rate,
     Str,
     Text,
@@ -78,8 +79,10 @@ class EngineOptions(SpecModel):
     """Tokens per KV block."""
     capacity: CapacityField | None = None
     """KV cache: blocks (20000), tokens ("320k tokens") or memory ("20GiB"); left out: unlimited."""
+    num_gpu_blocks: PoolBlocks | None = None
+    """The same as vLLM counts and logs it: blocks with the null block, which holds nothing."""
     gpu_memory: Bytes | None = None
-    """Memory of the accelerator; what the weights leave is cache. Not together with `capacity`."""
+    """Memory of the accelerator; what the weights leave is cache. Not together with `capacity` or `num_gpu_blocks`."""
     gpu_memory_utilization: Fraction | None = None
     """Part of `gpu_memory` that may be used."""
     max_model_len: Count | None = None

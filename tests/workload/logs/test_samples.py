@@ -20,13 +20,8 @@ NOT_READ_YET = {
     *("sglang-log-json", "sglang-log-text", "vllm-log-info-only", "vllm-log-new", "vllm-log-old"),
     *("claude-code-session", "codex-rollout", "inspect-eval", "openhands-trajectory", "promptfoo-results"),
     *("lm-eval-samples", "openai-evals", "aider-history"),
-    *("otlp-genai-attributes", "otlp-genai-event", "otlp-genai-message-events", "otlp-openllmetry"),
-    *("openinference-otlp", "phoenix-spans", "langfuse-observations", "langsmith-runs", "mlflow-traces"),
-    *("braintrust-logs", "litellm-spend-logs", "weave-calls"),
 }
 """Formats without a reader so far; a test fails where one of these is read."""
-ALONE_WITHOUT_PROMPT = {"anthropic-batch-output", "openai-batch-output"}
-"""Refused by name, or joined with their input: alone they hold no prompt."""
 NAMES = sorted(path.parent.name for path in SHARED.glob("*/expected.json"))
 
 pytestmark = pytest.mark.skipif(not NAMES, reason="the samples stand outside of the repository")
