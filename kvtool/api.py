@@ -36,6 +36,7 @@ def profile(
     chat_template: AnyPath | None = None,
     block_size: int | None = None,
     capacity: int | str | None = None,
+    num_gpu_blocks: int | None = None,
     gpu_memory: int | str | None = None,
     kv_cache_dtype: str | None = None,
     tensor_parallel: int | None = None,
@@ -84,6 +85,7 @@ def profile(
         chat_template: A file with a Jinja chat template; the tokenizer's own by default.
         block_size: Tokens per KV block; 16 by default.
         capacity: Of the KV cache: a number of blocks, `"320k tokens"` or `"20GiB"`; unlimited by default.
+        num_gpu_blocks: The same as vLLM counts and logs it, the null block included.
         gpu_memory: Of the accelerator, in bytes or as `"24GiB"`; what the weights leave is cache.
         kv_cache_dtype: `"auto"`, `"fp16"`, `"bf16"`, `"fp8_e4m3"`, `"fp8_e5m2"` or `"int8"`.
         tensor_parallel: Accelerators that share the model.

@@ -43,6 +43,7 @@ COMMANDS = (
     Listed(
         "profile", "Hit rates, where the tokens went, TTFT, what to change.", "kvtool.cli.profile", "ProfileCommand"
     ),
+    Listed("logs", "What is in logs: format, requests, what is left out.", "kvtool.cli.logs", "LogsCommand"),
     Listed("diff-prompts", "Where two or more prompts part, and what it costs.", "kvtool.cli.diff", "DiffCommand"),
     Listed("lint", "Findings only: what costs hits, and where.", "kvtool.cli.lint", "LintCommand"),
     Listed("optimize", "Rewrite prompts, prove it, write where told.", "kvtool.cli.optimize", "OptimizeCommand"),
@@ -52,6 +53,7 @@ COMMANDS = (
     Listed("init", "Write a starting configuration for the prompts here.", "kvtool.cli.init.init", "InitCommand"),
     Listed("config", "Every option, and where its value comes from.", "kvtool.cli.config", "ConfigCommand"),
     Listed("schema", "JSON Schemas of what kvtool reads and writes.", "kvtool.cli.schema", "SchemaCommand"),
+    Listed("prices", "What tokens of hosted models cost, by day.", "kvtool.cli.prices", "PricesCommand"),
     Listed("explain", "What a code means; --list.", "kvtool.cli.explain", "ExplainCommand"),
     Listed("size", "How many KV blocks a model leaves room for.", "kvtool.cli.size", "SizeCommand"),
     Listed("bench", "What this machine does, and a fit of the predictions to it.", "kvtool.cli.bench", "BenchCommand"),

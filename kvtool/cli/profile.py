@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config.judged_options import Limits
 from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.pricing_options import Pricing
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
-from kvtool.results.choices import By
+from kvtool.results.choices import SIZES, By
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class ProfileCommand(Command):
     mirroring: Mirroring
     caching: Caching
     tracing: Tracing
+    pricing: Pricing
     reading: Reading
     measuring: Measuring
     advice: Annotated[
@@ -127,6 +129,7 @@ class ProfileCommand(Command):
             mirroring=self.mirroring,
             caching=self.caching,
             tracing=self.tracing,
+            pricing=self.pricing,
             reading=self.reading,
             measuring=self.measuring,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
@@ -212,7 +215,7 @@ class ProfileCommand(Command):
     def _optimize_command(self, report: Report) -> list[str]:
         """The command that edits this workload, with those flags that decide what its prompts hit."""
         serving, reading = self.serving, self.reading
-        sized = serving.capacity is not None or serving.gpu_memory is not None
+        sized = any(getattr(serving, name) is not None for name in SIZES)
         flags = {
             "--tokenizer": self.rendering.tokenizer,
             "--chat-template": self.rendering.chat_template,

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from kvtool.config.layers import EXCLUDES
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
+from kvtool.config.pricing_options import Pricing
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.errors import KvtoolError
+from kvtool.results.choices import SIZES
 from kvtool.workload.yaml.schema import EngineOptions
 
 NOTHING_MEASURED = Measuring(measure_budget=0.0)
@@ -27,6 +29,7 @@ class RunOptions:
     mirroring: Mirroring = field(default_factory=Mirroring)
     caching: Caching = field(default_factory=Caching)
     tracing: Tracing = field(default_factory=Tracing)
+    pricing: Pricing = field(default_factory=Pricing)
     reading: Reading = field(default_factory=Reading)
     measuring: Measuring = NOTHING_MEASURED
     alone: frozenset[str] = frozenset()
@@ -72,8 +75,10 @@ class RunOptions:
             raise KvtoolError(
                 "--calibration and --accelerator both say what the predictions are for", hint="give one of them"
             )
-        if serving.capacity is not None and serving.gpu_memory is not None:
-            raise KvtoolError("--capacity and --gpu-memory both say how large the cache is", hint="give one of them")
+        sizes = [name for name in SIZES if getattr(serving, name) is not None]
+        if len(sizes) > 1:
+            first, second = (f"--{name.replace('_', '-')}" for name in sizes[:2])
+            raise KvtoolError(f"{first} and {second} both say how large the cache is", hint="give one of them")
 
     def _check_outputs(self) -> None:
         """What is written must be neither an input nor the other output."""

@@ -13,6 +13,11 @@ def at_least_one(flag: str, value: int) -> None:
         raise KvtoolError(f"{flag} must be at least 1, not {value}")
 
 
+def at_least_two(flag: str, value: int) -> None:
+    if value < 2:
+        raise KvtoolError(f"{flag} must be at least 2, not {value}", hint="one block holds nothing: vLLM's null block")
+
+
 def not_negative(flag: str, value: int) -> None:
     if value < 0:
         raise KvtoolError(f"{flag} must not be negative: {value}")
@@ -48,6 +53,14 @@ def model_dtype(flag: str, value: str) -> None:
 def device(flag: str, value: str) -> None:
     if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", value):
         raise KvtoolError(f"unknown device `{value}`", hint=f"{flag} is one of auto, cpu, cuda, cuda:N")
+
+
+def log_map(flag: str, value: str) -> None:
+    """Names and paths of what a record has."""
+    del flag  # the message names it
+    from kvtool.workload.logs.mapped_records import mapped_format
+
+    mapped_format(value)
 
 
 def fields(flag: str, value: str) -> None:

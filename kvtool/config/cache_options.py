@@ -10,7 +10,7 @@ from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.caches.providers import find_provider
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
-from kvtool.results.choices import Routing
+from kvtool.results.choices import SIZES, Routing
 from kvtool.text.quantities import parse_duration
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
@@ -103,7 +103,7 @@ def asked_rules(options: RunOptions, asked: EngineOptions, first_turn: Callable[
             routing=caching.routing or (None if caching.provider else asked.routing),
             ttl=asked.ttl if caching.ttl is None else seconds_of(caching.ttl),
             provider=caching.provider or asked.provider,
-            capacity=any((serving.capacity, serving.gpu_memory, said.capacity, said.gpu_memory)),
+            capacity=any(getattr(each, name) is not None for name in SIZES for each in (serving, said)),
             concurrency=bool(caching.concurrency or said.concurrency),
             block_size=serving.block_size or said.block_size,
             audit=measuring.audit,
@@ -126,6 +126,10 @@ def rule_note(rules: CacheRules) -> str:
         parts.append(f"cache rules of {provider.name} ({provider.models}, as of {provider.as_of}){least}")
         if provider.note:
             parts.append(provider.note)
+    if rules.dated:
+        parts.append(
+            "cache rules of each request's own model on its day, as its log names hosted ones (--block-size N: an engine's)"
+        )
     if rules.replicas > 1:
         parts.append(f"{rules.replicas:,} replicas, {rules.routing} routing, the cache of each as given")
     if rules.ttl is None and provider is not None and provider.ttl is not None:
@@ -143,6 +147,7 @@ def described_rules(rules: CacheRules | None) -> dict[str, str | int | float | b
         "routing": rules.routing if rules is not None and rules.replicas > 1 else None,
         "ttl_seconds": rules.ttl if rules is not None else None,
         "provider": provider.name if provider is not None else None,
+        **({"rules_by_day": True} if rules is not None and rules.dated else {}),
         "provider_as_of": provider.as_of if provider is not None else None,
         "provider_source": provider.source if provider is not None else None,
     }

@@ -9,10 +9,20 @@ if TYPE_CHECKING:
     from kvtool.workload.yaml.schema import EngineOptions
 
 EXCLUDES = {
-    "capacity": frozenset({"gpu_memory", "gpu_memory_utilization", "provider"}),
-    "gpu_memory": frozenset({"capacity", "provider"}),
+    "capacity": frozenset({"num_gpu_blocks", "gpu_memory", "gpu_memory_utilization", "provider"}),
+    "num_gpu_blocks": frozenset({"capacity", "gpu_memory", "gpu_memory_utilization", "provider"}),
+    "gpu_memory": frozenset({"capacity", "num_gpu_blocks", "provider"}),
     "provider": frozenset(
-        {"capacity", "gpu_memory", "gpu_memory_utilization", "replicas", "routing", "block_size", "concurrency"}
+        {
+            "capacity",
+            "num_gpu_blocks",
+            "gpu_memory",
+            "gpu_memory_utilization",
+            "replicas",
+            "routing",
+            "block_size",
+            "concurrency",
+        }
     ),
     "replicas": frozenset({"provider", "concurrency"}),
     "ttl": frozenset({"concurrency"}),

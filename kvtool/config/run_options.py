@@ -14,12 +14,12 @@ from kvtool.engine.config import (
     DEFAULT_UTILIZATION,
     DecodeMode,
     EngineConfig,
+    HashAlgorithm,
 )
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.results.choices import OnBadLine, Routing, Rules
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 
-HashName = Literal["native", "sha256", "sha256_cbor", "xxhash_cbor"]
 LoadFormat = Literal["auto", "dummy"]
 
 DEFAULT_BUDGET = 10.0
@@ -88,6 +88,16 @@ class Serving:
             "SIZE",
             table="engine",
             words="unlimited",
+        ),
+    ] = None
+    num_gpu_blocks: Annotated[
+        int | None,
+        Option(
+            "The same as vLLM counts and logs it: blocks with the null block, which holds nothing.",
+            "N",
+            table="engine",
+            words="unlimited",
+            check=bounds.at_least_two,
         ),
     ] = None
     gpu_memory: Annotated[
@@ -170,7 +180,8 @@ class Mirroring:
 
     async_scheduling: Annotated[bool, Option("Schedule a step ahead, as vLLM does by default.")] = False
     hash_algo: Annotated[
-        HashName | None, Option("Block hashes of --events; match a server's with its algorithm and PYTHONHASHSEED.")
+        HashAlgorithm | None,
+        Option("Block hashes of --events; match a server's (vLLM: sha256) with its algorithm and PYTHONHASHSEED."),
     ] = None
 
 
@@ -230,6 +241,15 @@ class Reading:
     on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line of a log, or skip and count.")] = "error"
     log_format: Annotated[
         str | None, Option("Format of logs; default: found out per record.", "NAME", flag="--format")
+    ] = None
+    log_map: Annotated[
+        str | None,
+        Option(
+            "Where records of logs of no known format have what: messages=a.b,session=c.d,usage=e.",
+            "NAME=PATH,...",
+            flag="--map",
+            check=bounds.log_map,
+        ),
     ] = None
     requests: Annotated[
         int | None,

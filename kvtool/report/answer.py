@@ -123,7 +123,9 @@ def _next(
         return "change what writes this line, then profile the new log", (), ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
-        sized = without(without(command, "--gpu-memory"), "--gpu-memory-utilization")
+        sized = command
+        for flag in ("--num-gpu-blocks", "--gpu-memory", "--gpu-memory-utilization"):
+            sized = without(sized, flag)
         return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
     if finding is not None and finding.fix and finding.tried is None:
         return f"{finding.fix}; then run this again", command, ""

@@ -13,3 +13,6 @@ By = Literal["session", "tenant", "line"]
 """What sums go by, beside groups."""
 OnBadLine = Literal["error", "skip"]
 """A record that cannot be read stops the run, or is left out and counted."""
+
+SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
+"""The options that say how large the cache is, each in its own way."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+CUT_OFF = frozenset(("length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS", "incomplete"))
+"""Why an answer ended whose last token is none that ends one, in the words of servers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -71,6 +74,8 @@ class Call:
     first_answer: float | None = None
     """When the first token of the answer came."""
     status: int | None = None
+    finish: str | None = None
+    """Why the answer ended, in the server's word: `stop`, `length`, `tool_calls`, `end_turn`, `max_tokens` …"""
     cost: Decimal | None = None
     uncounted: tuple[tuple[str, int], ...] = ()
     """Parts of the prompt that are no text and so not counted, by kind: images, files, items of a server's own."""

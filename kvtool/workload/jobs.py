@@ -13,11 +13,14 @@ from kvtool.engine.chain_numbers import Chain, TraceNumbers
 from kvtool.engine.hashing import BlockHash, hash_ids
 from kvtool.engine.request import Request
 from kvtool.text.tokens.prompt import Prompt
+from kvtool.workload.call import CUT_OFF
 from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
 
 _EMPTY: Ids = np.empty(0, dtype=np.int32)
+_UNKNOWN = 0
+"""For a sampled token of which only is known that there was one."""
 _SYLLABLES = [first + second for first in "bdfgklmnprstv" for second in "aeio"]
 
 
@@ -60,6 +63,12 @@ def synthetic_text(seed: str, words: int) -> str:
     """Pronounceable nonsense, the same for the same seed: an answer where the workload only says how long it is."""
     rng = random.Random(seed)  # noqa: S311 - reproducible filler, not a secret
     return " ".join("".join(rng.choices(_SYLLABLES, k=rng.choice((1, 2, 2, 3)))) for _ in range(words))
+
+
+def _of_length(ids: list[int], count: int) -> list[int]:
+    """An answer of as many tokens as its server counted. A model need not sample the tokens in which a tokenizer writes its text:
+    where it took more, nobody knows which, and they stand at the end."""
+    return [*ids[:count], *[_UNKNOWN] * (count - len(ids))] or [_UNKNOWN]
 
 
 class JobMaker:
@@ -121,9 +130,9 @@ class JobMaker:
             return "", turn.output_ids.tolist()
         if turn.output_text:
             ids = tokenizer.encode_ids(turn.output_text).tolist()
-            if turn.messages is not None and tokenizer.eos_id is not None:
+            if turn.messages is not None and tokenizer.eos_id is not None and turn.call.finish not in CUT_OFF:
                 ids.append(tokenizer.eos_id)  # a chat answer ends when the model samples it
-            return turn.output_text, ids
+            return turn.output_text, ids if turn.output_tokens is None else _of_length(ids, turn.output_tokens)
         count = max(turn.output_tokens or 1, 1)
         if turn.session is None:
             return "", [0] * count

@@ -12,7 +12,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import is_message, parse
 from kvtool.workload.logs.log_file import LogEntry
 from kvtool.workload.logs.log_pass import PassState
-from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.logs import MEMORY_FORMAT, LogOptions, LogSource
 from kvtool.workload.logs.plain import PLAIN_GROUP
 from kvtool.workload.logs.reading import LeftOut
 from kvtool.workload.logs.record import RecordError, Where
@@ -36,7 +36,7 @@ class MemorySource(LogSource):
             raise KvtoolError("there is no prompt to profile: the list is empty")
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
-        self.formats[MEMORY] = "values"
+        self.formats[MEMORY] = MEMORY_FORMAT
         for number, data in enumerate(self._prompts, 1):
             where = Where(MEMORY, number, 1, str(number), number, PLAIN_GROUP, self.options.trace_block_size)
             try:

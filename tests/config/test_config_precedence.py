@@ -64,6 +64,7 @@ CASES = [
         ("1k", 1000),
         ("77", 77),
     ),
+    Case("num_gpu_blocks", "capacity_blocks", None, ("21", 20), ("301", 300), ("1001", 1000), ("78", 77)),
     Case(
         "kv_cache_dtype",
         "kv_cache_dtype",
@@ -201,6 +202,10 @@ def test_files_and_sizes_of_memory(told: dict[str, Any], monkeypatch: pytest.Mon
 
 HIDING = [
     ("--capacity 50", "gpu_memory: 40GiB", "", "", 50),
+    ("--num-gpu-blocks 51", "gpu_memory: 40GiB", "", "", 50),
+    ("", "num_gpu_blocks: 51", "capacity = 9", "", 50),
+    ("", "", "num_gpu_blocks = 9", "KVTOOL_CAPACITY=50", 50),
+    ("", "", "capacity = 9", "KVTOOL_NUM_GPU_BLOCKS=51", 50),
     ("", "capacity: 50", 'gpu_memory = "40GiB"\ngpu_memory_utilization = 0.5', "", 50),
     ("", "", 'gpu_memory = "40GiB"', "KVTOOL_CAPACITY=50", 50),
     ("--capacity 50", "", "", "KVTOOL_GPU_MEMORY=40GiB KVTOOL_GPU_MEMORY_UTILIZATION=0.5", 50),

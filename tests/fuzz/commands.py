@@ -201,6 +201,7 @@ _WILD = (
     ("optimize", "w.yaml"),
     ("diff-prompts", "a.txt", "b.txt"),
     ("size",),
+    ("logs", "trace.jsonl"),
     ("config",),
     ("explain",),
     ("schema",),

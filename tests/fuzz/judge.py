@@ -34,6 +34,7 @@ _SCHEMAS = {
     "kvtool.diff/1": "diff",
     "kvtool.explain/1": "explain",
     "kvtool.size/1": "size",
+    "kvtool.logs/1": "logs",
     "kvtool.settings/1": "settings",
 }
 

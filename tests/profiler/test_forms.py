@@ -134,17 +134,35 @@ def test_old_outputs_cut_short(mark: str, tmp_path: Path, byte_renderer: Rendere
     assert "seldom and many at once" in finding.fix
 
 
+@pytest.fixture
+def three_roles(byte_tokenizer: Tokenizer) -> Renderer:
+    """Of a template that tells developers from the system."""
+    source = "{% for m in messages %}{{ {'developer': 'dev'}.get(m.role, m.role) }}:{{ m.content }}\n{% endfor %}"
+    return Renderer(lambda: byte_tokenizer, lambda _: ChatTemplate("three roles", source, {}))
+
+
 @pytest.mark.parametrize("roles", [("system", "user"), ("developer", "system"), ("user", "developer")])
-def test_roles_alone(roles: tuple[str, str], tmp_path: Path, byte_renderer: Renderer) -> None:
+def test_roles_alone(roles: tuple[str, str], tmp_path: Path, three_roles: Renderer) -> None:
     def turned(number: int, messages: list[dict[str, Any]]) -> None:
         messages[0]["role"] = roles[number % 2]
 
-    report = profile(log(tmp_path, sessions(turned)), byte_renderer)
+    report = profile(log(tmp_path, sessions(turned)), three_roles)
     finding = of_code(report, "KV116")
     assert all(f"`{role}`" in finding.message for role in roles)
     assert finding.rerun is not None
     assert finding.rerun.group_after > finding.rerun.group_before
     assert any("evaluate" in warning for warning in finding.warnings)
+
+
+def test_a_developer_is_of_the_system_for_a_template_that_does_not_know_the_role(
+    tmp_path: Path, byte_renderer: Renderer
+) -> None:
+    def turned(number: int, messages: list[dict[str, Any]]) -> None:
+        messages[0]["role"] = ("developer", "system")[number % 2]
+
+    report = profile(log(tmp_path, sessions(turned)), byte_renderer)
+    assert report.totals == profile(log(tmp_path, sessions(lambda *_: None)), byte_renderer).totals
+    assert not [finding for finding in report.findings if finding.code == "KV116"]
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
+from kvtool.workload.call import Call
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.logs.logs import LogOptions, LogSource
@@ -148,6 +149,7 @@ def test_a_request_with_another_text_is_the_same_beside_that() -> None:
         written=("f", 1, 2),
         name=RequestName("f", 1),
         extra={"a": 1},
+        call=Call(model="m"),
     )
     assert turn.with_text(Traced("b")) == replace(turn, text=Traced("b"))
-    assert len(fields(Turn)) == 17
+    assert len(fields(Turn)) == 18

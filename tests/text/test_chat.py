@@ -14,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kvtool.errors import KvtoolError
 from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.templates.template import compile_template
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.render import Renderer
@@ -98,6 +99,8 @@ MISTRAL = """{%- macro joined(parts, sep=" ") -%}{{ parts | join(sep) }}{%- endm
 {%- endfor %}
 """
 
+SHOW = "{% macro show(x, y=1) %}{% for c in x %}{% endfor %}{% endmacro %}"
+
 PARTS = """{% for message in messages %}<{{ message.role }}>
 {% if message.content is string %}{{ message.content }}{% else %}
 {% for part in message.content %}{% if part.type == 'text' %}{{ part.text }};{% endif %}{% endfor %}{% endif %}
@@ -156,6 +159,14 @@ message = st.one_of(
 )
 
 
+def as_served(message: dict[str, Any], *, parts: bool) -> dict[str, Any]:
+    """A message as vLLM gives it to a template: no content is an empty one, and a text is a part where it reads parts."""
+    text = message["content"]
+    if parts and message["role"] != "tool":
+        return {**message, "content": [] if text is None else [{"type": "text", "text": text}]}
+    return {**message, "content": text or ""}
+
+
 def traced_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages with Traced text, and arguments as the JSON text that APIs send."""
     result = []
@@ -198,7 +209,7 @@ def test_rendering_is_that_of_jinja_itself(name: str) -> None:
         tools = TOOLS if with_tools else None
         given_messages = traced_messages(messages)
         try:
-            expected = by_jinja(TEMPLATES[name], messages, tools)
+            expected = by_jinja(TEMPLATES[name], [as_served(each, parts=name == "parts") for each in messages], tools)
         except (TemplateError, TypeError):
             with pytest.raises(KvtoolError):
                 template.render(given_messages, tools)
@@ -238,10 +249,15 @@ def test_arguments_of_tool_calls_keep_their_origin() -> None:
     origin, _ = text.at(text.index("Oslo"))
     assert origin is not None
     assert origin.position(0) == (7, 3)
-    broken = {"type": "function", "function": {"name": "look", "arguments": '{"cut'}}
-    assert '"{\\"cut"' in ChatTemplate("t", OURS["tekken"], TOKENS).render(
-        [{"role": "assistant", "tool_calls": [broken]}]
+
+
+@pytest.mark.parametrize("arguments", ['{"cut', "", "[1]", None, 7])
+def test_arguments_that_are_no_object_are_none_for_a_template(arguments: object) -> None:
+    call = {"type": "function", "function": {"name": "look", "arguments": arguments}}
+    text = ChatTemplate("t", "{{ messages[0].tool_calls[0].function.arguments|tojson }}", {}).render(
+        [{"role": "assistant", "tool_calls": [call]}]
     )
+    assert text == "{}"
 
 
 def test_content_parts() -> None:
@@ -259,6 +275,11 @@ def test_content_parts() -> None:
         .startswith("<|im_start|>user\none\n<image>\n<audio>\ntwo\n<part><|im_end|>")
     )
     assert "one;<image>;<audio>;two;<part>;" in ChatTemplate("t", PARTS, {}).render(messages)
+    seen = ChatTemplate("t", PARTS, {}).render(
+        [{"role": "user", "content": "plain"}, {"role": "tool", "content": parts[:1]}]
+    )
+    assert "plain;" in seen  # vLLM gives such a template parts only,
+    assert "<tool>\none\n" in seen  # but never what a tool says
     assert '{"a": 1}' in ChatTemplate("t", CHATML, {}).render([{"role": "tool", "content": {"a": 1}}])
 
 
@@ -376,3 +397,41 @@ def test_tau_bench_transcripts_render(tekken: Tokenizer) -> None:
         assert origin.part == str(len(messages) - 1)
         raw = renderer.prompt(Turn("g", messages=record["traj"]))
         assert tekken.decode(raw.ids) == raw.text
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("{% for m in messages %}{{ m.content }}{% endfor %}", False),
+        ("{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}{% endfor %}", True),
+        ("{% for m in messages %}{% for c in m['content'] | list %}{{ c.text }}{% endfor %}{% endfor %}", True),
+        ("{% set rest = messages[1:] %}{% for m in rest %}{% for c in m.content %}{% endfor %}{% endfor %}", True),
+        ("{% set m = messages[0] %}{% for c in m.content %}{% endfor %}", False),  # an item is not followed
+        ("{% for m in messages %}{% set content = m.content %}{% for c in content %}{% endfor %}{% endfor %}", True),
+        ("{% for m in messages %}{% set text = m.content %}{% for c in text %}{% endfor %}{% endfor %}", False),
+        (SHOW + "{% for m in messages %}{{ show(m.content) }}{% endfor %}", True),
+        (SHOW + "{% for m in messages %}{{ show(x=m.content) }}{% endfor %}", True),
+        (SHOW + "{% for m in messages %}{{ show(1, m.content) }}{% endfor %}", False),
+        ("{% macro show(content) %}{% for c in content %}{% endfor %}{% endmacro %}{{ show(messages[0].content) }}", False),
+        ("{% for a, b in messages %}{% endfor %}{% for c in content %}{% endfor %}", False),
+        ("{% set a, b = messages %}{% for c in content %}{% endfor %}", False),
+        ("{% set a = messages %}{% set messages = a %}{% for m in a %}{% for c in m.content %}{% endfor %}{% endfor %}", True),
+        ("{% for m in messages %}{% for a, b in m.content %}{% endfor %}{% for c in m.content %}{% endfor %}{% endfor %}", False),
+    ],
+)  # fmt: skip
+def test_which_templates_read_parts(source: str, parts: bool) -> None:
+    assert compile_template(source, chat=True).reads_parts is parts
+
+
+def test_a_template_that_knows_no_developer_gets_one_system_message() -> None:
+    said = [
+        {"role": "developer", "content": "one"},
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": ["two"]},
+    ]
+    source = "{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}"
+    assert ChatTemplate("t", source, {}).render(said) == "system=one\n\ntwo;user=hi;"
+    assert ChatTemplate("t", source + "{# 'developer' #}", {}).render(said).startswith("developer=one;user=hi;")
+    assert ChatTemplate("t", source, {}).render(said[:2]) == "system=one;user=hi;"
+    parted = "{% for m in messages %}{{ m.role }}={% for c in m.content %}{{ c.text or c }}{% endfor %};{% endfor %}"
+    assert ChatTemplate("t", parted, {}).render(said) == "system=one\n\ntwo;user=hi;"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -14,15 +11,21 @@ from typing import Any
 from kvtool.errors import KvtoolError, MessageRefusedError, Place
 from kvtool.text.files.text_files import decode
 from kvtool.text.message import Message
-from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
+from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
+from kvtool.text.templates.served_messages import served_messages
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Origin, Traced
 
 _TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")
-_LOOPS_OVER_PARTS = re.compile(r"\bfor\s+\w+\s+in\s+(?:\w+(?:\.content|\[['\"]content['\"]\])|content)\b")
+_DEVELOPER = ('"developer"', "'developer'")
+"""A template that names this role in quotes knows it."""
 _EPOCH = datetime(2025, 1, 1)
+TOOLS_HEAD = "tools:\n"
+"""What stands before the tools in `ChatTemplate.hosted`; each is a line of its own behind it."""
+_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
+"""What a tool may carry that is an order to a provider's cache, not a part of the prompt."""
 
 
 class ChatTemplate:
@@ -45,7 +48,6 @@ class ChatTemplate:
         self._extra = dict(extra or {})
         self._moment = _EPOCH
         self._has_clock = clock is not None
-        self._takes_parts = _LOOPS_OVER_PARTS.search(source) is not None
         origin = Origin(name, part="chat template")
         self._template: TracedTemplate = compile_template(source, chat=True, origin=origin, clock=clock or self._now)
 
@@ -77,6 +79,12 @@ class ChatTemplate:
         source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
         return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens)
 
+    @classmethod
+    def hosted(cls, tokenizer: Tokenizer) -> ChatTemplate:
+        """The order in which hosted models read a request: tools, then messages. What is written around them is not known."""
+        source = (files("kvtool") / "text" / "templates" / "hosted.jinja").read_text(encoding="utf-8")
+        return cls(HOSTED_TEMPLATE, source, tokenizer.special_tokens)
+
     def render(
         self,
         messages: Sequence[Message],
@@ -92,14 +100,16 @@ class ChatTemplate:
         """
         self._moment = _moment(seconds)
         variables: dict[str, object] = {
-            "tools": list(tools) if tools else None,
+            "tools": [_without_marks(tool) for tool in tools] if tools else None,
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
             **self._tokens,
             **(extra or {}),
             **self._extra,
         }
-        prepared = [self._prepared(message) for message in messages]
+        prepared = served_messages(
+            messages, parts=self._template.reads_parts, developer=any(each in self.source for each in _DEVELOPER)
+        )
         try:
             return self._template.render({**variables, "messages": prepared})
         except KvtoolError as error:
@@ -107,25 +117,6 @@ class ChatTemplate:
 
     def _now(self) -> datetime:
         return self._moment
-
-    def _prepared(self, message: Message) -> dict[str, object]:
-        """A message as templates expect it: content as one text, or as text parts where the template reads parts."""
-        if not isinstance(message, Mapping):  # a log may hold anything
-            raise KvtoolError(f"a message is an object with `role` and `content`, not {json.dumps(message)[:40]}")
-        result: dict[str, object] = dict(message)
-        content = message.get("content")
-        if isinstance(content, list | tuple):
-            texts = [_part_text(part) for part in content]
-            parts = [{"type": "text", "text": text} for text in texts]
-            result["content"] = parts if self._takes_parts else Traced("\n").join(texts)
-        elif content is not None and not isinstance(content, str):
-            result["content"] = json.dumps(content, ensure_ascii=False)
-        else:
-            result["content"] = content
-        calls = message.get("tool_calls")
-        if isinstance(calls, list | tuple):
-            result["tool_calls"] = [_prepared_call(call) for call in calls]
-        return result
 
     def _refused(
         self, error: KvtoolError, variables: Mapping[str, object], messages: list[dict[str, object]]
@@ -174,47 +165,16 @@ def _read(path: str) -> str:
         return decode(data, shown=path)  # says what it is instead, and where
 
 
-def _part_text(part: object) -> str:
-    """The text of a content part; `<image>` and the like for what is no text."""
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Mapping):
-        text = part.get("text")
-        if isinstance(text, str):
-            return text
-        kind = str(part.get("type", "part"))
-        return f"<{kind.removeprefix('input_').removesuffix('_url')}>"
-    return "<part>"
-
-
-def _prepared_call(call: object) -> object:
-    """A tool call whose arguments are an object, as templates expect (servers parse a JSON text likewise)."""
-    if not isinstance(call, Mapping):
-        return call
-    result = dict(call)
-    function = call.get("function")
-    if isinstance(function, Mapping):
-        result["function"] = _prepared_call(function)
-    arguments = call.get("arguments")
-    if isinstance(arguments, str):
-        try:
-            parsed = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return result
-        if isinstance(parsed, dict):
-            origin = arguments.at(0)[0] if isinstance(arguments, Traced) and arguments else None
-            result["arguments"] = _traced_leaves(parsed, replace(origin, verbatim=False, text="")) if origin else parsed
-    return result
-
-
-def _traced_leaves(value: object, origin: Origin) -> object:
-    if isinstance(value, str):
-        return Traced.of(value, origin)
-    if isinstance(value, dict):
-        return {key: _traced_leaves(item, origin) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_traced_leaves(item, origin) for item in value]
-    return value
+def _without_marks(tool: Any) -> Any:
+    """A tool as a model reads it."""
+    if not isinstance(tool, dict):
+        return tool
+    function = tool.get("function")
+    if isinstance(function, dict) and not function.keys().isdisjoint(_MARKS):
+        tool = {**tool, "function": {key: value for key, value in function.items() if key not in _MARKS}}
+    if tool.keys().isdisjoint(_MARKS):
+        return tool
+    return {key: value for key, value in tool.items() if key not in _MARKS}
 
 
 def _place_of(message: Mapping[str, object]) -> Place | None:

@@ -13,6 +13,7 @@ from jinja2 import Template, meta, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError, UndefinedError
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.templates.content_format import reads_parts
 from kvtool.text.templates.environment import TracedEnvironment
 from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.traced import Origin, Traced
@@ -56,6 +57,8 @@ class TracedTemplate:
     def __init__(self, source: Traced, *, chat: bool, clock: Callable[[], datetime] | None = None) -> None:
         self.source = source
         self.variables: frozenset[str] = frozenset()
+        self.reads_parts = False
+        """Of a chat template: whether the content of a message is a list of parts for it."""
         self._template: Template | None = None
         if not chat and not _HAS_SYNTAX.search(source):
             return
@@ -65,6 +68,7 @@ class TracedTemplate:
         try:
             tree = self._environment.parse(source)
             self.variables = _undeclared(tree, self._environment) - set(self._environment.globals)
+            self.reads_parts = chat and reads_parts(tree)
             code = self._environment.compile(tree, filename="<template>")
             self._template = Template.from_code(self._environment, code, self._environment.make_globals(None))
         except TemplateSyntaxError as error:

@@ -7,10 +7,16 @@ from decimal import Decimal
 from typing import Any, SupportsIndex
 
 from kvtool.workload.call import Call, Usage
+from kvtool.workload.logs.chat_records import messages_of, requests_of
+from kvtool.workload.logs.message_forms import as_messages, as_tools
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several, Turns
-from kvtool.workload.logs.record import Record
+from kvtool.workload.logs.record import Record, parsed_text
 from kvtool.workload.turn import Turn
 
+_CONTENTS = frozenset(
+    ("messages", "contents", "prompt", "input", "system", "systemInstruction", "instructions", "response")
+)
+_OF_ANSWERS = frozenset(("choices", "output", "content", "candidates", "usage", "usageMetadata"))
 _OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "status", "cost", "incomplete")
 
 
@@ -86,9 +92,68 @@ class _Said:
         return self._around._put(self._turns[index], alone=False)
 
 
+def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall:
+    """The one request of what was made of a record: a body of the chat API, perhaps with its answer in `response`."""
+    made = Record(fields, record.where, record.pointer, record.around, in_text=True)
+    turns = requests_of(made, messages_of(made, made.list_of("messages"), "messages"), single=True)
+    found = around.put_on(turns)
+    assert isinstance(found, FoundCall)
+    return found
+
+
+def prompt(record: Record, text: str, around: Around) -> FoundCall:
+    """The one request that is a text."""
+    made = Record({}, record.where, record.pointer, (), in_text=True)
+    found = around.put_on([made.turn(text=made.text(text, part="prompt"))])
+    assert isinstance(found, FoundCall)
+    return found
+
+
 def body(record: Record, around: Around) -> Reading | None:
     """The request of an object that is the body of some API, or holds one; None where it is none."""
     from kvtool.workload.logs.records import read_inner
 
     reading = read_inner(record)
     return None if reading is None else around.put_on(reading)
+
+
+def call_from(
+    record: Record, value: Any, around: Around, *, answer: Any = None, beside: dict[str, Any] | None = None
+) -> FoundCall | None:
+    """The one request that a value is, in whatever form: a body of an API, messages, JSON of these in a text, or a text.
+
+    `answer` is what came of it, `beside` what else a body of the chat API would say (`tools`, `tool_choice`). None: it holds none.
+    """
+    if isinstance(value, str):
+        parsed = parsed_text(value)
+        if parsed is None:
+            return prompt(record, value, around) if value else None
+        value = parsed
+    said = value if isinstance(value, dict) else {}
+    messages = as_messages(value)
+    if messages:
+        fields = {**(beside or {}), **{key: each for key, each in said.items() if key not in _CONTENTS}}
+        fields["messages"] = messages
+        fields["tools"] = as_tools(fields.get("tools") or fields.get("functions"))
+        return request(record, _answered(fields, answer), around)
+    if isinstance(value, list):
+        said = {"input": value} if value and all(isinstance(each, dict) and "type" in each for each in value) else {}
+    if not said:
+        return None
+    made = Record(_answered({**(beside or {}), **said}, answer), record.where, record.pointer, (), in_text=True)
+    found = body(made, around)
+    return found if isinstance(found, FoundCall) else None
+
+
+def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:
+    """With the answer where a body has it beside itself; a message becomes the choice that it was."""
+    if isinstance(answer, str):
+        answer = parsed_text(answer) or answer
+    if isinstance(answer, dict) and not _OF_ANSWERS.isdisjoint(answer) and "role" not in answer:
+        return {**fields, "response": answer}
+    if isinstance(answer, str):
+        return {**fields, "response": answer}
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "message" in answer[0]:
+        return {**fields, "response": {"choices": answer}}
+    said = as_messages(answer)
+    return {**fields, "response": {"choices": [{"message": said[-1]}]}} if said else fields

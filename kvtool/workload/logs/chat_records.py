@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.call import Call
+from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.reading import Turns
 from kvtool.workload.logs.record import (
     RESPONSES,
     Dialogue,
     Record,
+    RecordError,
     Transcript,
     kind,
     parsed_text,
@@ -21,7 +22,8 @@ from kvtool.workload.logs.record import (
     time_of,
     whole,
 )
-from kvtool.workload.logs.told_calls import call_of
+from kvtool.workload.logs.streamed import answer_in
+from kvtool.workload.logs.told_calls import call_of, sampled_of
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.logs.whole_prompts import parts_not_counted, texts_of, why_incomplete
 
@@ -126,39 +128,85 @@ def requests_of(
     messages: list[Message],
     *,
     transcript: bool = False,
+    single: bool = False,
     uncounted: Counter[str] | None = None,
     incomplete: str | None = None,
 ) -> Turns:
-    """One request, or one per assistant turn where the messages are the record of a conversation. `uncounted` are parts that did
+    """One request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
+    `single` one. `uncounted` are parts that did
     not become messages, `incomplete` says why some are missing."""
     if not messages:
         raise record.error("the list of messages is empty")
     tools = tools_of(record)
     answer, length = answer_of(record.found(*RESPONSES)[0])
-    if answer is None and (transcript or messages[-1]["role"] == "assistant"):
+    if answer is None and not single and (transcript or messages[-1]["role"] == "assistant"):
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
-            return Transcript(record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, tools))
+            return Transcript(
+                record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools, incomplete)
+            )
     call = told_call(record, messages, tools, uncounted, incomplete)
-    return [record.turn(call=call, messages=messages, output_text=answer, output_tokens=length, tools=tools)]
+    return [
+        record.turn(
+            call=call,
+            messages=messages,
+            output_text=answer,
+            output_ids=sampled_of(record),
+            output_tokens=length,
+            tools=tools,
+        )
+    ]
 
 
 class _AnswerCalls:
     """What the record of a conversation says of the call behind each answer; counts for the whole of it are of none of them."""
 
-    def __init__(self, record: Record, messages: list[Message], tools: list[Any] | None) -> None:
-        self._record = record
+    def __init__(
+        self,
+        record: Record,
+        messages: list[Message],
+        answers: list[int],
+        tools: list[Any] | None,
+        incomplete: str | None,
+    ) -> None:
         self._messages = messages
-        self._common = replace(told_call(record, messages, tools, counts=False), usage=None, cost=None, end=None)
+        common = told_call(record, messages, tools, incomplete=incomplete, counts=False)
+        self._common = replace(common, usage=None, cost=None, end=None)
+        self._told = {at: told for at in answers if (told := _told_in(record, messages[at])) is not None}
 
     def __call__(self, at: int) -> tuple[Call, float | None]:
         message = self._messages[at]
         extra = message.get("extra")
-        call = self._common
-        for fields in (message, extra, extra.get("response") if isinstance(extra, dict) else None):
-            if isinstance(fields, dict) and (usage := usage_of(fields.get("usage"), self._record.pointer)) is not None:
-                call = replace(call, usage=usage)
+        usage, model = self._told.get(at, (None, None))
+        call = replace(self._common, usage=usage, model=self._common.model or model)
         return call, time_of(message) or (time_of(extra) if isinstance(extra, dict) else None)
+
+
+def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
+    """Usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
+    extra = message.get("extra")
+    response = extra.get("response") if isinstance(extra, dict) else None
+    usage, model = None, None
+    for fields, path in ((message, ()), (extra, ("extra",)), (response, ("extra", "response"))):
+        if isinstance(fields, dict) and isinstance(fields.get("usage"), dict):
+            try:
+                usage = usage_of(fields["usage"], (*path, "usage")) or usage
+            except RecordError as error:
+                raise record.error(error.message, *_way_to(record, fields), *error.pointer, hint=error.hint) from None
+        if isinstance(fields, dict) and isinstance(fields.get("model"), str):
+            model = fields["model"]
+    return None if usage is model is None else (usage, model)
+
+
+def _way_to(record: Record, fields: dict[str, Any]) -> tuple[str | int, ...]:
+    """The way to the message of a list of the record that holds the usage of these fields."""
+    for name, value in record.fields.items():
+        for at, item in enumerate(value if isinstance(value, list) else []):
+            extra = item.get("extra") if isinstance(item, dict) else None
+            held = (item, extra, extra.get("response") if isinstance(extra, dict) else None)
+            if any(isinstance(each, dict) and each.get("usage") is fields["usage"] for each in held):
+                return name, at
+    return ()
 
 
 def told_call(
@@ -203,20 +251,26 @@ def _system(record: Record) -> list[Message]:
 
 def messages_of(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
     """The list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
-    result: list[Message] = []
     label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
-    for i, item in enumerate(items, first):
-        if not isinstance(item, dict):
-            raise record.error(f"{label}[{i}] must be a message object, not {kind(item)}", *path, i)
-        role = item.get("role")
-        if not isinstance(role, str):
-            raise record.error(f"{label}[{i}] has no `role`", *path, i, *(("role",) if "role" in item else ()))
-        content = content_of(record, item.get("content"), (*path, i, "content"), f"{label}[{i}] ({role})")
-        if not isinstance(item.get("tool_calls", []) or [], list):
-            raise record.error(f"{label}[{i}] has `tool_calls` that are no list", *path, i, "tool_calls")
-        message = {**item, "content": content}
-        result += _without_anthropic_blocks(message) if isinstance(content, list) else [message]
-    return result
+    return [
+        message
+        for i, item in enumerate(items, first)
+        for message in message_at(record, item, f"{label}[{i}]", *path, i)
+    ]
+
+
+def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[Message]:
+    """The message at `path`, with its texts traced; several where it also holds what tools gave."""
+    if not isinstance(item, dict):
+        raise record.error(f"{label} must be a message object, not {kind(item)}", *path)
+    role = item.get("role")
+    if not isinstance(role, str):
+        raise record.error(f"{label} has no `role`", *path, *(("role",) if "role" in item else ()))
+    content = content_of(record, item.get("content"), (*path, "content"), f"{label} ({role})")
+    if not isinstance(item.get("tool_calls", []) or [], list):
+        raise record.error(f"{label} has `tool_calls` that are no list", *path, "tool_calls")
+    message = {**item, "content": content}
+    return without_anthropic_blocks(message) if isinstance(content, list) else [message]
 
 
 def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
@@ -243,7 +297,7 @@ def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: st
     return parts
 
 
-def _without_anthropic_blocks(message: Message) -> list[Message]:
+def without_anthropic_blocks(message: Message) -> list[Message]:
     """The message with Anthropic's tool blocks in the form that chat templates know: `tool_calls`, and messages of a tool."""
     kinds = {part.get("type") for part in message["content"]}
     if not kinds & {"tool_use", "tool_result", "thinking", "redacted_thinking"}:
@@ -254,11 +308,12 @@ def _without_anthropic_blocks(message: Message) -> list[Message]:
     for part in message["content"]:
         match part.get("type"):
             case "tool_result":
-                results.append({"role": "tool", "tool_call_id": part.get("tool_use_id"), "content": part["content"]})
+                called = {"role": "tool", "tool_call_id": part.get("tool_use_id"), "content": part["content"]}
+                results.append({**called, **_mark_of(part)})
             case "tool_use":
                 arguments = json.dumps(part.get("input"), ensure_ascii=False)
                 function = {"name": part.get("name"), "arguments": arguments}
-                calls.append({"id": part.get("id"), "type": "function", "function": function})
+                calls.append({"id": part.get("id"), "type": "function", "function": function, **_mark_of(part)})
             case "thinking" | "redacted_thinking":
                 pass  # the API drops it from the turns before the last
             case _:
@@ -289,8 +344,13 @@ def tools_of(record: Record) -> list[Any] | None:
         function = {key: tool[key] for key in ("name", "description", "parameters", "strict") if key in tool}
         if "input_schema" in tool:
             function["parameters"] = tool["input_schema"]
-        result.append({"type": "function", "function": function})
+        result.append({"type": "function", "function": function, **_mark_of(tool)})
     return result or None
+
+
+def _mark_of(block: dict[str, Any]) -> dict[str, Any]:
+    """The mark for a provider's cache that a block of Anthropic's carries."""
+    return {"cache_control": block["cache_control"]} if block.get("cache_control") else {}
 
 
 def _tools_beside(record: Record) -> list[Any] | None:
@@ -309,8 +369,8 @@ def answer_of(value: Any) -> tuple[str | None, int | None]:
         return value, None
     if not isinstance(value, dict):
         return None, None
-    if isinstance(value.get("body"), dict):
-        return answer_of(value["body"])
+    if isinstance(body := answer_in(value.get("body")), dict):
+        return answer_of(body)
     usage = value.get("usage")
     length = None
     if isinstance(usage, dict):

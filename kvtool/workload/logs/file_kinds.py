@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kvtool.text.files.compressed import HEAD
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs import agent_shapes
 from kvtool.workload.logs.records import loaded
 
 Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
@@ -21,11 +22,12 @@ Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
 @dataclass(frozen=True, slots=True)
 class FileKind:
     """`begins` sees the first bytes (at most 64 KiB) and the path as the user gave it; `records` is a function below `formats/`, as
-    `module.function`. With `texts`, files of prompts are looked at, too (.txt, .md), which else are one prompt each."""
+    `module.function`. With `texts`, files of prompts are looked at, too (.txt, .md), which else are one prompt each.
+    `begins` may be named as `records` is."""
 
     name: str
     shape: str
-    begins: Callable[[bytes, str], bool]
+    begins: Callable[[bytes, str], bool] | str
     records: str
     texts: bool = False
 
@@ -34,7 +36,16 @@ class FileKind:
         return records(reader, file, path)
 
 
-FILE_KINDS: tuple[FileKind, ...] = ()
+FILE_KINDS: tuple[FileKind, ...] = (
+    FileKind("columns", "PAR1 or ARROW1", "columns.begins", "columns.records"),
+    FileKind("vllm-log", "Received request … prompt", "vllm_log.begins", "vllm_log.records"),
+    FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "sglang_log.begins", "sglang_log.records"),
+    FileKind("sonnet", "sonnet.txt", "vllm_bench.is_sonnet", "vllm_bench.refuse_sonnet", texts=True),
+    FileKind("inspect-ai", "an .eval archive", agent_shapes.is_inspect_archive, "inspect_ai.records"),
+    FileKind("aider-chat", "# aider chat started at", "aider.chat_begins", "aider.no_prompts", texts=True),
+    FileKind("aider", "TO LLM", "aider.log_begins", "aider.log_records", texts=True),
+    FileKind("table", "a header line with a column of prompts", "csv_rows.begins", "csv_rows.records"),
+)
 
 
 def kind_of(reader: io.BufferedReader, path: str, *, text: bool = False) -> FileKind | None:
@@ -42,4 +53,4 @@ def kind_of(reader: io.BufferedReader, path: str, *, text: bool = False) -> File
     head = reader.peek(HEAD)[:HEAD]
     if head.lstrip()[:1] == b"{":
         return None
-    return next((kind for kind in FILE_KINDS if (kind.texts or not text) and kind.begins(head, path)), None)
+    return next((kind for kind in FILE_KINDS if (kind.texts or not text) and loaded(kind.begins)(head, path)), None)

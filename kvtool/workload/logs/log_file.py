@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,13 +18,14 @@ from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.joins import Joins, Key
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Several, Turns
 from kvtool.workload.logs.record import RecordError, Where
-from kvtool.workload.logs.records import FileState, RecordFormat, collected, look_at, opens, read_record
+from kvtool.workload.logs.records import FileState, RecordFormat, calls_seen, collected, look_at, opens, read_record
 from kvtool.workload.logs.survey import Survey
-from kvtool.workload.logs.trace_records import plain_mooncake, plain_time
+from kvtool.workload.logs.trace_records import plain_mooncake, plain_time, time_in_line
 from kvtool.workload.turn import RequestName, Turn
 
 _MAX_EXCERPT_COLUMN = 2000
 _EXCERPT_TAIL = 120
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)(\s*+:)?')
 _PARKED_STEP = 1 << 14
 """Bytes of lines that are read at a time of a file beside many others."""
 
@@ -83,6 +85,8 @@ class LogFile:
     """Whether a record that cannot be read is given as its error, and not raised."""
     joins: Joins | None = None
     formats: dict[str, None] = field(default_factory=dict)
+    records: int = 0
+    """How many were read so far, whatever became of them."""
     _reader: io.BufferedReader | None = None
     _taken: int = 0
     _states: dict[str, FileState] = field(default_factory=dict)
@@ -92,7 +96,7 @@ class LogFile:
         return self._taken if self._reader is None else bytes_taken(self._reader)
 
     def entries(
-        self, told: Told | None = None, order: RecordsInOrder[LogEntry] | None = None
+        self, told: Told | None = None, order: RecordsInOrder[LogEntry | None] | None = None
     ) -> Iterator[LogEntry | KvtoolError]:
         """Its requests, in the order of the file or in another; `told` hears of what else there is. Raises KvtoolError."""
         if order is not None:
@@ -133,26 +137,32 @@ class LogFile:
             survey.places.add(raw.offset, len(raw.data), raw.line, raw.column)
             survey.places.around = raw.around or survey.places.around
             if raw.problem is not None:
-                survey.record([])
+                survey.record({})
+                continue
+            if usual and (time := time_in_line(raw.data)) is not None:
+                survey.record({0: time})
                 continue
             try:
                 value = _value(raw)
-                if usual and (time := plain_time(value)) is not None:
-                    survey.record([time])
-                    continue
                 where = Where(self.path, raw.line, raw.column, "", number + 1, self.group, self.block_size, number + 1)
                 seen, found, stays = look_at(value, where, self.format_, states, raw.around)
             except (NotJSONError, RecordError):
-                survey.record([])
+                survey.record({})
                 continue
             usual = len(seen) == 1 and plain_time(value) is not None
             survey.in_file_order = survey.in_file_order or stays
-            survey.record([each.time for each in seen])
+            survey.record({at: each.time for at, each in enumerate(seen) if each is not None})
             for each in seen:
-                if each.identity is not None:
+                if each is not None and each.identity is not None:
                     ids(each.identity)
             for key in found:
                 keys(key, number)
+        for state in states.values():
+            seen = calls_seen(collected(state.end()))
+            survey.record({at: each.time for at, each in enumerate(seen) if each is not None})
+            for each in seen:
+                if each is not None and each.identity is not None:
+                    ids(each.identity)
 
     def raws(self, reader: io.BufferedReader) -> Iterator[RawRecord]:
         """The records of the file, of whatever kind it is. Raises KvtoolError for what is no text."""
@@ -162,6 +172,7 @@ class LogFile:
         """The place of record `number` (from 1), which is the `nth` of its line."""
         label = str(line) if nth == 1 else f"{line}.{nth}"
         ordinal = next(self.ordinals)
+        self.records += 1
         return Where(
             self.path, line, column, label, ordinal, self.group, self.block_size, number, self.of_many, self.joins
         )
@@ -181,6 +192,7 @@ class LogFile:
                     plain.name = RequestName(path, number)
                     good += 1
                     next(self.ordinals)
+                    self.records += 1
                     yield LogEntry([plain], plain, None, path, len(raw.data))
                     continue
             where = self.where(line, raw.column, nth, number)
@@ -214,10 +226,15 @@ class LogFile:
 
     def calls_of(self, read: ReadRecord) -> Iterator[LogEntry]:
         """Each of its conversations."""
+        return (entry for entry in self.entries_of(read) if entry is not None)
+
+    def entries_of(self, read: ReadRecord) -> Iterator[LogEntry | None]:
+        """For all that it holds, the conversation; None where that is something else."""
         several = len(read.items) > 1
         before = 0
         for item in read.items:
             if isinstance(item, LeftOut):
+                yield None
                 continue
             value = (read.value if item.value is None else item.value) if self.values else None
             first = item.turns[0]
@@ -233,7 +250,7 @@ class LogFile:
             if isinstance(item, LeftOut) and told is not None:
                 told.left_out(item, Place(where.path, where.line, where.column))
 
-    def _reordered(self, order: RecordsInOrder[LogEntry], told: Told | None) -> Iterator[LogEntry | KvtoolError]:
+    def _reordered(self, order: RecordsInOrder[LogEntry | None], told: Told | None) -> Iterator[LogEntry | KvtoolError]:
         good = 0
         for number, call in order.records():
             made = order.kept(number)
@@ -247,12 +264,12 @@ class LogFile:
                     yield read
                     continue
                 good += 1
-                made = list(self.calls_of(read))
+                made = list(self.entries_of(read))
                 order.keep(number, made)
                 if order.is_new(number, len(made)):
                     self.tell_left_out(read, where, told)
-            if call is not None and call < len(made):
-                yield made[call]
+            if call is not None and call < len(made) and (entry := made[call]) is not None:
+                yield entry
 
 
 def _plain_trace(raw: RawRecord, path: str, name: str, group: str, block_size: int) -> Turn | None:
@@ -307,7 +324,8 @@ def read_raw(
     text: str | None
     if raw.problem is not None:
         text = raw.data.decode(errors="replace")
-        return _error(f"not JSON ({raw.problem}); {so_far}", hint, where, text, 0)
+        wrong = f"not JSON ({raw.problem})" if raw.value is None else raw.problem
+        return _error(f"{wrong}; {so_far}", hint, where, text, 0)
     try:
         value = _value(raw)
         name, items = read_record(value, where, format_, states, raw.around)
@@ -323,11 +341,22 @@ def read_raw(
         return _error(error.message, error.hint, where, text, index)
 
 
+def without_texts(excerpt: str) -> str:
+    """A piece of JSON whose texts, which may be of prompts, are dots; keys stay, and every column."""
+    return _TEXT.sub(lambda found: found[0] if found[1] else _dots(found[0]), excerpt)
+
+
+def _dots(text: str) -> str:
+    return "".join("." if 0 < at < len(text) - (text[-1] == '"') else char for at, char in enumerate(text))
+
+
 def _error(message: str, hint: str | None, where: Where, text: str, index: int) -> KvtoolError:
     line, column = line_and_column(text, index, where.line, where.column)
     begin = text.rfind("\n", 0, index) + 1
     excerpt = None
     if column <= _MAX_EXCERPT_COLUMN and (begin or where.column == 1):
         end = text.find("\n", index)
-        excerpt = text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r")
+        excerpt = (
+            without_texts(text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r")) or None
+        )
     return KvtoolError(message, hint=hint or "--on-bad-line skip", place=Place(where.path, line, column, excerpt))

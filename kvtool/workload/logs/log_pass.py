@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from kvtool.workload.logs.by_arrival import ArrivalCounts
 from kvtool.workload.logs.grouping import Division
 from kvtool.workload.logs.reading import LeftOut
 
+_QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
 _MOST_ERRORS = 5
 """Files that are named in the head of a report."""
 
@@ -42,21 +44,33 @@ class LeftOuts:
 
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
+    hint: str | None = None
+    """What to do where there is nothing else."""
 
     def add(self, item: LeftOut, place: Place) -> None:
         """One more of them."""
         self.counts[item.kind] = self.counts.get(item.kind, 0) + item.number
         self.places.setdefault(item.kind, place)
+        self.hint = self.hint or item.hint
 
-    def words(self) -> str:
-        """`4 retriever spans, 1 failed`, the most first."""
+    def notes(self) -> list[str]:
+        """`left out: 4 retriever spans, 1 failed`, the most first."""
         most = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
-        return ", ".join(counted(kind, count) for kind, count in most)
+        return [f"left out: {', '.join(counted(kind, count) for kind, count in most)}"] if most else []
 
 
 def counted(kind: str, count: int) -> str:
-    """A number with its noun, or participle."""
-    return f"{count:,} {kind}" if kind.endswith("ed") else plural(count, kind)
+    """A number with its noun (`2 calls without a prompt`), or participle."""
+    if kind.endswith("ed"):
+        return f"{count:,} {kind}"
+    found = _QUALIFIED.search(kind)
+    noun = kind if found is None else kind[: found.start()]
+    return plural(count, noun) + kind[len(noun) :]
+
+
+def repeated_notes(count: int) -> list[str]:
+    """Of calls that are not counted again."""
+    return [f"{plural(count, 'call')} logged more than once, counted once"] if count else []
 
 
 @dataclass(slots=True)
@@ -105,6 +119,7 @@ class PassState:
     division: Division
     left_out: LeftOuts = field(default_factory=LeftOuts)
     prompts: PromptsTold = field(default_factory=PromptsTold)
+    records: int = 0
     repeated: int = 0
     """Calls that were read before, and are not counted again."""
     arrivals: ArrivalCounts = field(default_factory=ArrivalCounts)
@@ -123,11 +138,7 @@ class PassState:
             told.append(f"{plural(arrivals.untimed, 'record')} without a time, taken right after the one before")
         if self.doubles:
             told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
-        if self.left_out.counts:
-            told.append(f"left out: {self.left_out.words()}")
-        if self.repeated:
-            told.append(f"{plural(self.repeated, 'call')} logged more than once, counted once")
-        told += self.prompts.notes()
+        told += [*self.left_out.notes(), *repeated_notes(self.repeated), *self.prompts.notes()]
         errors = list(self.failed.values())
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:

@@ -20,6 +20,7 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
+from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.grouping import BY_FILE, Grouping
 from kvtool.workload.logs.input_files import InputFiles
 from kvtool.workload.logs.log_file import LogEntry, LogFile
@@ -33,6 +34,8 @@ from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
+MEMORY_FORMAT = "values"
+"""Of prompts that a program holds."""
 _MOST_OPEN = 64
 """Files that are kept open side by side; of more, each is opened when it is read from."""
 _MOST_IDS = 1_000_000
@@ -85,6 +88,7 @@ class LogSource:
         self._survey: SourceSurvey | None = None
         """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
+        self._text_logs: dict[str, bool] = {}
         self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""
@@ -137,6 +141,9 @@ class LogSource:
             if first_error is not None:
                 raise first_error
             named = self._paths[0] if self._paths else "the list of files"
+            if state.left_out.counts:
+                there = f"there is no request of a model in it; {state.left_out.notes()[0]}"
+                raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
 
     def entries(self) -> Iterator[LogEntry | KvtoolError]:
@@ -159,9 +166,30 @@ class LogSource:
         return self._epoch or 0.0
 
     @property
+    def format_names(self) -> list[str]:
+        """What its logs turned out to be, each format once; nothing of files that are prompts."""
+        found = dict.fromkeys(name for names in self.formats.values() for name in names.split(", "))
+        return [name for name in found if name not in (TEXT_FORMAT, MEMORY_FORMAT)]
+
+    @property
     def left_out(self) -> LeftOuts:
         """What the last pass, or this one so far, found beside requests."""
         return self._now.left_out
+
+    @property
+    def prompts(self) -> PromptsTold:
+        """What the log does not hold of the prompts of this pass."""
+        return self._now.prompts
+
+    @property
+    def records(self) -> int:
+        """Of this pass so far, those that could be read or not."""
+        return self._now.records
+
+    @property
+    def repeated(self) -> int:
+        """Calls of this pass that were logged before."""
+        return self._now.repeated
 
     def share_read(self) -> float | None:
         """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
@@ -258,6 +286,7 @@ class LogSource:
             if self._is_plain(path):
                 self._found(path, TEXT_FORMAT)
                 turn = read_prompt(self._spool.file(path), path, self._group(path) if self._group else PLAIN_GROUP)
+                state.records += 1
                 yield LogEntry([turn], turn, None, path)
                 return
             log = self._opener(path, ordinals, values=values)()
@@ -269,6 +298,7 @@ class LogSource:
                 yield from log.entries(_Told(self._found, state), order)
             finally:
                 self._open.discard(log)
+                state.records += log.records
                 self._read_before += log.taken if order is None else self._size_of(path)
         except KvtoolError as error:
             if not self._keep_going:
@@ -325,7 +355,19 @@ class LogSource:
 
     def _is_plain(self, path: str) -> bool:
         name = path.lower().removesuffix(".gz").removesuffix(".zst")
-        return self.options.format == TEXT_FORMAT or (self.options.format is None and name.endswith(PLAIN_SUFFIXES))
+        if self.options.format is not None:
+            return self.options.format == TEXT_FORMAT
+        return name.endswith(PLAIN_SUFFIXES) and not self._is_log(path)
+
+    def _is_log(self, path: str) -> bool:
+        """Whether a file that is a prompt by its name is a log by what is in it."""
+        if path not in self._text_logs:
+            try:
+                with open_bytes(self._spool.file(path), path) as reader:
+                    self._text_logs[path] = kind_of(reader, path, text=True) is not None
+            except KvtoolError:  # for reading to tell
+                self._text_logs[path] = False
+        return self._text_logs[path]
 
 
 class Growing:
@@ -392,6 +434,7 @@ def _placed(
         turn = entry.turns[index]
         turn.group = group
         turn.index = base + index
+        turn.epoch = epoch
         if turn.arrival is not None:
             turn.arrival -= epoch or 0.0
         if entry.before is not None and turn.name is not None:

@@ -21,6 +21,8 @@ class LeftOut(NamedTuple):
 
     kind: str
     number: int = 1
+    hint: str | None = None
+    """What to do where a log has nothing else."""
 
 
 @dataclass(slots=True)

@@ -10,23 +10,44 @@ from typing import Any, Protocol
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.json_stream import is_message
-from kvtool.workload.logs import chat_records, responses_records, trace_records
+from kvtool.workload.logs import agent_shapes, chat_records, responses_records, trace_records
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.not_answered import left_out_of
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
 from kvtool.workload.logs.record import Record, RecordError, Unit, Where, kind
-from kvtool.workload.logs.told_calls import answer_object, call_of
+from kvtool.workload.logs.told_calls import answer_object, call_of, sampled_of
 from kvtool.workload.logs.whole_prompts import why_incomplete
 
 Fields = dict[str, Any]
 
-WRAPPERS = ("body", "request", "params", "payload", "request_body", "kwargs")
+WRAPPERS = ("body", "request", "params", "payload", "request_body", "full_request", "kwargs")
 """Fields that logs wrap a request in; the rest of what is needed (ids, times, responses) may stand around them."""
-LISTS = ("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples")
+LISTS = (
+    "data",
+    "requests",
+    "records",
+    "items",
+    "logs",
+    "runs",
+    "calls",
+    "spans",
+    "results",
+    "samples",
+    "events",
+    "logEvents",
+)
 """Fields that hold the records of a file that is one object."""
 
 _PROMPTS = ("prompt", "text_input", "text", "input", "inputs")
+_BATCH_IDS = {"custom_id", "key"}
 _BAILIAN_ONLY = {"chat_id", "parent_chat_id"}
+_LANGFUSE = frozenset(
+    (
+        *("GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"),
+        "generation",
+    )
+)
+_OTLP = {"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"}
 _SHOWN_KEYS = 12
 _MAX_DEPTH = 4  # of wrappers in wrappers
 
@@ -104,10 +125,97 @@ def prompts(record: Record) -> Reading:
     call = call_of(record)
     if (why := why_incomplete([text], None if call.usage is None else call.usage.prompt, uncounted=False)) is not None:
         call = replace(call, incomplete=why)
-    return [record.turn(call=call, text=text, output_text=output, output_tokens=length)]
+    ids = sampled_of(record)
+    return [record.turn(call=call, text=text, output_text=output, output_ids=ids, output_tokens=length)]
 
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
+    RecordFormat("vllm-log", "a line of vLLM's log", lambda f: "vllm_request" in f, "vllm_log.read"),
+    RecordFormat(
+        "sglang-log",
+        "event: request.finished + obj",
+        lambda f: bool("event" in f and "obj" in f and loaded("sglang_log.is_event")(f)),
+        "sglang_log.read",
+        keys="sglang_log.keys_of",
+    ),
+    RecordFormat(
+        "har",
+        "log.entries",
+        lambda f: isinstance(f.get("log"), dict) and "entries" in f["log"],
+        "har.read",
+    ),
+    RecordFormat(
+        "batch",
+        "custom_id + body or params",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_request")(f)),
+        "batches.read_request",
+        keys="batches.keys_of",
+    ),
+    RecordFormat(
+        "batch-answers",
+        "custom_id + response or result",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_answer")(f)),
+        "batches.read_answer",
+        keys="batches.keys_of",
+    ),
+    RecordFormat(
+        "otlp",
+        "resourceSpans or resourceLogs",
+        lambda f: not _OTLP.isdisjoint(f),
+        "otel.read",
+        keys="otel.keys_of",
+    ),
+    RecordFormat(
+        "otel-spans",
+        "context.span_id or span_kind + attributes",
+        lambda f: _is_span(f),
+        "otel.read_printed",
+        keys="otel.keys_of_printed",
+    ),
+    RecordFormat(
+        "langfuse",
+        "traceId + type: GENERATION",
+        lambda f: ("traceId" in f or "trace_id" in f) and isinstance(f.get("type"), str) and f["type"] in _LANGFUSE,
+        "langfuse.read",
+    ),
+    RecordFormat(
+        "langfuse-traces",
+        "observations + projectId, sessionId or timestamp",
+        lambda f: isinstance(f.get("observations"), list) and not {"projectId", "sessionId", "timestamp"}.isdisjoint(f),
+        "langfuse.read_trace",
+    ),
+    RecordFormat(
+        "langfuse-events",
+        "type: generation-create + body",
+        lambda f: "body" in f and isinstance(f.get("type"), str) and f["type"].endswith(("-create", "-update")),
+        "langfuse.read_event",
+    ),
+    RecordFormat("langsmith", "run_type + inputs", lambda f: "run_type" in f and "inputs" in f, "langsmith.read"),
+    RecordFormat(
+        "litellm",
+        "call_type + model_parameters or spend",
+        lambda f: "call_type" in f and not {"model_parameters", "spend", "proxy_server_request"}.isdisjoint(f),
+        "litellm.read",
+    ),
+    RecordFormat(
+        "mlflow",
+        "info + data.spans",
+        lambda f: _has_spans(f.get("data")) or ("info" in f and _has_spans(f)),
+        "mlflow.read",
+    ),
+    RecordFormat(
+        "weave",
+        "op_name + started_at",
+        lambda f: "op_name" in f and "started_at" in f,
+        "weave.read",
+        keys="weave.keys_of",
+    ),
+    RecordFormat(
+        "braintrust",
+        "span_attributes + root_span_id or metrics",
+        lambda f: isinstance(f.get("span_attributes"), dict),
+        "braintrust.read",
+    ),
     RecordFormat(
         "helicone",
         "request_body + request_id or response_status",
@@ -117,9 +225,60 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
         "aiperf-raw",
         "payload + metadata.conversation_id",
-        lambda f: "payload" in f and isinstance(f.get("metadata"), dict) and "conversation_id" in f["metadata"],
+        lambda f: (
+            "payload" in f
+            and isinstance(f.get("metadata"), dict)
+            and not {"conversation_id", "request_start_ns"}.isdisjoint(f["metadata"])
+        ),
         "aiperf.read_raw",
     ),
+    RecordFormat(
+        "aiperf-inputs",
+        "session_id + payloads",
+        lambda f: isinstance(f.get("payloads"), list),
+        "aiperf.read_inputs",
+    ),
+    RecordFormat(
+        "aiperf-figures",
+        "metrics + metadata.request_start_ns",
+        lambda f: isinstance(f.get("metadata"), dict) and "metrics" in f and "request_start_ns" in f["metadata"],
+        "aiperf.refuse_numbers",
+    ),
+    RecordFormat(
+        "guidellm",
+        "benchmarks[].requests",
+        lambda f: bool("benchmarks" in f and loaded("guidellm.is_report")(f)),
+        "guidellm.read",
+    ),
+    RecordFormat(
+        "claude-code",
+        "sessionId + uuid + type",
+        agent_shapes.is_claude_code,
+        "claude_code.ClaudeCodeSession",
+        state=True,
+    ),
+    RecordFormat("codex", "payload + type: response_item", agent_shapes.is_codex, "codex.CodexRollout", state=True),
+    RecordFormat(
+        "openhands",
+        "source + action or observation",
+        agent_shapes.is_openhands_event,
+        "openhands.OpenHandsEvents",
+        state=True,
+    ),
+    RecordFormat("openhands-run", "history of such events", agent_shapes.is_openhands_run, "openhands.read_run"),
+    RecordFormat("swe-agent", "trajectory[].query", agent_shapes.is_swe_agent, "swe_agent.read"),
+    RecordFormat("cline-shown", "ts + say", agent_shapes.is_cline_shown, "cline.read_shown"),
+    RecordFormat(
+        "openai-evals",
+        "run_id + event_id + data",
+        agent_shapes.is_openai_evals,
+        "openai_evals.EvalsRun",
+        state=True,
+    ),
+    RecordFormat("lm-eval", "doc_id + arguments", agent_shapes.is_lm_eval, "lm_eval.read"),
+    RecordFormat("promptfoo", "results.results + prompt.raw", agent_shapes.is_promptfoo, "promptfoo.read_file"),
+    RecordFormat("promptfoo-rows", "prompt.raw + response", agent_shapes.is_promptfoo_row, "promptfoo.read_row"),
+    RecordFormat("inspect-ai", "samples + events + epoch", agent_shapes.is_inspect_sample, "inspect_ai.read"),
     RecordFormat(
         "bailian",
         "hash_ids + input_length + chat_id",
@@ -142,6 +301,35 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "token_ids",
         lambda f: any(name in f for name in trace_records.TOKEN_FIELDS),
         trace_records.token_ids,
+        "s",
+    ),
+    RecordFormat(
+        "bedrock",
+        "schemaType: ModelInvocationLog, or modelId + input.inputBodyJson",
+        lambda f: bool(
+            not {"schemaType", "modelId", "message", "@message"}.isdisjoint(f) and loaded("bedrock.is_record")(f)
+        ),
+        "bedrock.read",
+    ),
+    RecordFormat(
+        "gemini",
+        "contents",
+        lambda f: isinstance(f.get("contents"), list | dict) or ("contents" in f and "model" in f),
+        "gemini.read",
+        "s",
+    ),
+    RecordFormat(
+        "converse",
+        "messages + toolConfig or blocks without a type",
+        lambda f: isinstance(f.get("messages"), list) and bool(loaded("converse.is_body")(f)),
+        "converse.read",
+        "s",
+    ),
+    RecordFormat(
+        "stored-completion",
+        "object: chat.completion + messages; `request_messages` is experimental",
+        lambda f: bool("object" in f and loaded("stored_completions.has_messages")(f)),
+        "stored_completions.read",
         "s",
     ),
     RecordFormat("chat", "messages", lambda f: f.get("messages") not in (None, {}, ""), chat_records.chat, "s"),
@@ -181,13 +369,23 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         prompts,
         "s",
     ),
+    RecordFormat(
+        "answers",
+        "object: chat.completion without its request",
+        lambda f: bool("object" in f and loaded("stored_completions.is_answer")(f)),
+        "stored_completions.refuse",
+    ),
 )
 TEXT_FORMAT = "text"
 FORMAT_NAMES = (*(each.name for each in RECORD_FORMATS), TEXT_FORMAT)
 
 
 def format_named(name: str) -> RecordFormat:
-    """The format that a user asked for by name."""
+    """The format that a user asked for by name, or described by a map."""
+    if "=" in name:
+        from kvtool.workload.logs.mapped_records import mapped_format
+
+        return mapped_format(name)
     from difflib import get_close_matches
 
     for each in RECORD_FORMATS:
@@ -207,6 +405,8 @@ def read_record(
 ) -> tuple[str, Several]:
     """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
+        if agent_shapes.is_cline_history(where.path):
+            return "cline", Several([FoundCall(loaded("cline.read_history")(Record({}, where), value))])
         return "messages", Several([FoundCall(chat_records.bare_list(Record({}, where), value))])
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")
@@ -238,31 +438,34 @@ class SeenCall:
     identity: str | None
 
 
+Look = tuple[list[SeenCall | None], list[Key], bool]
+
+
 def look_at(
     value: Any,
     where: Where,
     format_: RecordFormat | None,
     states: dict[str, FileState],
     around: Fields | None = None,
-) -> tuple[list[SeenCall], list[Key], bool]:
-    """The calls of a record, as far as an order needs them; the ids that others may ask for it by; whether it must be read in the
-    order of its file. Raises RecordError."""
+) -> Look:
+    """What a record holds, as far as an order needs it (None: no call); the ids that others may ask for it by; whether it must be
+    read in the order of its file. Raises RecordError."""
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
-        return [_seen(item) for item in items if isinstance(item, FoundCall)], [], False
-    seen: list[SeenCall] = []
+        return calls_seen(items), [], False
+    seen: list[SeenCall | None] = []
     keys: list[Key] = []
     state = False
     for record, found in _held(_whole(value, where, around), format_):
         keys += found.keys_of(record)
         state = state or found.state
         if found.unit is not None:
-            if left_out_of(record) is None:
-                seen.append(SeenCall(record.arrival(found.unit), identity_of(record)[0]))
+            left = left_out_of(record) is not None
+            seen.append(None if left else SeenCall(record.arrival(found.unit), identity_of(record)[0]))
             continue
         items = Several()
         _add(items, record, found, states)
-        seen += [_seen(item) for item in items if isinstance(item, FoundCall)]
+        seen += calls_seen(items)
     return seen, keys, state
 
 
@@ -279,13 +482,15 @@ def collected(reading: Reading) -> Several:
     return Several([FoundCall(reading)])
 
 
-def _seen(found: FoundCall) -> SeenCall:
-    return SeenCall(found.turns[0].arrival, found.identity)
+def calls_seen(items: Several) -> list[SeenCall | None]:
+    """What an order needs of all that was found; None where that is no call."""
+    return [None if isinstance(item, LeftOut) else SeenCall(item.turns[0].arrival, item.identity) for item in items]
 
 
 def identity_of(record: Record) -> tuple[str | None, bool]:
     """What a call is called wherever it is logged: the id of its answer; else one that may also be that of something else."""
-    own = answer_object(record)[0].get("id")
+    answer = answer_object(record)[0]
+    own = answer.get("id") or answer.get("responseId")
     if isinstance(own, str) and own:
         return own, False
     own = record.first("request_id", "id", "custom_id")
@@ -378,6 +583,24 @@ def _unknown(record: Record) -> RecordError:
 def _begins_weka(requests: object) -> bool:
     first = requests[0] if isinstance(requests, list) and requests else None
     return isinstance(first, dict) and "hash_ids" in first and "in" in first
+
+
+def _has_spans(value: object) -> bool:
+    """Spans of MLflow."""
+    spans = value.get("spans") if isinstance(value, dict) else None
+    first = spans[0] if isinstance(spans, list) and spans else None
+    attributes = first.get("attributes") if isinstance(first, dict) else None
+    return isinstance(attributes, dict) and any(name.startswith("mlflow.") for name in attributes)
+
+
+def _is_span(fields: Fields) -> bool:
+    """A span as the SDKs of OpenTelemetry print it, or as Phoenix exports it, as objects or as a row."""
+    context = fields.get("context")
+    return (
+        (isinstance(context, dict) and "span_id" in context and "attributes" in fields)
+        or ("span_kind" in fields and ("attributes" in fields or "context.span_id" in fields))
+        or "attributes.openinference.span.kind" in fields
+    )
 
 
 def _is_items(value: object) -> bool:

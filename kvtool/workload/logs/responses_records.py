@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.logs.chat_records import content_of, messages_of, requests_of
+from kvtool.workload.logs.chat_records import content_of, message_at, requests_of
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.reading import FoundCall, Reading
 from kvtool.workload.logs.record import Record
@@ -92,7 +92,9 @@ class ResponseItems:
     def add(self, item: Any, record: Record, *path: str | int) -> None:
         """One item of a request or of an answer."""
         type_ = item.get("type") if isinstance(item, dict) else None
-        label = f"{path[-2]}[{path[-1]}]"
+        label = f"{path[-2]}[{path[-1]}]" if len(path) > 1 else "".join(map(str, path)) or "item"
+        if not isinstance(type_, str | None):
+            raise record.error(f"{label} has a `type` that is no text", *path, "type")
         if type_ in _CALLS:
             said = item.get(_CALLS[type_])
             said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
@@ -112,13 +114,9 @@ class ResponseItems:
             content = content_of(record, output, (*path, "output"), f"{label} (tool)")
             self.messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
         elif type_ in (None, "message") or (isinstance(item, dict) and "role" in item and "content" in item):
-            start, last = path[:-1], path[-1]
-            assert isinstance(last, int)
-            self.messages += messages_of(record, [item], *start, first=last)
-        elif isinstance(type_, str):
-            self.uncounted[kind_of_part(type_)] += 1
+            self.messages += message_at(record, item, label, *path)
         else:
-            raise record.error(f"{label} has a `type` that is no text", *path, "type")
+            self.uncounted[kind_of_part(type_)] += 1
 
 
 def _add_chain(record: Record, items: ResponseItems) -> tuple[str | None, str | None]:

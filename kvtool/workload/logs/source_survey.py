@@ -78,7 +78,7 @@ class SourceSurvey:
         if (order := survey.order()) is not None:
             self._orders[number] = order
 
-    def order_of(self, number: int) -> RecordsInOrder[LogEntry] | None:
+    def order_of(self, number: int) -> RecordsInOrder[LogEntry | None] | None:
         """How a file is read where that is not as it is written; for one pass."""
         order = self._orders.get(number)
         return None if order is None else RecordsInOrder(self._records(number), order)

@@ -4,7 +4,7 @@ that belong together are joined, and no call counts twice. Times, places and has
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import nan
 from typing import Any
@@ -68,12 +68,13 @@ class Survey:
         self._untimed = False
         self._any = False
 
-    def record(self, calls: list[float | None]) -> None:
-        """The next record, whose place was added, and when each of its calls was made; none where it has none or cannot be read."""
+    def record(self, calls: Mapping[int, float | None]) -> None:
+        """The next record, whose place was added, and when each of its calls was made, by what it is of all that the record holds;
+        none where it has none or cannot be read."""
         number = len(self.places.offsets) - 1
         if not calls:
             self._add(self._times[-1] if self._times else _FIRST, number, _NO_CALL)
-        for call, time in enumerate(calls):
+        for call, time in calls.items():
             if not self._any:
                 self._first, self._any = time, True
             self._untimed = self._untimed or time is None

@@ -11,9 +11,13 @@ from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, seconds
+from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
 _PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
@@ -25,7 +29,10 @@ _ORGANISATIONS = ("organization", "organisation", "organization_id", "openai_org
 _WORKSPACES = ("workspace", "workspace_id", "project", "project_id")
 _REGIONS = ("region", "aws_region", "inference_geo")
 _KEYS = ("prompt_cache_key", "cache_salt")
-_ENDS = ("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp")
+_ENDS = (
+    *("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp"),
+    "processed_time",
+)
 _FIRST_ANSWERS = ("completion_start_time", "completionStartTime", "first_token_time", "time_of_first_token")
 _COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
@@ -40,6 +47,7 @@ _SETTINGS = frozenset(
     )
 )
 _LONGEST_SCHEMA = 200
+_MOST_ID = 1 << 31
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
 _TOLD = frozenset(
@@ -56,7 +64,7 @@ _TOLD = frozenset(
             *_COSTS,
             *_USAGES,
         ),
-        *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS),
+        *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS, *_FIRST_ANSWERS, "costDetails"),
     )
 )
 
@@ -70,43 +78,84 @@ def call_of(
     counts: bool = True,
 ) -> Call:
     """The call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
-    named = not _TOLD.isdisjoint(record.fields) or any(not _TOLD.isdisjoint(each) for each in record.around)
-    if not (named or uncounted or images or incomplete):
+    said = _said(record)
+    if not (said or uncounted or images or incomplete):
         return NO_CALL
     response, at = answer_object(record)
     usage = _usage(record, response, at) if counts else None
-    status = record.first(*_STATUSES)
+    status = _first(said, _STATUSES)
     return Call(
-        model=_word(record.first(*_MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
-        provider=_word(record.first(*_PROVIDERS)) or _word(response.get("provider")),
-        tenant=tenant_of(record),
+        model=_word(_first(said, _MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
+        provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
+        tenant=_word(_first(said, _TENANTS)) or _tenant_in(record),
         usage=usage,
-        scope=_scope(record),
+        scope=_scope(record, said),
         settings=_settings(record, response, images),
-        end=next((time for name in _ENDS if (time := seconds(record.first(name), "s")) is not None), None),
-        first_answer=next(
-            (time for name in _FIRST_ANSWERS if (time := seconds(record.first(name), "s")) is not None), None
-        ),
+        end=_time(said, _ENDS),
+        first_answer=_time(said, _FIRST_ANSWERS),
         status=status if isinstance(status, int) and not isinstance(status, bool) else None,
-        cost=_cost(record, response),
+        finish=_finish(response),
+        cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
         incomplete=incomplete,
     )
+
+
+def _said(record: Record) -> dict[str, Any]:
+    """What a record says of these things, the innermost first."""
+    said: dict[str, Any] = {}
+    for fields in (*reversed(record.around), record.fields):
+        for name in _TOLD.intersection(fields):
+            if (value := fields[name]) is not None:
+                said[name] = value
+    return said
+
+
+def _first(said: dict[str, Any], names: Sequence[str]) -> Any:
+    for name in names:
+        if name in said:
+            return said[name]
+    return None
+
+
+def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
+    return next((time for name in names if name in said and (time := seconds(said[name], "s")) is not None), None)
+
+
+def sampled_of(record: Record) -> Ids | None:
+    """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    response, _ = answer_object(record)
+    ids = _first_choice(response).get("token_ids")
+    whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
+    return np.asarray(ids, dtype=np.int32) if ids and whole else None
+
+
+def _finish(response: dict[str, Any]) -> str | None:
+    said = _first_choice(response).get("finish_reason") or response.get("stop_reason")
+    if said is None and response.get("status") == "incomplete":  # Responses API
+        said = response["status"]
+    return _word(said)
+
+
+def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
+    for name in ("choices", "candidates"):
+        choices = response.get(name)
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            return {"finish_reason": choices[0].get("finishReason"), **choices[0]}
+    return {}
 
 
 def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]]:
     """The object of an API's answer beside the request, and the way to it; an empty one where there is none."""
     value, at = record.found(*RESPONSES)
     for name in ("body", "response", "raw"):
-        if isinstance(value, dict) and isinstance(value.get(name), dict):
-            value, at = value[name], at if record.in_text else (*at, name)
+        if isinstance(value, dict) and isinstance(inner := answer_in(value.get(name)), dict):
+            value, at = inner, at if record.in_text else (*at, name)
     return (value, at) if isinstance(value, dict) else ({}, at)
 
 
-def tenant_of(record: Record) -> str | None:
-    """For whom a call was made."""
-    if (found := _word(record.first(*_TENANTS))) is not None:
-        return found
+def _tenant_in(record: Record) -> str | None:
+    """For whom a call was made, where only its metadata say."""
     for fields in (record.fields, *record.around):
         for name in _METADATA:
             inner = fields.get(name)
@@ -138,9 +187,9 @@ def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) 
     return None
 
 
-def _scope(record: Record) -> CacheScope:
-    organisation, workspace = _word(record.first(*_ORGANISATIONS)), _word(record.first(*_WORKSPACES))
-    region, key = _word(record.first(*_REGIONS)), _word(record.first(*_KEYS)) or _header(record, "x-grok-conv-id")
+def _scope(record: Record, said: dict[str, Any]) -> CacheScope:
+    organisation, workspace = _word(_first(said, _ORGANISATIONS)), _word(_first(said, _WORKSPACES))
+    region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _header(record, "x-grok-conv-id")
     if organisation is workspace is region is key is None:
         return NO_SCOPE
     return CacheScope(organisation, workspace, region, key)
@@ -182,17 +231,23 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
     )
 
 
-def _cost(record: Record, response: dict[str, Any]) -> Decimal | None:
+def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
     usage = _object(response.get("usage"))
-    for value in (record.first(*_COSTS), usage.get("cost"), _object(record.first("costDetails")).get("total")):
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            try:
-                cost = Decimal(str(value))
-            except InvalidOperation:
-                continue
-            if cost.is_finite() and cost >= 0:
-                return cost
+    for value in (_first(said, _COSTS), usage.get("cost"), _object(said.get("costDetails")).get("total")):
+        if (cost := decimal_of(value)) is not None:
+            return cost
     return None
+
+
+def decimal_of(value: object) -> Decimal | None:
+    """An amount of dollars, as it is written."""
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        return None
+    try:
+        cost = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return cost if cost.is_finite() and cost >= 0 else None
 
 
 def _compared(value: object) -> str | None:

@@ -11,6 +11,9 @@ from kvtool.text.message import Message
 
 CUT = "its text is cut"
 FEWER = "its text is too short for the tokens reported"
+NO_SYSTEM = "system prompt and tools are not in the file"
+NO_TOOLS = "tools are not in the file"
+LOST = "earlier messages are not in the file"
 _MARK = re.compile(
     r"(?:\.\.\.|…) ?[\[(<]?truncated\b[^\n]{0,40}$|[\[(<]truncated\b[^\n\])>]{0,40}[\])>]$|\w…$", re.IGNORECASE
 )

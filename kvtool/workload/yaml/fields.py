@@ -280,6 +280,7 @@ Bool = Annotated[bool, BeforeValidator(_as_bool)]
 Integer = Annotated[int, Field(ge=-(2**53), le=2**53), BeforeValidator(as_int)]
 Natural = Annotated[int, Field(ge=0, le=2**53), BeforeValidator(as_int)]
 Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(as_int)]
+PoolBlocks = Annotated[int, Field(ge=2, le=10**9), BeforeValidator(as_int)]
 Tokens = Annotated[int, Field(ge=0, le=2**27), BeforeValidator(as_int)]
 OutputTokens = Annotated[int, Field(ge=1, le=2**27), BeforeValidator(as_int)]
 Weight = Annotated[float, Field(ge=0, le=1e12), BeforeValidator(_as_float)]
@@ -321,6 +322,12 @@ LimitField = Annotated[
     WithJsonSchema(_amount(rf"(<=)? ?{_NUMBER} ?%?", "<=5%", **_JSON_RATIO)),
 ]
 """A ratio that must not be exceeded."""
+CostField = Annotated[
+    float,
+    PlainValidator(_parsed(quantities.parse_cost)),
+    WithJsonSchema(_amount(rf"(<=)? ?\$? ?{_NUMBER}", "<=$4", minimum=0)),
+]
+"""Dollars that something may cost."""
 LongestField = Annotated[
     float,
     PlainValidator(_parsed(quantities.parse_longest)),

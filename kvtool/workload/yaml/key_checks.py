@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kvtool.results.choices import SIZES
 from kvtool.text.files.yaml_nodes import Path, Scalar
 
 Data = dict[str, object]
@@ -53,9 +54,10 @@ def check(data: Data) -> Iterator[Problem]:
     """Every problem of every check."""
     yield from _variables(data.get("vars"), ("vars",))
     engine = data.get("engine")
-    if isinstance(engine, dict) and "capacity" in engine and "gpu_memory" in engine:
-        message = "`capacity` and `gpu_memory` both say how large the cache is"
-        yield Problem(("engine", "gpu_memory"), message, "keep one of them", True)
+    sizes = [name for name in SIZES if name in engine] if isinstance(engine, dict) else []
+    if len(sizes) > 1:
+        message = f"`{sizes[0]}` and `{sizes[1]}` both say how large the cache is"
+        yield Problem(("engine", sizes[1]), message, "keep one of them", True)
     groups = data.get("groups")
     yield from _unique_names(groups)
     for number, group in enumerate(groups if isinstance(groups, list) else []):

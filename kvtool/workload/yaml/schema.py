@@ -16,6 +16,7 @@ from kvtool.workload.yaml.fields import (
     Bool,
     Bytes,
     CapacityField,
+    CostField,
     Count,
     Duration,
     FindingKey,
@@ -27,6 +28,7 @@ from kvtool.workload.yaml.fields import (
     Natural,
     OutputTokens,
     PickField,
+    PoolBlocks,
     Rate,
     Str,
     Text,
@@ -78,8 +80,10 @@ class EngineOptions(SpecModel):
     """Tokens per KV block."""
     capacity: CapacityField | None = None
     """KV cache: blocks (20000), tokens ("320k tokens") or memory ("20GiB"); left out: unlimited."""
+    num_gpu_blocks: PoolBlocks | None = None
+    """The same as vLLM counts and logs it: blocks with the null block, which holds nothing."""
     gpu_memory: Bytes | None = None
-    """Memory of the accelerator; what the weights leave is cache. Not together with `capacity`."""
+    """Memory of the accelerator; what the weights leave is cache. Not together with `capacity` or `num_gpu_blocks`."""
     gpu_memory_utilization: Fraction | None = None
     """Part of `gpu_memory` that may be used."""
     max_model_len: Count | None = None
@@ -115,6 +119,10 @@ class GateOptions(SpecModel):
     """Least part of the prompt tokens that must be cache hits: ">=80%"."""
     reachable_gap: LimitField | None = None
     """How much more an unlimited cache may hit at most: "<=5%"."""
+    reported_gap: LimitField | None = None
+    """How much less a provider may read than its rules say, of the prompt tokens of a log that tells it: "<=10%"."""
+    cost_per_1k_requests: CostField | None = None
+    """What 1,000 requests to hosted models may cost in dollars: "<=$4"."""
     ttft_p50: LongestField | None = None
     """Longest predicted time to first token, median: "50ms"."""
     ttft_p90: LongestField | None = None

@@ -1,0 +1,54 @@
+"""The command `kvtool logs`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.run_options import Reading
+from kvtool.config.shown_options import Showing, Writing
+from kvtool.errors import all_in_one
+from kvtool.text.terminal.streams import check_piped
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsCommand(Command):
+    """What logs are and what is in them: format, requests, sessions, tenants, models, times, reported tokens, and what is left out.
+
+    Nothing is tokenized or run. What cannot be read as a log of prompts is refused with what it seems to be.
+    """
+
+    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, folders, patterns, or -.", "INPUT")] = ()
+    requests: Annotated[
+        bool, Option("With --json: a row for each request; its text only with --show-text full.", flag="--requests")
+    ] = False
+    reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map")]
+    writing: Annotated[Writing, only("show_text")]
+    showing: Annotated[Showing, only("json", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Print what is in the logs. KvtoolError, or ProblemsError, for what cannot be read."""
+        check_values(self)
+        check_piped("logs", self.inputs)
+        from kvtool.report.terminal.logs import print_logs
+        from kvtool.text.terminal.streams import printing
+        from kvtool.workload.logs.input_files import find_inputs
+        from kvtool.workload.logs.logs import LogOptions, LogSource
+        from kvtool.workload.logs.overview import overview_of
+
+        options = LogOptions(
+            on_bad_line=self.reading.on_bad_line, format=self.reading.log_map or self.reading.log_format
+        )
+        source = LogSource(find_inputs(self.inputs, log_format=options.format), options)
+        document = overview_of(source, rows=self.requests, full=self.writing.show_text == "full")
+        with printing():
+            if self.showing.json:
+                sys.stdout.write(document.to_json())
+            else:
+                print_logs(self.showing.console(), document, [*source.files.notes(), *document.notes])
+        if source.outcome.failed:
+            raise all_in_one(list(source.outcome.failed.values()))
+        return 0

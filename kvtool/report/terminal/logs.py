@@ -1,0 +1,88 @@
+"""The lines of `kvtool logs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kvtool.results.documents.log_contents import LogExample, LogsDocument
+from kvtool.text.terminal.console import put, put_field, sanitize, say
+from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.table import Column, put_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SIZE = 10
+_MOST_MODELS = 6
+_CLOCK = 1e9
+"""Seconds from which on a time is a date."""
+
+
+def print_logs(console: Console, document: LogsDocument, notes: Sequence[str]) -> None:
+    """What is in logs, an example of each, and what else there is to tell, in lines no wider than the console."""
+    put_field(console, "Format", sanitize(document.format), size=_SIZE, style="bold")
+    put_field(console, "Records", f"{document.records:,}", *_became(document), size=_SIZE)
+    put_field(console, "Sessions", _number(document.sessions), f"tenants {_number(document.tenants)}", size=_SIZE)
+    put_field(console, "Models", *_models(document.models), size=_SIZE)
+    put_field(console, "Times", *_times(document), size=_SIZE)
+    put_field(console, "Reported", *_usage(document), size=_SIZE)
+    put_field(console, "Cut", *_cut(document), size=_SIZE)
+    put(console)
+    columns = (Column("example of", "<"), Column("of them"), Column("first", "<"), Column("", "<", keep=0))
+    put_table(console, columns, [_row(each) for each in document.examples])
+    if notes:
+        put(console)
+    for note in notes:
+        say(console, note, hang=2, style="dim")
+
+
+def _became(document: LogsDocument) -> list[str]:
+    left_out = ", ".join(f"{sanitize(kind)} {count:,}" for kind, count in document.left_out.items())
+    return [
+        plural(document.requests, "request"),
+        f"left out: {left_out}" if left_out else "",
+        f"{plural(document.skipped, 'bad record')} skipped" if document.skipped else "",
+        f"{plural(document.repeated, 'call')} logged again" if document.repeated else "",
+    ]
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count else "not said"
+
+
+def _models(models: Mapping[str, int]) -> list[str]:
+    named = [f"{sanitize(name)} {count:,}" for name, count in list(models.items())[:_MOST_MODELS]]
+    return [*named, *([f"and {len(models) - _MOST_MODELS:,} more"] if len(models) > _MOST_MODELS else [])] or [
+        "not said"
+    ]
+
+
+def _times(document: LogsDocument) -> list[str]:
+    if document.first_time is None or document.last_time is None:
+        return ["not said"]
+    return [f"{_time(document.first_time)} to {_time(document.last_time)}"]
+
+
+def _time(seconds: float) -> str:
+    if seconds < _CLOCK:
+        return f"{seconds:,.3f} s"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _usage(document: LogsDocument) -> list[str]:
+    return [f"{name} {count:,} of {document.requests:,}" for name, count in document.usage.items()] or ["no tokens"]
+
+
+def _cut(document: LogsDocument) -> list[str]:
+    cut = sum(document.incomplete.values())
+    if not cut:
+        return ["no prompt looks cut"]
+    why = [f"{count:,}: {sanitize(why)}" for why, count in document.incomplete.items()]
+    return [f"{cut:,} of {plural(document.requests, 'prompt')} ({percent(cut / document.requests)})", *why]
+
+
+def _row(example: LogExample) -> list[str]:
+    place = sanitize(example.path) + ("" if example.line is None else f":{example.line}")
+    return [sanitize(example.kind), f"{example.count:,}", place, sanitize(example.says)]

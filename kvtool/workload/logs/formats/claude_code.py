@@ -1,0 +1,208 @@
+"""Sessions of Claude Code: a line for each message, which names the one before it by `parentUuid`.
+
+An answer is written in parts, one line each, that share `message.id` and repeat its `usage`; what its tools gave may stand between
+them. A compacted conversation begins again at a line without a parent. The system prompt and the tools are in no line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kvtool.text.message import Message
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.chat_records import content_of, message_at, without_anthropic_blocks
+from kvtool.workload.logs.not_answered import FAILED, UNSEEN
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.record import Record, Where, kind, seconds, text_of
+from kvtool.workload.logs.told_calls import call_of, names_of
+from kvtool.workload.logs.whole_prompts import LOST, NO_SYSTEM, parts_not_counted
+
+_MAIN = ""
+_SYNTHETIC = "<synthetic>"
+
+
+@dataclass(slots=True, eq=False)
+class _Answer:
+    """An answer of the model, of which parts may still come."""
+
+    first: Record
+    parent: _Node
+    parts: list[Any] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    usage: Usage | None = None
+    fields: Record | None = None
+    """The message of its last part that says its tokens."""
+    last_time: float | None = None
+    _made: list[Message] | None = None
+
+    def add(self, part: Any) -> None:
+        self.parts.append(part)
+        self._made = None
+        if isinstance(part, dict) and part.get("type") == "tool_use" and isinstance(part.get("id"), str):
+            self.tools.append(part["id"])
+
+    def messages(self) -> list[Message]:
+        """It as a message, or nothing where it is all thinking."""
+        if self._made is None:
+            made = without_anthropic_blocks({"role": "assistant", "content": list(self.parts)})
+            self._made = [each for each in made if each["content"] or each.get("tool_calls")]
+        return self._made
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A message in its conversation. `lost`: what was before it is not in the file."""
+
+    parent: _Node | None
+    thread: str
+    messages: list[Message] = field(default_factory=list)
+    answer: _Answer | None = None
+    time: float | None = None
+    lost: bool = False
+
+
+class ClaudeCodeSession:
+    """A file of a session: a call is told when the next one of its conversation begins."""
+
+    def __init__(self, where: Where) -> None:
+        del where
+        self._nodes: dict[str, _Node] = {}
+        self._answers: dict[tuple[str, str], _Answer] = {}
+        self._open: dict[str, tuple[str, _Answer]] = {}
+        """By conversation, the answer that is being written and its id."""
+        self._results: dict[str, Message] = {}
+        """What a tool gave, by the id of its use."""
+        self._prompts: dict[str, tuple[_Node, list[Message], bool]] = {}
+        """By conversation, where the last prompt ended, the prompt, and whether it is lost what was before, as the next one begins
+        with it."""
+
+    def read(self, record: Record) -> Reading:
+        """The call before, where this line begins another one."""
+        fields = record.fields
+        parent = self._parent(fields)
+        thread = self._thread(fields, parent)
+        node = parent or _Node(None, thread)
+        message = fields.get("message")
+        uuid = fields.get("uuid")
+        if isinstance(uuid, str):
+            self._nodes[uuid] = node  # whatever else is wrong with the line, it is a link
+        found: Reading = Several()
+        if fields.get("type") in ("user", "assistant") and message is not None:
+            if not isinstance(message, dict):
+                raise record.error(f"`message` must be an object, not {kind(message)}", "message")
+            if fields["type"] == "user":
+                node = self._said(record, message, node, thread)
+            elif fields.get("isApiErrorMessage"):
+                found = FAILED
+            elif message.get("model") == _SYNTHETIC:
+                found = LeftOut("synthetic answer")
+            else:
+                node, found = self._answered(record, message, node, thread)
+        if isinstance(uuid, str):
+            self._nodes[uuid] = node
+        return found
+
+    def end(self) -> Reading:
+        """The last call of each conversation."""
+        still = sorted(self._open.values(), key=lambda each: each[1].last_time or 0.0)
+        self._open = {}
+        return Several([self._call(name, answer) for name, answer in still])
+
+    def _parent(self, fields: dict[str, Any]) -> _Node | None:
+        named = fields.get("parentUuid")
+        if not isinstance(named, str):
+            return None
+        return self._nodes.get(named) or _Node(None, _MAIN, lost=True)
+
+    @staticmethod
+    def _thread(fields: dict[str, Any], parent: _Node | None) -> str:
+        if not fields.get("isSidechain"):
+            return _MAIN
+        inherited = parent.thread if parent is not None else _MAIN
+        return names_of([fields.get("agentId"), inherited or None, fields.get("uuid")]) or _MAIN
+
+    def _said(self, record: Record, message: dict[str, Any], parent: _Node, thread: str) -> _Node:
+        own = []
+        for each in message_at(record, {"role": "user", "content": message.get("content")}, "message", "message"):
+            if each["role"] == "tool" and isinstance(of := each.get("tool_call_id"), str):
+                self._results[of] = each
+            if each["content"] or each["role"] == "tool":
+                own.append(each)
+        return _Node(parent, thread, own, time=seconds(record.fields.get("timestamp"), "s"))
+
+    def _answered(self, record: Record, message: dict[str, Any], parent: _Node, thread: str) -> tuple[_Node, Reading]:
+        name = names_of([message.get("id"), record.fields.get("requestId"), record.fields.get("uuid")]) or ""
+        found: Reading = Several()
+        answer = self._answers.get((thread, name)) if name else None
+        if answer is None:
+            answer = _Answer(record, parent)
+        inner = record.inner("message")
+        assert inner is not None
+        told = call_of(inner)
+        content = content_of(record, message.get("content"), ("message", "content"), "message (assistant)")
+        for part in content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []:
+            answer.add(part)
+        if told.usage is not None or answer.fields is None:
+            answer.usage, answer.fields = told.usage or answer.usage, inner
+        answer.last_time = seconds(record.fields.get("timestamp"), "s")
+        if (thread, name) not in self._answers:
+            before = self._open.get(thread)
+            if before is not None:
+                found = Several([self._call(*before)])
+            self._open[thread] = name, answer
+            self._answers[thread, name] = answer
+        return _Node(parent, thread, answer=answer, time=answer.last_time), found
+
+    def _call(self, name: str, answer: _Answer) -> FoundCall | LeftOut:
+        record, parent = answer.first, answer.parent
+        messages, lost = self._prompt(parent)
+        if not messages:
+            return UNSEEN
+        uncounted = parts_not_counted(messages)
+        assert answer.fields is not None
+        reason = LOST if lost else NO_SYSTEM
+        call = call_of(answer.fields, uncounted=uncounted, images=uncounted["image"], incomplete=reason)
+        told = answer.fields.fields.get("usage")
+        usage = told if isinstance(told, dict) else {}
+        tier, speed = names_of([usage.get("service_tier")]), names_of([usage.get("speed")])
+        if tier or speed:
+            call = replace(call, settings=replace(call.settings, service_tier=tier, speed=speed))
+        made = answer.messages()
+        output = text_of(made[0]) if made else None
+        tokens = None if answer.usage is None else answer.usage.output
+        turn = record.turn(
+            call=replace(call, usage=answer.usage, end=answer.last_time),
+            messages=messages,
+            output_text=output,
+            output_tokens=tokens,
+        )
+        if parent.thread != _MAIN or record.fields.get("isSidechain"):
+            agent = self._thread(record.fields, parent)
+            turn.session = f"{turn.session or record.session}/{agent}"
+        if parent.time is not None and (turn.arrival is None or parent.time <= turn.arrival):
+            turn.arrival = parent.time
+        return FoundCall([turn], name or None, value=record.fields)
+
+    def _prompt(self, node: _Node) -> tuple[list[Message], bool]:
+        """All messages up to a node, and whether some before them are lost."""
+        chain: list[_Node] = []
+        at: _Node | None = node
+        known, before, lost = self._prompts.get(node.thread, (None, [], False))
+        while at is not None and at is not known:
+            chain.append(at)
+            at = at.parent
+        messages = list(before) if at is not None else []
+        if at is None:
+            lost = chain[-1].lost
+        given: set[str] = set()
+        seen: _Answer | None = None
+        for each in reversed(chain):
+            if each.answer is not None and each.answer is not seen:
+                seen = each.answer
+                messages += seen.messages()
+                messages += [self._results[tool] for tool in seen.tools if tool in self._results]
+                given.update(seen.tools)
+            messages += [message for message in each.messages if message.get("tool_call_id") not in given]
+        self._prompts[node.thread] = node, messages, lost
+        return list(messages), lost

@@ -1,0 +1,95 @@
+"""Tasks of Cline: a list of messages in a file of its name, and beside it what was shown, which tells the tokens of requests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kvtool.text.files.json_stream import MAX_RECORD
+from kvtool.workload.logs.chat_records import messages_of, requests_of
+from kvtool.workload.logs.reading import Reading, Several, Turns
+from kvtool.workload.logs.record import Record, parsed_text
+from kvtool.workload.logs.told_calls import names_of
+from kvtool.workload.logs.whole_prompts import NO_SYSTEM
+
+_SHOWN = "ui_messages.json"
+_COUNTS = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
+
+Told = dict[str, Any]
+
+
+def read_history(record: Record, items: list[Any]) -> Turns:
+    """The task as a conversation, with the tokens of those answers whose request is found."""
+    answers = [at for at, item in enumerate(items) if isinstance(item, dict) and item.get("role") == "assistant"]
+    told = dict(zip(answers, _of_answers([items[at] for at in answers], _requests(record.where.path)), strict=True))
+    with_tokens = [{**item, **told[at]} if at in told else item for at, item in enumerate(items)]
+    messages = messages_of(record, with_tokens)
+    return requests_of(record, messages, transcript=True, incomplete=NO_SYSTEM)
+
+
+def read_shown(record: Record) -> Reading:
+    """Nothing: what is shown belongs to the history beside it."""
+    del record
+    return Several()
+
+
+def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) -> list[Told]:
+    """What is told of each answer: by the times, or in their order where as many requests were answered."""
+    models: list[Told] = [{"model": name} if (name := _model(answer)) is not None else {} for answer in answers]
+    times = [_number(answer.get("ts")) for answer in answers]
+    known = [time for time, _ in requests if time is not None]
+    if answers and None not in times and len(known) == len(requests):
+        bounds: list[float] = [float("-inf"), *(time for time in times if time is not None)]
+        for model, (after, until) in zip(models, pairwise(bounds), strict=True):
+            within = [usage for time, usage in requests if time is not None and after < time <= until]
+            model |= {"usage": within[-1]} if within else {}
+    elif len(requests) == len(answers):
+        for model, (_, usage) in zip(models, requests, strict=True):
+            model["usage"] = usage
+    return models
+
+
+def _requests(path: str) -> list[tuple[float | None, Told]]:
+    """When each answered request of a task was made, and its tokens; nothing where the file is not there or is no such file."""
+    beside = Path(path).with_name(_SHOWN)
+    try:
+        if not beside.is_file() or beside.stat().st_size > MAX_RECORD:
+            return []
+        shown = orjson.loads(beside.read_bytes())
+    except (OSError, ValueError):
+        return []
+    found = []
+    for each in shown if isinstance(shown, list) else []:
+        if isinstance(each, dict) and each.get("say") == "api_req_started" and isinstance(each.get("text"), str):
+            told = parsed_text(each["text"])
+            if isinstance(told, dict) and (usage := _usage(told)) is not None:
+                found.append((_number(each.get("ts")), usage))
+    return found
+
+
+def _usage(told: Told) -> Told | None:
+    """Its tokens: those sent are without what was read or written. None where they are not told, or cannot be."""
+    counts = [told.get(name, 0) or 0 for name in _COUNTS]
+    if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
+        return None
+    fresh, cached, written, output = counts
+    if not fresh + cached + written:
+        return None
+    return {
+        "prompt_tokens": fresh + cached + written,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+        "completion_tokens": output,
+    }
+
+
+def _model(answer: Told) -> str | None:
+    info = answer.get("modelInfo")
+    return names_of([info.get("modelId")]) if isinstance(info, dict) else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

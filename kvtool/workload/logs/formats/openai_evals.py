@@ -1,0 +1,56 @@
+"""Records of OpenAI Evals: a line for the run, one for each event of it, and one for its report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvtool.workload.logs.around_call import Around
+from kvtool.workload.logs.made_calls import found_at
+from kvtool.workload.logs.reading import LeftOut, Reading, Several
+from kvtool.workload.logs.record import Record, Where, seconds
+from kvtool.workload.logs.told_calls import names_of
+from kvtool.workload.logs.usage import usage_of
+
+_CALLS = ("sampling", "cond_logp", "pick_option")
+
+
+class EvalsRun:
+    """A file of a run, whose first line names the model."""
+
+    def __init__(self, where: Where) -> None:
+        del where
+        self._model: str | None = None
+
+    def read(self, record: Record) -> Reading:
+        """The call of an event that is one."""
+        fields = record.fields
+        spec = fields.get("spec")
+        if isinstance(spec, dict):
+            functions = spec.get("completion_fns")
+            named = functions[0] if isinstance(functions, list) and len(functions) == 1 else None
+            self._model = names_of([named, spec.get("model_name")])
+            return Several()
+        kind, data = fields.get("type"), fields.get("data")
+        if kind == "embedding":
+            return LeftOut("embedding")
+        if kind not in _CALLS or not isinstance(data, dict) or data.get("prompt") is None:
+            return Several()
+        prompt = data["prompt"]
+        around = Around(
+            time=seconds(fields.get("created_at"), "s"),
+            model=names_of([data.get("model"), self._model]),
+            usage=usage_of(data.get("usage"), (*record.pointer, "data", "usage")),
+        )
+        if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
+            return found_at(record, prompt[0], "data", "prompt", 0, around=around, answer=_answer(data))
+        return found_at(record, prompt, "data", "prompt", around=around, answer=_answer(data))
+
+    def end(self) -> Reading:
+        """Nothing: each event stands by itself."""
+        return Several()
+
+
+def _answer(data: dict[str, Any]) -> str | None:
+    sampled = data.get("sampled", data.get("completion"))
+    sampled = sampled[0] if isinstance(sampled, list) and sampled else sampled
+    return sampled if isinstance(sampled, str) else None

@@ -1,0 +1,256 @@
+"""One call of a model from the attributes of its span, in the conventions that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvtool.text.message import Message
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.around_call import Around, prompt, request
+from kvtool.workload.logs.formats.otel_spans import Attributes, Span, lists_in
+from kvtool.workload.logs.message_forms import as_messages, as_tools, system_messages
+from kvtool.workload.logs.reading import FoundCall, LeftOut
+from kvtool.workload.logs.record import Record, parsed_text
+from kvtool.workload.logs.told_calls import names_of
+from kvtool.workload.logs.usage import count_of
+
+_OPERATIONS = {
+    "embeddings": "embedding",
+    "embedding": "embedding",
+    "execute_tool": "tool span",
+    "rerank": "rerank",
+    "invoke_agent": "agent span",
+    "create_agent": "agent span",
+    "invoke_workflow": "workflow span",
+}
+_INFERENCE = frozenset(
+    ("chat", "completion", "text_completion", "generate_content", "responses", "message", "messages")
+)
+_TRACELOOP = frozenset(("workflow", "task", "agent", "tool"))
+_WORDS = frozenset(("retriever", "chain", "embedding", "tool", "agent", "reranker", "guardrail", "evaluator", "prompt"))
+_INPUTS = (
+    *("gen_ai.input.messages", "ai.prompt.messages", "llm.request.messages", "gen_ai.request.messages"),
+    *("gen_ai.prompt", "gen_ai.content.prompt", "llm.prompts", "ai.prompt"),
+)
+_INDEXED = ("llm.input_messages", "gen_ai.prompt", "llm.prompts")
+_OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "gen_ai.content.completion")
+_OUTPUTS_INDEXED = ("llm.output_messages", "gen_ai.completion", "llm.completions")
+_TOOLS = ("gen_ai.tool.definitions", "llm.request.tools", "ai.prompt.tools", "gen_ai.request.tools")
+_TOOLS_INDEXED = ("llm.tools", "llm.request.functions", "ai.prompt.tools")
+_MODELS = (
+    *("gen_ai.request.model", "llm.model_name", "gen_ai.response.model", "llm.request.model", "ai.model.id"),
+    "llm.model",
+)
+_PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider")
+_SESSIONS = (
+    *("gen_ai.conversation.id", "session.id", "langfuse.session.id", "ai.telemetry.metadata.sessionId"),
+    *(f"traceloop.association.properties.{name}" for name in ("session_id", "conversation_id", "thread_id", "chat_id")),
+)
+_TENANTS = (
+    *("user.id", "enduser.id", "langfuse.user.id", "ai.telemetry.metadata.userId", "gen_ai.request.user"),
+    *("gen_ai.openai.request.user", "gen_ai.user.id"),
+    *(f"traceloop.association.properties.{name}" for name in ("user_id", "tenant_id", "customer_id")),
+)
+_SENT = (
+    *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "llm.usage.prompt_tokens"),
+    *("ai.usage.inputTokens", "ai.usage.promptTokens"),
+)
+_WROTE = (
+    *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
+    *("llm.usage.completion_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
+)
+_READ = (
+    *("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
+    *("llm.token_count.prompt_details.cache_read", "llm.usage.cache_read_input_tokens", "ai.usage.cachedInputTokens"),
+    *("gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.input_tokens.cached"),
+    "gen_ai.usage.details.cache_read_input_tokens",
+)
+_WRITTEN = (
+    *("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
+    *("llm.token_count.prompt_details.cache_write", "llm.usage.cache_creation_input_tokens"),
+    *("gen_ai.usage.details.cache_write_tokens", "gen_ai.usage.details.cache_creation_input_tokens"),
+)
+_EVENT_ROLES = {
+    **{f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")},
+    "gen_ai.choice": "choice",
+}
+
+
+def kind_of_span(span: Span) -> LeftOut | None:
+    """What else it is than a call of a model; None where it is one."""
+    attributes = span.attributes
+    kind = attributes.get("openinference.span.kind") or span.kind
+    if isinstance(kind, str) and kind:
+        word = kind.lower()
+        return None if word == "llm" else LeftOut(f"{word} span" if word in _WORDS else "other span")
+    operation = attributes.get("gen_ai.operation.name")
+    if isinstance(operation, str) and operation:
+        if operation in _INFERENCE:
+            return None
+        return LeftOut(_OPERATIONS.get(operation, "other span"))
+    told = attributes.get("traceloop.span.kind")
+    if isinstance(told, str) and told in _TRACELOOP:
+        return LeftOut(f"{told} span")
+    vercel = attributes.get("ai.operationId")
+    if isinstance(vercel, str):
+        if vercel.endswith((".doGenerate", ".doStream")):
+            return None
+        return LeftOut("embedding" if ".embed" in vercel else "tool span" if "toolCall" in vercel else "workflow span")
+    asked = attributes.get("llm.request.type")
+    if asked in ("embedding", "rerank"):
+        return LeftOut(str(asked))
+    if isinstance(asked, str) or any(attributes.has(name) for name in ("gen_ai.input", *_INDEXED)):
+        return None
+    if attributes.get("gen_ai.request.model") is not None and attributes.get("gen_ai.tool.name") is None:
+        return None
+    return LeftOut("other span")
+
+
+def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCall | None:
+    """The call with its prompt, of the span itself or of its events; None where neither holds it."""
+    attributes = span.attributes
+    messages, answer, text = _said(attributes)
+    if messages is None and text is None:
+        for event in events:
+            if messages is None and text is None:
+                messages, answer, text = _said(event.attributes)
+            answer = answer if answer is not None else _said(event.attributes)[1]
+    if messages is None and text is None:
+        messages, answer = _of_events(events)
+    around = _around(span)
+    if messages is None:
+        return None if text is None else prompt(record, text, around)
+    if span.failed and answer is None and around.usage is None:
+        return None
+    fields: dict[str, Any] = {"messages": messages}
+    if (tools := _tools(attributes)) is not None:
+        fields["tools"] = tools
+    if answer:
+        fields["response"] = {"choices": [{"message": answer[0]}]}
+    arguments = attributes.get("llm.invocation_parameters")
+    if isinstance(arguments, str) and isinstance(parsed := parsed_text(arguments), dict):
+        fields = {**{key: value for key, value in parsed.items() if key != "messages"}, **fields}
+    return request(record, fields, around)
+
+
+def _said(attributes: Attributes) -> tuple[list[Message] | None, list[Message] | None, str | None]:
+    """Prompt and answer of these attributes; a prompt that is one text stands by itself."""
+    messages, text = None, None
+    for name in _INDEXED:
+        if listed := attributes.listed(name):
+            messages = as_messages([_dressed(each) for each in listed])
+            break
+    for name in () if messages else _INPUTS:
+        value = attributes.get(name)
+        if value is not None:
+            messages = as_messages(value)
+            if messages is None and isinstance(value, str) and value:
+                text = value
+            break
+    if messages is None and text is None and attributes.get("openinference.span.kind", "llm.model_name") is not None:
+        messages, text = _input_value(attributes)
+    system = attributes.get("gen_ai.system_instructions", "ai.prompt.system")
+    if messages is not None and system is not None:
+        messages = [*system_messages(system), *messages]
+    answer = None
+    for name in _OUTPUTS_INDEXED:
+        if listed := attributes.listed(name):
+            answer = as_messages([_dressed(each) for each in listed])
+    for name in () if answer else _OUTPUTS:
+        value = attributes.get(name)
+        if isinstance(value, str) and (parsed_text(value)) is None:
+            answer = [{"role": "assistant", "content": value}]
+        elif value is not None:
+            answer = as_messages(value)
+    return messages, answer, text
+
+
+def _input_value(attributes: Attributes) -> tuple[list[Message] | None, str | None]:
+    value = attributes.get("input.value")
+    if not isinstance(value, str):
+        return as_messages(value), None
+    messages = as_messages(value)
+    return messages, None if messages or not value else value
+
+
+def _dressed(item: Any) -> Any:
+    """An indexed message with its own lists as lists; OpenLLMetry's tool calls stand in it as they are."""
+    made = lists_in(item)
+    if isinstance(made, dict) and isinstance(content := made.get("content"), str) and content.startswith("[{"):
+        parsed = parsed_text(content)
+        if isinstance(parsed, list):
+            made = {**made, "content": parsed}
+    return made
+
+
+def _of_events(events: Sequence[Span]) -> tuple[list[Message] | None, list[Message] | None]:
+    """Messages of events, one each."""
+    messages: list[Message] = []
+    answer: list[Message] | None = None
+    for event in events:
+        role = _EVENT_ROLES.get(event.name)
+        if role is None:
+            continue
+        said = event.body
+        if said is None:
+            said = event.attributes.get("gen_ai.event.content")
+        if isinstance(said, str):
+            said = parsed_text(said) or {"content": said}
+        if said is None:
+            said = event.attributes.given
+        if not isinstance(said, dict):
+            continue
+        if role == "choice":
+            answer = as_messages([said.get("message", said) | {"role": "assistant"}])
+            continue
+        own = said.get("id")
+        found = as_messages([{"role": role, **({"tool_call_id": own} if role == "tool" and own else {}), **said}])
+        messages += found or []
+    return messages or None, answer
+
+
+def _tools(attributes: Attributes) -> list[Any] | None:
+    for name in _TOOLS:
+        value = attributes.get(name)
+        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+            value = [parsed_text(each) for each in value]
+        if value is not None and (found := as_tools(value)) is not None:
+            return found
+    for name in _TOOLS_INDEXED:
+        if listed := attributes.listed(name):
+            return as_tools([lists_in(each) for each in listed])
+    return None
+
+
+def _around(span: Span) -> Around:
+    attributes = span.attributes
+    return Around(
+        session=names_of([attributes.get(name) for name in _SESSIONS]) or span.trace or None,
+        time=span.start,
+        end=span.end,
+        identity=span.identity,
+        value=span.value,
+        model=names_of([attributes.get(name) for name in _MODELS]),
+        provider=names_of([attributes.get(name) for name in _PROVIDERS]),
+        tenant=names_of([attributes.get(name) for name in _TENANTS]),
+        usage=_usage(attributes),
+    )
+
+
+def _usage(attributes: Attributes) -> Usage | None:
+    """Prompts count all that was sent; some emitters send what is left beside the cache, which shows where that is less."""
+    sent, cached = _count(attributes, _SENT), _count(attributes, _READ)
+    written, output = _count(attributes, _WRITTEN), _count(attributes, _WROTE)
+    if sent is cached is written is output is None:
+        return None
+    if sent is not None and (cached or 0) + (written or 0) > sent:
+        sent += (cached or 0) + (written or 0)
+    return Usage(sent, cached, written, output=output)
+
+
+def _count(attributes: Attributes, names: Sequence[str]) -> int | None:
+    value = attributes.get(*names)
+    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
+        value = int(value)
+    return None if value is None or isinstance(value, dict) else count_of(value, names[0], ())

@@ -1,0 +1,100 @@
+"""Results of promptfoo: of each test and provider the prompt as it was sent, and the response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.around_call import Around
+from kvtool.workload.logs.made_calls import found_at
+from kvtool.workload.logs.not_answered import CACHED, FAILED
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.record import Record, parsed_text, seconds
+from kvtool.workload.logs.told_calls import names_of, usage_in
+from kvtool.workload.logs.usage import count_of
+
+_TRIES = 2
+_NO_MODEL = frozenset(("echo", "file", "exec", "python", "javascript", "http", "https", "websocket"))
+"""What stands before the colon of a provider that is no API of a model."""
+
+
+def read_file(record: Record) -> Reading:
+    """All rows of a file of results."""
+    results = record.fields["results"]
+    config = record.fields.get("config")
+    rows = Several()
+    for at in range(len(results["results"])):
+        row = record.inner("results", "results", at)
+        if row is None:
+            raise record.error(f"results[{at}] must be an object", "results", "results", at)
+        rows.append(_call(row, config if isinstance(config, dict) else {}))
+    return rows
+
+
+def read_row(record: Record) -> Reading:
+    """A row of results that are lines."""
+    return _call(record, {})
+
+
+def _call(record: Record, config: dict[str, Any]) -> FoundCall | LeftOut:
+    fields = record.fields
+    response = fields.get("response")
+    if not isinstance(response, dict) or (fields.get("error") and not response.get("output")):
+        return FAILED
+    if response.get("cached") is True:
+        return CACHED
+    if response.get("error") and not response.get("output"):
+        return FAILED
+    provider = fields.get("provider")
+    named = names_of([provider.get("id")]) if isinstance(provider, dict) else names_of([provider])
+    vendor, _, model = (named or "").partition(":")
+    raw = response.get("raw")
+    raw = parsed_text(raw) if isinstance(raw, str) else raw
+    body = raw if isinstance(raw, dict) else {}
+    at = (*record.pointer, "response", "raw")
+    prompt = fields["prompt"]
+    output = response.get("output")
+    around = Around(
+        identity=names_of([body.get("id")]),
+        time=seconds(body.get("created"), "s") or seconds(fields.get("timestamp"), "s"),
+        model=names_of([body.get("model"), model.rpartition(":")[2] or None]),
+        provider=vendor if model and vendor not in _NO_MODEL else None,
+        usage=usage_in((body, at)) or _usage(record, response),
+    )
+    answer = output if isinstance(output, str) else None
+    tools = _tools(config, named, provider)
+    if isinstance(prompt, dict):
+        return found_at(record, prompt["raw"], "prompt", "raw", around=around, tools=tools, answer=answer)
+    return found_at(record, prompt, "prompt", around=around, tools=tools, answer=answer)
+
+
+def _usage(record: Record, response: dict[str, Any]) -> Usage | None:
+    """What promptfoo itself counts; its `cached` are those of its own cache."""
+    told = response.get("tokenUsage")
+    if not isinstance(told, dict) or told.get("prompt") is None:
+        return None
+    requests = told.get("numRequests")
+    if isinstance(requests, int) and requests >= _TRIES:
+        return None  # the sum of several
+    at = (*record.pointer, "response", "tokenUsage")
+    prompt = count_of(told["prompt"], "prompt", at)
+    output = None if told.get("completion") is None else count_of(told["completion"], "completion", at)
+    return Usage(prompt=prompt, output=output) if prompt else None
+
+
+def _tools(config: dict[str, Any], named: str | None, provider: Any) -> Any:
+    """The tools of a provider, as the configuration of the run says them."""
+    own = provider.get("config") if isinstance(provider, dict) else None
+    if isinstance(own, dict) and own.get("tools"):
+        return own["tools"]
+    label = provider.get("label") if isinstance(provider, dict) else None
+    listed = config.get("providers")
+    for each in listed if isinstance(listed, list) else []:
+        if not isinstance(each, dict):
+            continue
+        if named is not None and (each.get("id") == named or (label and each.get("label") == label)):
+            inner = each.get("config")
+            return inner.get("tools") if isinstance(inner, dict) else None
+        if named in each and isinstance(each[named], dict) and isinstance(each[named].get("config"), dict):
+            return each[named]["config"].get("tools")
+    return None

@@ -1,0 +1,297 @@
+"""Exports of tracing tools: which spans are calls, what they say, and what of each tool is written otherwise than in its sample."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.errors import KvtoolError
+from tests.workload.logs.log_lines import START, SYSTEM, document, read, write
+
+QUESTION = "Is the atlas on loan?"
+WANTED = [["system", SYSTEM], ["user", QUESTION]]
+MESSAGES = [{"role": role, "content": text} for role, text in WANTED]
+
+
+def any_value(value: Any) -> dict[str, Any]:
+    """As OTLP writes it."""
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": key, "value": any_value(each)} for key, each in value.items()]}}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [any_value(each) for each in value]}}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
+
+
+def span(own: str, attributes: dict[str, Any], *, parent: str = "", at: int = 0, **other: Any) -> dict[str, Any]:
+    start = int((START + at) * 1e9)
+    return {
+        "traceId": "t1",
+        "spanId": own,
+        "parentSpanId": parent,
+        "name": "chat",
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(start + 10**9),
+        "attributes": [{"key": key, "value": any_value(value)} for key, value in attributes.items()],
+        **other,
+    }
+
+
+def otlp(*spans: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def parts(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+GENAI = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "gpt-5.5",
+    "gen_ai.usage.input_tokens": 120,
+    "gen_ai.usage.cache_read.input_tokens": 64,
+    "gen_ai.usage.output_tokens": 9,
+    "gen_ai.system_instructions": json.dumps([{"type": "text", "content": SYSTEM}]),
+    "gen_ai.input.messages": json.dumps([parts("user", QUESTION)]),
+    "gen_ai.output.messages": json.dumps([parts("assistant", "Yes.")]),
+}
+INDEXED = {
+    "llm.request.type": "chat",
+    "gen_ai.prompt.0.role": "system",
+    "gen_ai.prompt.0.content": SYSTEM,
+    "gen_ai.prompt.1.role": "user",
+    "gen_ai.prompt.1.content": QUESTION,
+    "gen_ai.usage.prompt_tokens": 120,
+}
+OPENINFERENCE = {
+    "openinference.span.kind": "LLM",
+    "llm.model_name": "gpt-5.5",
+    "input.value": "the same again, as one text",
+    "llm.input_messages.0.message.role": "system",
+    "llm.input_messages.0.message.contents.0.message_content.type": "text",
+    "llm.input_messages.0.message.contents.0.message_content.text": SYSTEM,
+    "llm.input_messages.1.message.role": "user",
+    "llm.input_messages.1.message.content": QUESTION,
+    "llm.token_count.prompt": 120,
+}
+VERCEL = {
+    "ai.operationId": "ai.streamText.doStream",
+    "ai.model.id": "gpt-5.5",
+    "ai.prompt.messages": json.dumps([MESSAGES[0], {"role": "user", "content": [{"type": "text", "text": QUESTION}]}]),
+    "ai.usage.inputTokens": 120,
+}
+
+
+@pytest.mark.parametrize("attributes", [GENAI, INDEXED, OPENINFERENCE, VERCEL])
+def test_each_convention_of_spans_is_read(tmp_path: Path, attributes: dict[str, Any]) -> None:
+    others = [
+        span("r", {"openinference.span.kind": "RETRIEVER", "input.value": QUESTION}),
+        span("h", {"http.request.method": "GET"}),
+        span("e", {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "e"}),
+        span("a", {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(MESSAGES)}),
+    ]
+    calls = [span(f"c{at}", attributes, at=at) for at in range(3)]
+    rows, source = read(document(tmp_path / "a.json", otlp(*calls[::-1], *others)))
+    assert [row["messages"] for row in rows] == [WANTED] * 3
+    assert [row["time"] - START for row in rows] == pytest.approx([0, 1, 2], abs=0.01)
+    assert rows[0]["prompt_tokens"] == 120
+    assert source.left_out.counts == {"retriever span": 1, "other span": 1, "embedding": 1, "agent span": 1}
+    lines = write(tmp_path / "b.jsonl", [otlp(each) for each in (*others, *calls)])
+    assert read(lines)[0] == rows
+    assert read(str(tmp_path / "a.json"), lines)[0] == rows
+
+
+def test_a_model_span_around_another_is_not_the_call(tmp_path: Path) -> None:
+    outer, inner = span("o", INDEXED), span("i", GENAI, parent="o")
+    for records in ([otlp(outer, inner)], [otlp(inner), otlp(outer)]):
+        rows, source = read(write(tmp_path / "log.jsonl", records))
+        assert len(rows) == 1
+        assert rows[0]["cached_tokens"] == 64
+        assert source.left_out.counts == {"span around another of the same call": 1}
+
+
+def test_what_remains_beside_the_cache_is_not_the_prompt(tmp_path: Path) -> None:
+    attributes = {**GENAI, "gen_ai.usage.input_tokens": 20, "gen_ai.usage.cache_creation.input_tokens": 36}
+    rows, _ = read(write(tmp_path / "log.jsonl", [otlp(span("c", attributes))]))
+    assert (rows[0]["prompt_tokens"], rows[0]["cached_tokens"], rows[0]["cache_write_tokens"]) == (120, 64, 36)
+
+
+def test_tool_calls_and_their_results_are_messages(tmp_path: Path) -> None:
+    said = [
+        parts("user", QUESTION),
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "1", "name": "find", "arguments": {"title": "atlas"}}],
+        },
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": "shelf 4"}]},
+    ]
+    tools = [{"type": "function", "name": "find", "parameters": {}}]
+    attributes = {**GENAI, "gen_ai.input.messages": said, "gen_ai.tool.definitions": tools}
+    rows, _ = read(write(tmp_path / "log.jsonl", [otlp(span("c", attributes))]))
+    assert [role for role, _ in rows[0]["messages"]] == ["system", "user", "assistant", "tool"]
+    assert "atlas" in rows[0]["messages"][2][1]
+    assert rows[0]["messages"][3] == ["tool", "shelf 4"]
+    assert rows[0]["tools"] == ["find"]
+
+
+def test_events_of_messages_are_joined_with_their_span_wherever_they_stand(tmp_path: Path) -> None:
+    plain = {key: value for key, value in GENAI.items() if "messages" not in key and "instructions" not in key}
+    events = [
+        {
+            "traceId": "t1",
+            "spanId": "c",
+            "eventName": name,
+            "timeUnixNano": str(int(START * 1e9)),
+            "body": any_value(body),
+        }
+        for name, body in (
+            ("gen_ai.system.message", {"content": SYSTEM}),
+            ("gen_ai.user.message", {"content": QUESTION}),
+            ("gen_ai.choice", {"index": 0, "message": {"role": "assistant", "content": "Yes."}}),
+        )
+    ]
+    logged = [{"resourceLogs": [{"scopeLogs": [{"logRecords": [event]}]}]} for event in events]
+    for records in ([*logged, otlp(span("c", plain))], [otlp(span("c", plain)), *logged]):
+        rows, source = read(write(tmp_path / "log.jsonl", records))
+        assert [row["messages"] for row in rows] == [WANTED]
+        assert source.left_out.counts == {}
+    with pytest.raises(KvtoolError, match="3 events without a span") as raised:
+        read(write(tmp_path / "log.jsonl", logged))
+    assert raised.value.hint == "give the traces, too: message events are joined with their span"
+
+
+def test_spans_without_content_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    plain = {key: value for key, value in GENAI.items() if "messages" not in key and "instructions" not in key}
+    with pytest.raises(KvtoolError, match="no request of a model in it") as raised:
+        read(write(tmp_path / "log.jsonl", [otlp(span("c", plain))]))
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in str(raised.value.hint)
+
+
+def test_a_printed_span_and_a_row_of_phoenix_are_read(tmp_path: Path) -> None:
+    printed = {
+        "name": "chat",
+        "context": {"trace_id": "0x1", "span_id": "0x2"},
+        "parent_id": None,
+        "start_time": "2026-02-02T02:40:00.5Z",
+        "attributes": GENAI,
+    }
+    row = {
+        "context.trace_id": "1",
+        "context.span_id": "3",
+        "span_kind": "LLM",
+        "start_time": "2026-02-02T02:41:00Z",
+        "attributes.llm.input_messages": [{"message": each} for each in MESSAGES],
+        "attributes.llm.token_count.prompt": 120,
+    }
+    rows, _ = read(write(tmp_path / "log.jsonl", [printed, row]))
+    assert [each["messages"] for each in rows] == [WANTED, WANTED]
+    assert [each["prompt_tokens"] for each in rows] == [120, 120]
+
+
+def langfuse(**fields: Any) -> dict[str, Any]:
+    return {
+        "id": "g1",
+        "traceId": "t1",
+        "type": "GENERATION",
+        "startTime": "2026-02-02T02:40:00Z",
+        "model": "m",
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("usage", "wanted"),
+    [
+        ({"input": 56, "input_cached_tokens": 64, "output": 9, "total": 129}, (120, 64)),
+        ({"input": 120, "input_cached_tokens": 64, "output": 9, "total": 129}, (120, 64)),
+        ({"input": 20, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 36, "output": 9}, (120, 64)),
+        ({"promptTokens": 120, "completionTokens": 9}, (120, None)),
+    ],
+)
+def test_langfuse_counts_the_cache_beside_the_input_or_in_it(
+    tmp_path: Path, usage: dict[str, int], wanted: tuple[int, int | None]
+) -> None:
+    rows, _ = read(write(tmp_path / "log.jsonl", [langfuse(input=MESSAGES, usageDetails=usage)]))
+    assert (rows[0]["prompt_tokens"], rows[0].get("cached_tokens")) == wanted
+
+
+@pytest.mark.parametrize(
+    "value", [MESSAGES, {"messages": MESSAGES}, json.dumps(MESSAGES), json.dumps({"messages": MESSAGES})]
+)
+def test_langfuse_inputs_have_many_forms(tmp_path: Path, value: Any) -> None:
+    around = {"id": "t1", "sessionId": "s", "timestamp": "2026-02-02T02:40:00Z"}
+    span = {"id": "s1", "traceId": "t1", "type": "SPAN", "input": "the same again"}
+    trace = {**around, "observations": [span, langfuse(input=value)]}
+    for records in ([trace], [span, langfuse(input=value)]):
+        rows, source = read(write(tmp_path / "log.jsonl", records))
+        assert [row["messages"] for row in rows] == [WANTED]
+        assert source.left_out.counts == {"other span": 1}
+
+
+def test_langsmith_reads_openais_form_and_child_runs(tmp_path: Path) -> None:
+    call = {
+        "id": "c",
+        "run_type": "llm",
+        "start_time": "2026-02-02T02:40:00",
+        "inputs": {"messages": MESSAGES, "model": "gpt-5.5"},
+        "outputs": {
+            "choices": [{"message": {"role": "assistant", "content": "Yes."}}],
+            "usage": {"prompt_tokens": 120},
+        },
+    }
+    failed = {"id": "f", "run_type": "llm", "inputs": {"messages": MESSAGES}, "error": "429", "outputs": None}
+    root = {"id": "r", "run_type": "chain", "inputs": {"messages": MESSAGES}, "child_runs": [call, failed]}
+    rows, source = read(write(tmp_path / "log.jsonl", [root, call]))
+    assert [row["messages"] for row in rows] == [WANTED]
+    assert rows[0]["prompt_tokens"] == 120
+    assert source.left_out.counts == {"chain span": 1, "failed": 1}
+    assert source.repeated == 1
+
+
+def test_litellm_leaves_out_its_own_cache_and_tells_of_missing_prompts(tmp_path: Path) -> None:
+    def row(**fields: Any) -> dict[str, Any]:
+        return {
+            "request_id": "r",
+            "call_type": "acompletion",
+            "spend": 0.1,
+            "startTime": "2026-02-02T02:40:00Z",
+            **fields,
+        }
+
+    rows, source = read(
+        write(
+            tmp_path / "log.jsonl",
+            [
+                row(messages=MESSAGES, model="m", prompt_tokens=120),
+                row(messages=MESSAGES, cache_hit="True", request_id="s"),
+                row(messages={}, proxy_server_request="{}", request_id="t"),
+                row(call_type="aembedding", messages={}, request_id="u"),
+            ],
+        )
+    )
+    assert [each["messages"] for each in rows] == [WANTED]
+    assert source.left_out.counts == {
+        "answer from the cache of the proxy": 1,
+        "call without a prompt": 1,
+        "embedding": 1,
+    }
+
+
+def test_a_weave_call_of_an_own_operation_is_not_the_one_in_it(tmp_path: Path) -> None:
+    def call(own: str, parent: str | None, name: str) -> dict[str, Any]:
+        inputs = {"model": "m", "messages": MESSAGES}
+        return {
+            "id": own,
+            "parent_id": parent,
+            "op_name": f"weave:///a/b/op/{name}:1",
+            "started_at": "2026-02-02",
+            "inputs": inputs,
+        }
+
+    rows, source = read(
+        write(tmp_path / "log.jsonl", [call("o", None, "ask"), call("i", "o", "openai.chat.completions.create")])
+    )
+    assert [row["messages"] for row in rows] == [WANTED]
+    assert sum(source.left_out.counts.values()) == 1
