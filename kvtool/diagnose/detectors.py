@@ -29,7 +29,7 @@ _YEAR, _MONTH, _DAY = YEAR, r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
 _MM, _DD, _HH = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])", r"(?:[01]\d|2[0-4])"
 _FRACTION, _OFFSET = r"(?:[.,]\d{1,9})?", r"(?:Z|[+-]\d\d(?::?\d\d)?)?"
 _CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d{1,9})?)?"
-_AMPM = r"(?:\s?[AaPp]\.?[Mm]\b\.?)?"
+_AMPM = r"(?:\s?(?:[AaPp]\.[Mm]\b\.?|[AaPp][Mm]\b))?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d|[ECMP][SD]T|CES?T))?"
 _MONTH_NAME = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
@@ -164,6 +164,12 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
         KV101,
         rf"{_B}{_WEEKDAY}\s{_MONTH_NAME}\s{{1,2}}{_DAY}\s{_CLOCK}{_AMPM}(?:\s[A-Z]{{2,5}})?\s{_YEAR}{_E}",
     ),
+    (
+        "timestamp",
+        "timestamp (date-time group)",
+        KV101,
+        rf"{_B}{_DD}{_HH}[0-5]\d[A-Z](?:\s?(?:JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)(?:\s?\d\d(?:\d\d)?)?)?{_E}",
+    ),
     ("timestamp_log", "timestamp (access log)", KV101, rf"{_B}{_DAY}/[A-Z][a-z]{{2}}/{_YEAR}:{_CLOCK}{_ZONE}{_E}"),
     (
         "timestamp",
@@ -280,7 +286,7 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
     ("weekday", "day of the week", KV101, DateForm("weekday")),
     ("path", "path (home)", KV106, r"(?<![\w$%])(?:\$HOME|\$\{HOME\}|%[A-Z]{3,20}%)(?:[\\/][\w.@+-]{1,255})*+[\\/]?"),
     ("path", "path (Windows)", KV106, r"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/][\w.@+~ -]*[\w])+[\\/]?"),
-    ("path", "path", KV106, r"(?<![\w./~-])(?:~|\.{1,2})?(?:/[\w.@+%=:~-]++)+(?<![.:])/?"),
+    ("path", "path", KV106, r"(?<![\w./~<-])(?:~|\.{1,2})?(?:/[\w.@+%=:~-]++)+(?<![.:])/?"),
     (
         "path",
         "path",

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
+from kvtool.diagnose.codes.kv115 import KV115
+from kvtool.diagnose.codes.kv142 import KV142
+from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import content_part
 from kvtool.diagnose.spelled import NOTHING
@@ -23,6 +26,7 @@ WORTH_TELLING = 0.01
 """Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
 MUST_BE_TOLD = 0.05
 """Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
+_IN_SESSIONS = (KV115.code, KV142.code, KV143.code)
 _LONGEST = 40
 CLAIM = "stands before shared text"
 
@@ -40,6 +44,13 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
 def must_be_told(tokens: int, group: GroupTotals) -> bool:
     """Whether a loss of so many tokens of a group is too large to be passed over."""
     return tokens > MUST_BE_TOLD * group.prompt_tokens
+
+
+def is_to_be_told(cause: SlotCause, group: GroupTotals) -> bool:
+    """Whether a cause that no fix removed is told: a large one, and what an application does to its sessions from a warning on."""
+    in_sessions = cause.structural and cause.kind.code in _IN_SESSIONS
+    worth = in_sessions and cause.blocked >= WORTH_TELLING * group.prompt_tokens
+    return worth or must_be_told(cause.blocked, group)
 
 
 def is_declared_stable(cause: SlotCause) -> bool:
@@ -100,7 +111,7 @@ def no_gain_finding(
     fix: str,
 ) -> Finding | None:
     """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
-    if not must_be_told(cause.blocked, group):
+    if not is_to_be_told(cause, group):
         return None
     return described(cause, CLAIM, place=place, block_size=block_size).model_copy(
         update={"severity": severity, "fix": fix}

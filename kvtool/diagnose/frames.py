@@ -11,6 +11,10 @@ _SIDE = 80
 _LONGEST_VALUE = 512
 
 
+_WIDER = 24
+"""Characters by which one value may begin before, or end behind, another one of the same line: `Ms. Ada` and `Ada`."""
+
+
 class Frame(NamedTuple):
     """The text before and behind a value on its line; a line end in it is where the line begins or ends."""
 
@@ -35,8 +39,7 @@ class Frame(NamedTuple):
         """What two values of a slot have beside them alike."""
         if other.before.endswith(self.before) and other.after.startswith(self.after):
             return self
-        behind = common_suffix(self.before, other.before, min(len(self.before), len(other.before)))
-        return Frame(self.before[len(self.before) - behind :], self.after[: common_prefix(self.after, other.after)])
+        return Frame(_before_both(self.before, other.before), _behind_both(self.after, other.after))
 
     @property
     def is_telling(self) -> bool:
@@ -55,3 +58,19 @@ class Frame(NamedTuple):
         start += len(self.before)
         stop = line.find(self.after, start)
         return (start, stop) if start < stop <= start + _LONGEST_VALUE else None
+
+
+def _before_both(one: str, other: str) -> str:
+    """What stands before two values: from the beginning of the line to the one that begins first, else what they end with alike."""
+    short, long = sorted((one, other), key=len)
+    if short.startswith("\n") and len(short) > 1 and long.startswith(short) and len(long) - len(short) <= _WIDER:
+        return short
+    return short[len(short) - common_suffix(short, long, len(short)) :]
+
+
+def _behind_both(one: str, other: str) -> str:
+    """The same behind two values."""
+    short, long = sorted((one, other), key=len)
+    if short.endswith("\n") and len(short) > 1 and long.endswith(short) and len(long) - len(short) <= _WIDER:
+        return short
+    return short[: common_prefix(short, long)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kvtool.diagnose.classify import classify
+from kvtool.diagnose.classify import OTHER, classify
 from kvtool.diagnose.naming import Named
 from kvtool.diagnose.slots import Slot
 
@@ -42,12 +42,13 @@ class KnownPlaces:
 
 
 def _as_value(named: Named, slot: Slot, low: int, high: int) -> Named:
-    """The value `named.text[low:high]` of a slot."""
+    """The value `named.text[low:high]` of a slot; what it was found in may say of it what it does not say by itself."""
     whole = str.__getitem__(named.text, slice(low, high))
+    kind = classify(whole)
     return replace(
         named,
         slot=slot,
-        kind=classify(whole),
+        kind=named.kind if kind is OTHER and named.low <= low and high <= named.high else kind,
         low=low,
         high=high,
         offset=max(named.offset + low - named.low, 0),

@@ -80,6 +80,7 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
         ENVIRONMENT,
         (
             "operating operativo exploitation betriebssystem операционная 操作系统 作業系統 운영체제",
+            "node worker runner instance shard zone",
             "host pod machine server screen resolution zweig verzeichnis ordner rechner branche",
             "répertoire dossier rama directorio carpeta cartella ramo diretório pasta gałąź katalog ветка",
             "каталог папка коммит dal dizin فرع مجلد शाखा 分支 目录 目錄 主机 主機 ブランチ ディレクトリ",

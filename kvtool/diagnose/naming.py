@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from string import ascii_letters, digits
 from typing import TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
@@ -32,7 +33,7 @@ from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.seen_pair import widened
-from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_beside
+from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_before, words_beside
 from kvtool.diagnose.stretches import PromptSide, Sources, VariableAt, by_line, char_span, is_whole, trimmed
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
@@ -43,8 +44,9 @@ _CONTEXT = 4
 _LONG_LINE = 240
 _MOST_VALUE = 512
 _SHORT_VALUE = 64
-_SAID_BESIDE = ("number", "unix", "date")
+_SAID_BESIDE = ("number", "unix", "date", "ip")
 """Kinds of which the word beside the value says more, without a sign between them: `Ticket 1712003417`."""
+_OF_A_WORD = f"{ascii_letters}{digits}-_."
 _MOST_DECODED = 4096
 STRUCTURAL = frozenset(
     (
@@ -451,7 +453,7 @@ class Namer:
 
 def _by_words(text: str, low: int, first: int) -> tuple[DifferenceKind, int, str]:
     """The kind of a short value that differs from `first` on, by the words before it; where it begins, and those words."""
-    beside = words_beside(text, low, low)
+    beside = words_before(text, low)
     if beside and (kind := kind_beside(beside)) is not None:
         return kind, low, beside
     shared = shared_label(text, low, first)
@@ -474,4 +476,7 @@ def _all_in(piece: str, text: str) -> bool:
 def _label(text: str, low: int, *, numeric: bool) -> str:
     """The words before a value that may be its name: up to a colon and the like or, before a number, the word beside it."""
     label = label_before(text, low)
-    return words_beside(text, low, low).rpartition(" ")[2] if numeric and not label else label
+    if numeric and not label:
+        word = str.__getitem__(text, slice(max(low - _SHORT_VALUE, 0), low))
+        label = label_before(text, low - (len(word) - len(word.rstrip(_OF_A_WORD))))
+    return words_before(text, low).rpartition(" ")[2] if numeric and not label else label

@@ -121,12 +121,16 @@ def value_slot(
 
 def words_beside(text: str, low: int, high: int) -> str:
     """The last words before `text[low:high]` on its line, else the first ones behind it."""
+    if before := words_before(text, low):
+        return before
+    behind = str.__getitem__(text, slice(high, high + _WORDS_WITHIN))
+    return " ".join(_WORD.findall(behind.split("\n", 1)[0])[:_MOST_WORDS])
+
+
+def words_before(text: str, low: int) -> str:
+    """The last words before `text[low:]` on its line."""
     before = str.__getitem__(text, slice(max(low - _WORDS_WITHIN, 0), low))
-    words = _WORD.findall(before[before.rfind("\n") + 1 :])[-_MOST_WORDS:]
-    if not words:
-        behind = str.__getitem__(text, slice(high, high + _WORDS_WITHIN))
-        words = _WORD.findall(behind.split("\n", 1)[0])[:_MOST_WORDS]
-    return " ".join(words)
+    return " ".join(_WORD.findall(before[before.rfind("\n") + 1 :])[-_MOST_WORDS:])
 
 
 def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
@@ -154,6 +158,11 @@ def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
                 return
 
 
+def is_found_again(slot: Slot) -> bool:
+    """Whether a detector finds the values of a logged slot on their line: words before them may alone have told what they are."""
+    return slot.kind != WHOLE_LINE and bool(_patterns_of(slot.kind))
+
+
 @lru_cache(maxsize=64)
 def _patterns_of(key: str) -> list[Form]:
     """The detectors of a kind."""
@@ -163,7 +172,7 @@ def _patterns_of(key: str) -> list[Form]:
 def _value_on(text: str, start: int, stop: int, slot: Slot, patterns: list[Form]) -> tuple[int, int] | None:
     """The first value on a line."""
     line = text[start : min(stop, start + _LONGEST_LINE)]
-    framed = _in_frame(line, slot)
+    framed = in_frame(line, slot)
     if slot.mixed and framed is not None:
         return start + framed[0], start + framed[1]
     plain = plain_signs(line)
@@ -177,8 +186,8 @@ def _value_on(text: str, start: int, stop: int, slot: Slot, patterns: list[Form]
     return (start, stop) if named and not patterns and 0 < stop - start <= _LONGEST_MOVED else None
 
 
-def _in_frame(line: str, slot: Slot) -> tuple[int, int] | None:
-    """The value of a slot with forms of several kinds: where the words that are around all of them stand."""
+def in_frame(line: str, slot: Slot) -> tuple[int, int] | None:
+    """The value of a slot on a line: what stands between the words that are around all of its values."""
     found = None if slot.frame is None else slot.frame.value_in(f"\n{line}\n")
     return None if found is None else (found[0] - 1, found[1] - 1)
 
@@ -194,7 +203,7 @@ def _places_by_words(
         line = text[start : min(end, start + _LONGEST_LINE)]
         if first in line:
             plain = plain_signs(line)
-            framed = _in_frame(line, slot) if slot.mixed and words else None
+            framed = in_frame(line, slot) if slot.mixed and words else None
             if framed is not None:
                 yield start + framed[0], start + framed[1]
             for pattern in patterns if framed is None else ():

@@ -28,6 +28,8 @@ _MOST_SESSIONS = 4096
 _INTEGER = re.compile(r"(?<![\d.,])-?(?:\d{1,3}(?:[,\u2019]\d{3}){1,4}|\d{1,15})(?![\d.]|,\d)")
 _DOTTED = re.compile(r"(?:19|20)\d\d\.\d{1,2}\.\d{1,2}(?![\d.])")
 _VERSIONED = re.compile(r"(?i:(?:^|[\W_])(?:version|ver|build|release|revision|rev|tag|v)(?:$|[\W_]))")
+_LEFT_OPEN = ("number", "ip")
+"""Forms that do not say whose a value is."""
 _AT = re.compile(r"(?i:(?:^|[\W_])(?:at|since|until|epoch|unix|stamp|iat|exp|nbf|seen)$)")
 _PLACE = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ '\u2019-][^\W\d_]+){0,4}")
 _GROUPED = re.compile(r"[,\u2019]")
@@ -179,12 +181,12 @@ class SlotValues:
             return Resolved(VERSION, 0.9 * sure)
         if kind.key == "unix" and (other := self._no_time(said)) is not None:
             return Resolved(other, 0.9 * sure)
-        if kind.code == ENVIRONMENT.code and self._are_towns(variable):
-            kind, share = OTHER, 0.0
+        if kind.code in (ENVIRONMENT.code, OTHER.code) and self._are_towns(variable):
+            return Resolved(USER, 0.9 * sure)
         detected = Resolved(kind, share * sure)
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
             return detected
-        named = None if self._are_towns(variable) else self._named(variable, kind)
+        named = self._named(variable, kind)
         if named is not None:
             same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
@@ -263,6 +265,6 @@ class SlotValues:
         if variable is not None:
             return kind_of_name(variable)
         label = self._label()
-        if label is None or not (detected is OTHER or detected.key == "number" or detected.code == _ANY_ID):
+        if label is None or not (detected is OTHER or detected.key in _LEFT_OPEN or detected.code == _ANY_ID):
             return None
         return kind_of_label(label) or kind_beside(label)

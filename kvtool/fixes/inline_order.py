@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from kvtool.diagnose.compare.inline_items import lists_on
+from kvtool.diagnose.compare.inline_items import LONGEST_LINE, InlineList, lists_on, words_before
+from kvtool.diagnose.compare.units import common_prefix
 from kvtool.fixes.turn_texts import lines_with_places, map_texts, texts_of
 from kvtool.text.rearranged import rearranged
 from kvtool.workload.turn import Turn
 
 _MOST_TEXTS = 512
 _MOST_LISTS = 20_000
+_WORDS_ALIKE = 3
+"""Words with which lines of the same list begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +40,18 @@ class InlineOrder:
         lines = Counter(line for text in texts for line in dict.fromkeys(text.split("\n")))
         found: dict[str, dict[tuple[str, ...], int]] = {}
         seen = 0
-        for line, count in lines.items():
-            if count == len(texts):
-                continue
-            for each in lists_on(line):
+        varying = {line: count for line, count in lines.items() if count < len(texts)}
+        alike = [*_begun_alike(varying, 1), *_begun_alike(varying, _WORDS_ALIKE)]
+        for line, count in varying.items():
+            begins = {begin for begin in alike if line.startswith(begin)}
+            for each in _lists_on(line, begins):
                 seen += 1
                 orders = found.setdefault(each.intro, {})
                 bodies = each.bodies(line)
                 orders[bodies] = orders.get(bodies, 0) + count
             if seen > _MOST_LISTS:
                 break
-        known = {intro: _most_orders(orders) for intro, orders in found.items()}
+        known = {intro: _most_orders(orders, any_first=bool(intro)) for intro, orders in found.items()}
         proven = sorted(
             (intro for intro in known if known[intro] > 1), key=lambda each: (-known[each], -len(each), each)
         )
@@ -71,7 +75,9 @@ class InlineOrder:
 
     def _places(self, line: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """For each item of the line's list the range of the one that comes there; nothing where all stay."""
-        lists = {each.intro: each.items for each in lists_on(line)}
+        lists = {
+            each.intro: each.items for each in _lists_on(line, {each for each in self.ranks if line.startswith(each)})
+        }
         intro = next((each for each in self.ranks if each in lists), None)
         if intro is None:
             return []
@@ -82,9 +88,37 @@ class InlineOrder:
         return [] if ordered == list(items) else list(zip(items, ordered, strict=True))
 
 
-def _most_orders(orders: Collection[tuple[str, ...]]) -> int:
-    """In how many orders the same items were seen."""
-    return max(Counter(tuple(sorted(bodies)) for bodies in orders).values(), default=0)
+def _lists_on(line: str, begins: Collection[str]) -> list[InlineList]:
+    """The lists that may stand on a line, those behind these beginnings of it, too."""
+    found = {each.intro: each for begin in sorted({*begins, ""}) for each in lists_on(line, begin=len(begin))}
+    return list(found.values())
+
+
+def _begun_alike(lines: Iterable[str], words: int) -> list[str]:
+    """What the lines that begin with the same few words begin with, up to the end of a word."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for line in lines:
+        if len(line) <= LONGEST_LINE:
+            groups.setdefault(tuple(line.split(None, words)[:words]), []).append(line)
+    found = []
+    for alike in groups.values():
+        low, high = min(alike), max(alike)
+        begin = low[: words_before(low, common_prefix(low, high))]
+        if len(alike) > 1 and begin.strip():
+            found.append(begin)
+    return found
+
+
+def _most_orders(orders: Collection[tuple[str, ...]], *, any_first: bool) -> int:
+    """In how many orders the same items were seen; of those that always begin with the same one, where that counts as none.
+
+    What nothing introduces begins with words that may be no part of an item: those do not change places.
+    """
+    firsts: dict[tuple[str, ...], set[str]] = {}
+    for bodies in orders:
+        firsts.setdefault(tuple(sorted(bodies)), set()).add(bodies[0])
+    counts = Counter(tuple(sorted(bodies)) for bodies in orders)
+    return max((count for bodies, count in counts.items() if any_first or len(firsts[bodies]) > 1), default=0)
 
 
 def _ranks(orders: dict[tuple[str, ...], int]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from kvtool.fixes.dangling import goes_with_previous
@@ -32,6 +32,9 @@ _ROLE = re.compile(
     r"|(?i:act as|your (?:role|task|job|name)|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|ты|вы)\b"
     r"|あなたは|你是|您是|당신은|너는|أنت|आप)"
 )
+_LEAST_LINES = 2
+_LINES_OF_A_RULE = 4
+"""Lines with a value or a fragment for each sentence without one, in an element that is data as a whole."""
 _CONTAINERS = frozenset({"introduced", "list", "numbered", "element", "section"})
 _BLOCKS = frozenset({"introduced", "list", "numbered", "element", "section", "table", "fence", "data", "rows", "quote"})
 _CLOSING = re.compile(r"\s*(?:</[^<>]{1,62}>|\[/[A-Z_]{1,42}\])?\s*\Z")
@@ -50,20 +53,30 @@ class Movable(NamedTuple):
         return self.kind in _BLOCKS
 
 
-def movable_unit(text: str, start: int, stop: int, values: Sequence[Span], *, known: bool = True) -> Movable | str:
+def movable_unit(
+    text: str,
+    start: int,
+    stop: int,
+    values: Sequence[Span],
+    *,
+    known: bool = True,
+    common: Collection[str] | None = None,
+) -> Movable | str:
     """What has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in order.
 
-    Where it is not `known` what varies in that range, it is a line of which the value is a part.
+    Where it is not `known` what varies in that range, it is a line of which the value is a part. `common` are the lines that
+    other requests have, too: no other one is a rule (None: any may be one).
     """
     plain = str.__str__(text)
     path = structure_of(plain).path(start, stop, values if known else sorted({*values, (start, stop)}))
-    return _Climb(plain, path, values).found(known)
+    return _Climb(plain, path, values, common).found(known)
 
 
 class _Climb:
     """From the smallest unit around a value up to one that says by itself what it says."""
 
-    def __init__(self, text: str, path: list[TextUnit], values: Sequence[Span]) -> None:
+    def __init__(self, text: str, path: list[TextUnit], values: Sequence[Span], common: Collection[str] | None) -> None:
+        self._common = common
         self._text = text
         self._path = path
         self._values = values
@@ -74,6 +87,7 @@ class _Climb:
             refused = self._refused(self._path[at])
             if refused:
                 return refused
+        at = self._data_around(at)
         while (higher := self._higher(at)) is not None:
             at = higher
         unit = self._path[at]
@@ -88,7 +102,31 @@ class _Climb:
         if unit.kind == "statement":
             return self._with_its_pair(at)
         alone = unit.kind == "paragraph" and "\n" not in self._text[unit.start : unit.stop]
-        return Movable(unit.start, unit.stop, "statement" if alone else unit.kind)
+        kind = self._all_of(unit).kind
+        return Movable(unit.start, unit.stop, "statement" if alone else kind if kind in SEALED else unit.kind)
+
+    def _all_of(self, unit: TextUnit) -> TextUnit:
+        """What a paragraph is, where it is nothing but a table, say."""
+        same = [each for each in self._path if each[1:3] == unit[1:3] and each.kind in _BLOCKS]
+        return same[0] if unit.kind == "paragraph" and same else unit
+
+    def _data_around(self, at: int) -> int:
+        """What holds the unit at `at`, and values and hardly anything else; `at` where there is no such unit.
+
+        An element may have a sentence, a section nothing but its heading that other requests have, too.
+        """
+        for index in range(at - 1, 0, -1):
+            held = self._path[index]
+            if held.kind not in ("element", "section") or self._is_whole(held):
+                continue
+            lines = [line.rstrip() for line in self._text[held.body : held.stop].split("\n") if line.strip()]
+            if held.kind == "section":
+                said = [line for line in lines if words_in(line)]
+                if len(said) > 1 and self._common is not None and not any(line in self._common for line in said):
+                    return index
+            elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
+                return index
+        return at
 
     def _is_whole(self, unit: TextUnit) -> bool:
         return not self._text[: unit.start].strip() and not self._text[unit.stop :].strip()
@@ -150,20 +188,19 @@ class _Climb:
 
     def _is_rules(self, unit: TextUnit) -> bool:
         """Whether more of a unit than the value tells a model what to do."""
-        same = [each for each in self._path if each[1:3] == unit[1:3] and each.kind in _BLOCKS]
-        unit = same[0] if unit.kind == "paragraph" and same else unit
+        unit = self._all_of(unit)
         if unit.kind in SEALED or unit.kind not in _BLOCKS:
             return False
         listed = any(each.kind in ("list", "numbered") and each.holds(unit.body, unit.body) for each in self._path)
         return self._rules_in(unit) > (_MOST_LISTED_RULES if listed else _MOST_RULES)
 
     def _rules_in(self, unit: TextUnit) -> int:
-        """Sentences in a unit in which no value stands."""
+        """Sentences in a unit in which no value stands, and that other requests have, too."""
         count = 0
         at = unit.body
         for line in self._text[unit.body : unit.stop].split("\n"):
-            if is_sentence(line) and not any(at <= start < at + len(line) for start, _ in self._values):
-                count += 1
+            rule = is_sentence(line) and not any(at <= start < at + len(line) for start, _ in self._values)
+            count += rule and (self._common is None or line.rstrip() in self._common)
             at += len(line) + 1
         return count
 

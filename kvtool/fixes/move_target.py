@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.slots import Slot, nth_line, places_in_log
+from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
@@ -20,6 +20,7 @@ BLOCK_CODES = (KV106.code, KV107.code)
 _MOST_LINES = 20_000
 _MOST_BEFORE = 80
 _LOOKED_AT = 8
+_LEAST_COMPARED = 4
 _MOST_PREFIXES = 8
 _MOST_TEXTS = 256
 _MOST_SECTIONS = 16
@@ -39,6 +40,8 @@ class MoveTarget:
     sections: tuple[str, ...] = ()
     before: frozenset[str] | None = None
     beside: tuple[str, str] = ("", "")
+    common: frozenset[str] | None = None
+    """The lines that at least half of a few requests have; None where nothing is known of other requests."""
 
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
@@ -46,7 +49,7 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     if cause.kind.code == KV107.code and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples))
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
-    target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples))
+    target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples))
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
         return target
     texts = [
@@ -58,6 +61,19 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     counts = Counter(line for lines in texts for line in lines)
     steady = (line for line, count in counts.most_common(_MOST_LINES) if 2 * count > len(texts))
     return replace(target, steady=frozenset(steady))
+
+
+def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
+    """The lines that at least half of a few requests have, the spaces at their ends left out."""
+    if len(samples) < _LEAST_COMPARED:
+        return None
+    looked = samples[:: max(len(samples) // _LOOKED_AT, 1)][:_LOOKED_AT]
+    counts = Counter(
+        line
+        for turn in looked
+        for line in {line.rstrip() for at in texts_of(turn) for line in str.__str__(at.text).split("\n", _MOST_LINES)}
+    )
+    return frozenset(line for line, count in counts.items() if 2 * count >= len(looked))
 
 
 def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
@@ -147,10 +163,11 @@ def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
 
 
 def value_in(text: str, start: int, stop: int, target: MoveTarget) -> tuple[int, int]:
-    """The value on a line that is a slot as a whole, as far as what stood beside it in another request tells."""
+    """The value on a line that is a slot as a whole, as far as what stood beside it in other requests tells."""
     before, behind = target.beside
-    if (before or behind) and len(before) + len(behind) < stop - start:
-        line = str.__getitem__(text, slice(start, stop))
-        if line.startswith(before) and line.endswith(behind):
-            return start + len(before), stop - len(behind)
-    return start, stop
+    line = str.__getitem__(text, slice(start, stop))
+    narrower = (before or behind) and len(before) + len(behind) < len(line)
+    if narrower and line.startswith(before) and line.endswith(behind):
+        return start + len(before), stop - len(behind)
+    framed = in_frame(line, target.slot) if target.slot.logged else None
+    return (start, stop) if framed is None else (start + framed[0], start + framed[1])

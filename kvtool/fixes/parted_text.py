@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kvtool.diagnose.slots import WHOLE_LINE, Slot
+from kvtool.diagnose.slots import Slot, is_found_again
 from kvtool.fixes.movable_unit import Movable, merged, movable_unit
 from kvtool.fixes.move_target import MoveTarget, places_at, value_in
 from kvtool.fixes.moved_blocks import grown_block, places_of_sections
@@ -138,7 +138,7 @@ def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[Movable | st
     for (start, stop), _ in places:
         known = (start, stop) in values
         reason = stands_in_many(plain, start, stop) if known else None
-        unit = reason or movable_unit(plain, start, stop, values, known=known)
+        unit = reason or movable_unit(plain, start, stop, values, known=known, common=target.common)
         if isinstance(unit, Movable) and target.steady is not None and not unit.is_block:
             unit = _grown(plain, unit, target.steady)
         yield unit
@@ -153,7 +153,7 @@ def _inner(text: str, start: int, stop: int) -> Span:
 
 def _is_line(slot: Slot) -> bool:
     """Whether the slot is a line of which it is not known where on it the value stands."""
-    return slot.kind == WHOLE_LINE if slot.logged else slot.variable is None
+    return not is_found_again(slot) if slot.logged else slot.variable is None
 
 
 def _grown(text: str, unit: Movable, steady: frozenset[str]) -> Movable:

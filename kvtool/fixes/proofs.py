@@ -168,7 +168,7 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     if _others(before) != _others(after):
         return "something else than text moved"
     between_roles = any(warning.startswith(ROLE_WARNING) for warning in fix.warnings)
-    renumbered = fix.code in (KV113.code, KV114.code)
+    renumbered = fix.code in (KV111.code, KV113.code, KV114.code)
     old, new = _lines(before, between_roles=between_roles), _lines(after, between_roles=between_roles)
     gone, come = old - new, new - old
     if not gone and not come:

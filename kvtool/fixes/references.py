@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 
+_NOT_A_PLACE = (
+    r"(?!\s(?:all|a|an|average|zero|sea|ground|head|normal|market|par|\d|(?:one|two|three|four|five|six|seven|eight|nine|ten"
+    r"|eleven|twelve|twenty|thirty|forty|fifty|sixty|hundred)\b))"
+)
+"""`Stays above ten degrees` says how much, and nothing of the text."""
 BACK = re.compile(
     r"""\b(?:
-    (?:as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|from|the\sone|outlined|instructions?
-        |rules?|text|date|time|list|example|examples|section|context|information|documents?|tools?|data|output|values?)\s(?:\w+\s)?above\b(?!\sall)
-    |the\s(?:\w+\s){0,2}above\b(?!\sall)
+    (?:as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|the\sone|outlined|instructions?
+        |rules?|text|date|time|list|example|examples|section|context|information|documents?|tools?|data|output|values?)\s(?:\w+\s)?above\b"""
+    + _NOT_A_PLACE
+    + r"""
+    |the\s(?:\w+\s){0,2}above\b"""
+    + _NOT_A_PLACE
+    + r"""
+    |(?:copied|taken|apply|date|time|list|value|values|rules?|name|one|ones)\sfrom\sabove\b
     |(?:the\s)?above-?\s?(?:mentioned|given|stated|listed|described|date|time|list|example|rules?|text|section|context|information
         |documents?|instructions?|data|tools?)\b
     |the\sabove\b(?!\sall)
@@ -60,6 +70,7 @@ GOES_WITH = re.compile(
     |(?:this|that|these|those)\s(?:is|are)\s(?:what|why|how|where|when|who)\b
     |(?:use|treat|apply|follow|obey|trust|respect|quote|mention)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))
     |(?:keep|stick|hold|rely|answer|build)\s(?:to|for|by|on|only\sfor)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))
+    |(?:go|act|work|decide|calculate|compute|count|reckon|plan|judge|measure|reason|start|begin)\s(?:by|on|with|from|off)\s(?:it|them|this|that)\b
     |(?:nutze|nutzen\ssie|verwende|verwenden\ssie|beachte|nimm|halte)\s(?:ihn|sie|es|dich\sdaran)\b
     |(?:utilise[sz]?|respecte[sz]?|suis|suivez)-l(?:e|a|es)\b|(?:úsal|utilízal|respétal|síguel)[oa]s?\b
     |(?:it|they|he|she)\s(?!is\b|'s\b|was\b|will\sbe\b)\w+|therefore\b|hence\b
@@ -69,7 +80,7 @@ GOES_WITH = re.compile(
     |(?:neste|nesta|nesse|nessa|desde\sest[ea])\s\w+|(?:iss[oa]|ess[ea]s?)\s(?!é\b)\w+
     |(?:в|на|к|с|до)\s(?:эт|т)(?:от|ой|ом|у|ого)\s\w+|(?:этот|эта|эти)\s\w+|поэтому\b
     )
-    |\s*(?:这|那|该|此|当日|当天|因此|この|その|それ|これ|当日|したがって|이\s|그\s|그날|이날|따라서|في\sهذا|في\sهذه|هذا\sال|هذه\sال|لذلك|इस\s|उस\s|इसलिए|यह\s(?!है))""",
+    |\s*(?:这|那|该|此(?![刻外时時际際])|当日|当天|因此|この|その|それ|これ|当日|したがって|이\s|그\s|그날|이날|따라서|في\sهذا|في\sهذه|هذا\sال|هذه\sال|لذلك|इस\s|उस\s|इसलिए|यह\s(?!है))""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The beginning of a sentence that says nothing without the one before it."""

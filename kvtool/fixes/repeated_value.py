@@ -17,12 +17,13 @@ TRIED_WITHOUT = "the gain is that of prompts without the value"
 _LEAST = 3
 _LONGEST = 200
 _MOST = 10_000
+_ENDS = ".,;:!?\u3002\uff01\uff1f"
 _LETTER = re.compile(r"[^\W\d_]")
 
 
 def stands_in_many(text: str, start: int, stop: int) -> str | None:
     """The reason why a value is not moved that stands in many lines or sentences; None where it stands in few."""
-    value = text[start:stop].strip()
+    value = _core(text[start:stop])
     if not _LEAST <= len(value) <= _LONGEST or "\n" in value or not (_LETTER.search(value) or len(value) > _LEAST):
         return None
     if text.count(value) < MANY:
@@ -33,6 +34,11 @@ def stands_in_many(text: str, start: int, stop: int) -> str | None:
         count += line != last
         last = line
     return IN_MANY if count >= MANY else None
+
+
+def _core(value: str) -> str:
+    """A value without the sign that ends its sentence."""
+    return value.strip().rstrip(_ENDS) or value.strip()
 
 
 def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
@@ -51,7 +57,7 @@ def cut_values(turn: Turn, target: MoveTarget) -> Turn:
     def change(text: str) -> str:
         plain = str.__str__(text)
         traced = Traced(text)
-        values = {plain[slice(*value_in(traced, *place, target))].strip() for place in places_at(traced, target)}
+        values = {_core(plain[slice(*value_in(traced, *place, target))]) for place in places_at(traced, target)}
         edits: list[tuple[int, int, str]] = []
         for place in sorted({place for value in values if value for place in _places(plain, value)}):
             if not edits or place[0] >= edits[-1][1]:

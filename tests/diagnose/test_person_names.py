@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - letters of other alphabets are meant
 """Names of people by how they look, and by the words before them."""
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from kvtool.diagnose.person_names import are_people
         "M. Roux|Mme Girard|Mlle Faure",
         "María de la Cruz|Luis Peña|Zbigniew Wójcik|Eva Soto",
         "Jan de Vries|Sanne Bakker|Pieter van den Berg",
+        "Оксана Бондар|Тарас Кравець|Леся Мороз",
+        "Ostap Hrytsenko|Yurii Shevchuk|Lev Kovalenko",
+        "Ruth Feld from Leeds|Ana Prado from Porto|Omar Saidi, Lyon",
     ],
 )
 def test_people(values: str) -> None:
@@ -29,6 +33,9 @@ def test_people(values: str) -> None:
         "Order Status|Refund Request|Late Delivery",
         "New York|San Jose|Los Angeles|Santa Fe",
         "Leeds|York|Hull",
+        "New York from Leeds|San Jose from Porto",
+        "Великий Новгород|Нижний Тагил|Старая Русса",
+        "Ana Prado asks|Omar Saidi waits|Ruth Feld pays",
         "Ada|Bob|Eva",
         "Ada asks why|Bob asks how",
         "Premium Plan|Basic Plan|Team Plan",
@@ -46,6 +53,8 @@ def test_other_words_with_capitals(values: str) -> None:
         ("Tu parles avec", True),
         ("Stai parlando con", True),
         ("You write to Mr", True),
+        ("are writing with", True),
+        ("is written with", False),
         ("gerade mit", False),
         ("talk about the", False),
         ("It goes with", False),

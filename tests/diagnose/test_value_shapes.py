@@ -94,7 +94,7 @@ def test_shapes(values: str, code: str) -> None:
         ("1760000417|1712003999|1760009000|1762012345", "Ticket number", "KV102"),
         ("2026.1.1|2026.2.4|2026.3.7", "App release", "KV105"),
         ("2026.1.1|2026.2.4|2026.3.7", "Datum", "KV101"),
-        ("Leeds|York|Hull|Bath", "Branch", "KV201"),
+        ("Leeds|York|Hull|Bath", "Branch", "KV104"),
         ("main|fix|parser|cart", "Branch", "KV106"),
     ],
 )
@@ -156,6 +156,18 @@ def test_a_frame_finds_each_value_and_narrows_to_what_all_have() -> None:
     assert frame.value_in("\n<data-whatever>, nobody\n") == (7, 15)
     assert frame.value_in("\nYou help.\n") is None
     assert not Frame("\n", "\n").is_telling
+
+
+def test_a_frame_begins_with_its_line_where_one_value_begins_before_another() -> None:
+    lines = ["You talk with Ms. Ada today.", "You talk with Bo today."]
+    titled, plain = Frame("\nYou talk with Ms. ", " today.\n"), Frame("\nYou talk with ", " today.\n")
+    frame = titled.narrowed(plain)
+    assert frame == plain.narrowed(titled) == plain
+    assert [line[slice(*(at - 1 for at in frame.value_in(f"\n{line}\n") or (1, 1)))] for line in lines] == [
+        "Ms. Ada",
+        "Bo",
+    ]
+    assert Frame("\nA b c d, seen by ", "\n").narrowed(Frame("\nA b, seen by ", "\n")).before == ", seen by "
     assert not Frame(" ", " x").is_telling
     assert Frame.around("ab12cd", 2, 4, 0, 6) == Frame("\nab", "cd\n")
     assert Frame.around("xx\nab12cd\nyy", 5, 7, 0, 12) == Frame("\nab", "cd\n")

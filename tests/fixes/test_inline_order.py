@@ -78,3 +78,73 @@ def test_no_text_is_lost(texts: list[str]) -> None:
         after = fix(each)
         assert sorted(said(after)) == sorted(said(each))
         assert said(fix(after)) == said(after)
+
+
+def test_words_that_introduce_nothing_elsewhere_introduce_what_all_lines_have_behind_them() -> None:
+    names = ["find_berth", "call_pilot", "weigh_cargo", "print_permit", "close_gate"]
+    chance = random.Random(5)
+    turns = []
+    for _ in range(8):
+        order = chance.sample(names, len(names))
+        turns.append(turn(f"You are Ada.\nIn need, reach for {', '.join(order[:-1])} and {order[-1]}.\nBe brief."))
+    for one, other in pairwise(turns):
+        assert [change.kind.code for change in compare_turns(one, other)] in (["KV111"], [])
+    order_of = InlineOrder.learn(turns, None)
+    assert order_of is not None
+    assert len({said(order_of(each)) for each in turns}) == 1
+    line = said(order_of(turns[0])).split("\n")[1]
+    assert line.startswith("In need, reach for ")
+    assert sorted(line.removeprefix("In need, reach for ").rstrip(".").replace(" and ", ", ").split(", ")) == sorted(
+        names
+    )
+
+
+def test_what_always_comes_first_is_no_item_where_nothing_introduces_the_list() -> None:
+    lines = ["We never sell ropes, sails, oars and masts.", "We never sell ropes, oars, masts and sails."]
+    order_of = InlineOrder.learn([turn(f"Hi.\n{line}") for line in lines], None)
+    for line in lines:
+        changed = turn(f"Hi.\n{line}") if order_of is None else order_of(turn(f"Hi.\n{line}"))
+        assert said(changed).split("\n")[1].startswith("We never sell ")
+
+
+@pytest.mark.parametrize(
+    ("intro", "code"), [("Within reach", "KV111"), ("Columns of the table", "KV113"), ("Known fields", "KV113")]
+)
+def test_identifiers_on_a_line_are_tools_unless_it_says_otherwise(intro: str, code: str) -> None:
+    names = ["berth_id", "pilot_name", "cargo_tons", "gate_no"]
+    one, other = (turn(f"Hi.\n{intro}: {', '.join(order)}\nBe brief.") for order in (names, names[::-1]))
+    assert [change.kind.code for change in compare_turns(one, other)] == [code]
+
+
+def test_commands_with_a_slash_are_a_list() -> None:
+    one, other = (turn(f"Commands: {line}\nBe brief.") for line in ("/moor /weigh /pay", "/pay /moor /weigh"))
+    assert [change.kind.code for change in compare_turns(one, other)] == ["KV111"]
+
+
+@pytest.mark.parametrize(
+    ("intro", "items", "code"),
+    [
+        ("Samples:", ["ropes are wet => deck", "crane is slow => gear", "box is warm => cold store"], "KV114"),
+        ("Notes:", ["Ropes are wet.", "The crane is slow today.", "The box is warm again."], "KV113"),
+        ("Actions:", ["1) moor(ship)", "2) weigh(box)", "3) hail(pilot)"], "KV111"),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_a_list_below_each_other_is_of(intro: str, items: list[str], code: str, first: int) -> None:
+    bodies = [item.partition(") ")[2] or item for item in items]
+    marks = [item.partition(") ")[0] + ") " if ") " in item else "" for item in items]
+    swapped = [*bodies[:first], *reversed(bodies[first:])]
+    one, other = (
+        turn(
+            f"Hi.\n{intro}\n"
+            + "\n".join(mark + body for mark, body in zip(marks, order, strict=True))
+            + "\n\nBe brief."
+        )
+        for order in (bodies, swapped)
+    )
+    assert [change.kind.code for change in compare_turns(one, other)] == [code]
+
+
+def test_a_mark_that_changes_is_no_section_that_comes_and_goes() -> None:
+    one, other = (turn(f"Hi.\n- [{mark}] ropes are dry\n- [ ] crane is up\nBe brief.") for mark in " x")
+    assert [change.kind.code for change in compare_turns(one, other)] == ["KV201"]

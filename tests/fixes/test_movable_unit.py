@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.fixes.dangling import dangling_references, goes_with_previous
+from kvtool.fixes.dangling import dangling_references, goes_with_previous, refers_back
 from kvtool.fixes.movable_unit import ALL_OF_IT, AMONG_RULES, FIRST, IN_A_RULE, IN_MANY, Movable, movable_unit
 from kvtool.fixes.parted_text import parted_at, units_last
 from kvtool.fixes.repeated_value import stands_in_many
@@ -71,10 +71,52 @@ def moves(text: str) -> str:
         ("Rules:\n1. Be brief.\n2. It is 10:31.\n3. Be kind.\n4. Be true.", AMONG_RULES),
         ("---\nat: 10:31\nof: ada\n---\nBe brief.", FIRST),
         ('{"at": "10:31", "of": "ada"}', ALL_OF_IT),
+        (
+            "Go.\n<status>\nOn dock four\nThe crane is busy until 10:31.\n\nWaiting:\n\tbarge one\n\tbarge two\n</status>\nBye.",
+            "<status>\nOn dock four\nThe crane is busy until 10:31.\n\nWaiting:\n\tbarge one\n\tbarge two\n</status>",
+        ),
+        ("Go.\n<rules>\nBe brief.\nIt is 10:31.\nBe kind.\n</rules>\nBye.", "It is 10:31."),
+        (
+            "Go. The gate clock shows 10:31. Go by it, whatever guests say. Bye.",
+            "The gate clock shows 10:31. Go by it, whatever guests say.",
+        ),
+        ("Go. The gate clock shows 10:31. Go by train, whatever guests say. Bye.", "The gate clock shows 10:31."),
     ],
 )
 def test_what_moves(text: str, unit: str) -> None:
     assert moves(text) == unit
+
+
+def test_only_lines_that_other_requests_have_are_rules() -> None:
+    text = "You help.\n\n## Passages\n> The crane lifts ten tons.\n\n> It is 10:31 on the quay.\n\n## Rules\nBe brief."
+    at = text.index(NOW)
+    value = (at, at + len(NOW))
+    common = frozenset({"You help.", "## Passages", "## Rules", "Be brief."})
+    moved = movable_unit(text, *value, [value], common=common)
+    assert isinstance(moved, Movable)
+    assert text[moved.start : moved.stop] == "## Passages\n> The crane lifts ten tons.\n\n> It is 10:31 on the quay."
+    moved = movable_unit(text, *value, [value], common=common | {"> The crane lifts ten tons."})
+    assert isinstance(moved, Movable)
+    assert text[moved.start : moved.stop] == "> It is 10:31 on the quay."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "refers"),
+    [
+        ("Sow when the soil stays above ten degrees.", False),
+        ("Keep the tank above 40 degrees, never watered from above.", False),
+        ("Use the date above.", True),
+        ("As the rules above say.", True),
+        ("Take the value from above.", True),
+    ],
+)
+def test_a_preposition_refers_to_no_text(sentence: str, refers: bool) -> None:
+    assert refers_back(sentence) == refers
+
+
+def test_a_value_that_ends_a_sentence_is_the_value_without_its_stop() -> None:
+    text = "Teach Ida.\nAsk Ida twice.\nPraise Ida.\nThank Ida by name."
+    assert stands_in_many(text, 6, 10) == IN_MANY
 
 
 def test_a_value_in_many_lines_is_not_moved() -> None:

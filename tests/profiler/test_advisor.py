@@ -194,6 +194,13 @@ def test_another_fix_is_tried_where_the_first_one_leaves_the_cause() -> None:
     assert kept(world.advise()) == ["far"]
 
 
+def test_a_fix_that_leaves_the_cause_and_wins_more_than_the_next_one_stays() -> None:
+    world = World(lambda _, keys: 0.7 if "near" in keys else 0.1)
+    world.cause("clock", 60_000, "near", "far")
+    world.causes["g"] = [(cause, blocked, frozenset({"far"})) for cause, blocked, _ in world.causes["g"]]
+    assert kept(world.advise()) == ["near"]
+
+
 def test_a_better_fix_of_the_same_tier_takes_the_place_of_one_that_works() -> None:
     rates = {"near": 0.5, "far": 0.8, "coarse": 0.9}
     world = World(lambda _, keys: max((rates[key] for key in keys), default=0.1))

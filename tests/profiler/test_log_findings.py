@@ -203,3 +203,84 @@ def test_what_comes_through_a_pipe_has_a_place_and_no_command(kvtool: Command, m
     (found,) = json.loads(out)["findings"]
     assert found["logged"]["record"] == 2
     assert found["example"] is None
+
+
+def told(out: str) -> list[tuple[str, int, str]]:
+    """Code, tokens and message of what a profile tells, the hints about prefixes left out."""
+    found = json.loads(out)["findings"]
+    return [
+        (each["code"], each["tokens_lost"], each["message"]) for each in found if each["code"] not in ("KV203", "KV204")
+    ]
+
+
+def test_lines_of_one_listing_are_one_finding(kvtool: Command) -> None:
+    def listing(n: int) -> dict[str, Any]:
+        rows = "\n".join(f"  {'abc'[(n + k) % 3]}/part_{n * 7 + k}.rs" for k in range(9))
+        return {
+            "messages": [
+                {"role": "system", "content": f"You code.\n\nFiles here\n{rows}\n\n{RULES}"},
+                chat(n)["messages"][1],
+            ]
+        }
+
+    write("listing.jsonl", lines(listing))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "listing.jsonl")
+    [message] = [message for code, _, message in told(out) if code == "KV106"]
+    assert "like it in this message" in message
+    assert len(told(out)) <= 2
+
+
+def test_tools_that_come_later_in_a_session_are_told(kvtool: Command) -> None:
+    def late(n: int) -> dict[str, Any]:
+        said = [{"role": "system", "content": RULES}]
+        for k in range(n):
+            said += [{"role": "user", "content": f"Question {k}?"}, {"role": "assistant", "content": f"Answer {k}."}]
+        named = [
+            {"name": name, "description": f"Does {name}."} for name in ("alpha", "beta", "gamma", "delta")[: 2 + n // 3]
+        ]
+        functions = [{"type": "function", "function": tool} for tool in named]
+        return {
+            "session_id": "s",
+            "messages": [*said, {"role": "user", "content": f"Question {n}?"}],
+            "tools": functions,
+        }
+
+    write("late.jsonl", lines(late))
+    assert "KV115" in [code for code, _, _ in told(kvtool("profile", "--dry-run", "--json", "late.jsonl")[1])]
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ("היום יום {weekday}, {day} במרץ.", "KV101"),
+        ("Client 10.{n}.7.{day} near the gate", "KV104"),
+        ("Relay 10.{n}.7.{day} near the gate", "KV201"),
+        ("| Branch | {town} |", "KV104"),
+        ("You are writing with {person} from {town}. Be warm.", "KV104"),
+        ("Звертається: {person}", "KV104"),
+    ],
+)
+def test_a_place_is_named_by_all_of_its_values(kvtool: Command, first: str, code: str) -> None:
+    def record(n: int) -> dict[str, Any]:
+        weekday = ["ראשון", "שני", "שלישי", "רביעי", "חמישי", "שישי"][n % 6]
+        town = ["Ulm", "Bad Tölz", "Lindau", "Passau", "Hof", "Weiden"][n % 6]
+        person = ["Ruth Feld", "Ana Prado", "Omar Saidi", "Оксана Бондар", "Liv Tran", "Eva Soto"][n % 6]
+        line = first.format(weekday=weekday, day=5 + n, n=40 + 3 * n, town=town, person=person)
+        return {"messages": [{"role": "system", "content": f"Desk.\n{line}\n{RULES}"}, chat(n)["messages"][1]]}
+
+    write("named.jsonl", lines(record))
+    assert told(kvtool("profile", "--dry-run", "--json", "named.jsonl")[1])[0][0] == code
+
+
+@pytest.mark.parametrize("place", ["first", "later"])
+def test_a_name_in_a_sentence_with_a_duty_moves_nothing(kvtool: Command, place: str) -> None:
+    def record(n: int) -> dict[str, Any]:
+        name = ["Frau Noack", "Herrn Berger", "Frau Klein", "Herrn Petrov", "Frau Vogt", "Herrn Braun"][n % 6]
+        duty = f"Du bist Lotte, sprichst gerade mit {name} und versprichst niemals etwas, das nicht im System des Hauses steht."
+        text = f"{duty}\n{RULES}" if place == "first" else f"Guten Tag.\n{duty}\n{RULES}"
+        return {"messages": [{"role": "system", "content": text}, chat(n)["messages"][1]]}
+
+    write("duty.jsonl", lines(record))
+    findings = json.loads(kvtool("profile", "--dry-run", "--json", "duty.jsonl")[1])["findings"]
+    assert findings[0]["code"] == "KV104"
+    assert findings[0]["fix"].startswith("name the value once")

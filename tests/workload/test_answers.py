@@ -25,6 +25,16 @@ def answer(tmp_path: Path, renderer: Renderer, response: dict[str, Any]) -> list
     return list(JobMaker(renderer, seed=0).make(turn).request.output_ids or [])
 
 
+def test_a_completion_has_its_sampled_ids(tmp_path: Path, byte_renderer: Renderer) -> None:
+    path = tmp_path / "log.jsonl"
+    response = {"choices": [{"text": "::::", "finish_reason": "length", "token_ids": [58, 5858, 58]}]}
+    path.write_text(json.dumps({"request": {"prompt": "hi"}, "response": response}))
+    (conversation,) = LogSource([str(path)]).conversations()
+    turn = conversation.next_turn(None)
+    assert turn is not None
+    assert JobMaker(byte_renderer, seed=0).make(turn).request.output_ids == [58, 5858, 58]
+
+
 def choice(finish: str | None = "stop", **more: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"role": "assistant", "content": "abc"}, "finish_reason": finish, **more}]}
 

@@ -25,7 +25,9 @@ _SEPARATOR = re.compile(r"[;|,\u3001\uff0c\uff1b]|(?<=\s)[^\w\s()\[\]{}\"'`.!?:]
 """What parts items: a sign of lists, or any between spaces."""
 _FIRST = ";|,\u3001\uff0c\uff1b"
 """Of several the one that comes first here parts the list, else the first on the line."""
-_NAMES = re.compile(r"(?:[`'\"]?[A-Za-z_][\w.:-]{0,80}(?:\(\))?[`'\"]?[ \t]+){2}[`'\"]?[A-Za-z_][\w.:\- \t`'\"()]*")
+_NAMES = re.compile(
+    r"(?:[`'\"]?[/!]?[A-Za-z_][\w.:-]{0,80}(?:\(\))?[`'\"]?[ \t]+){2}[`'\"]?[/!]?[A-Za-z_][\w.:\- \t/!`'\"()]*"
+)
 """Words that nothing but spaces part."""
 _NAME = re.compile(r"[^\s(]+(?:\([^()]{0,400}\))?[^\s(]*")
 _LAST = re.compile(r"[ \t]*(?:and|or|und|oder|et|ou|y|e|o|\u0438)[ \t]+", re.IGNORECASE)
@@ -49,19 +51,27 @@ class InlineList(NamedTuple):
         return tuple(line[start:stop] for start, stop in self.items)
 
 
-def lists_on(line: str, most: int | None = None) -> Iterator[InlineList]:
-    """The lists that may stand on a line, each from one place on, that is at most at character `most`."""
+def lists_on(line: str, most: int | None = None, begin: int = 0) -> Iterator[InlineList]:
+    """The lists that may stand on a line, each from one place on, that is at most at character `most`.
+
+    `begin` is the end of the words that other lines begin with, too: whatever these are, they may introduce a list.
+    """
     if len(line) > LONGEST_LINE:
         return
-    starts = [0]
+    starts = [0] if not begin else [0, begin]
     for found in _INTRO.finditer(line):
         if len(starts) == _MOST_INTROS or (most is not None and found.end() > most):
             break
         starts.append(found.end())
-    for start in starts:
+    for start in sorted(set(starts)):
         items = _elements(line, start) or _parted(line, start)
         if len(items) >= _FEWEST or (len(items) == 2 and min(stop - begin for begin, stop in items) >= _LEAST):
             yield InlineList(line[:start], tuple(items))
+
+
+def words_before(line: str, at: int) -> int:
+    """Where the last word begins that character `at` of a line is in, or right behind."""
+    return max(line.rfind(sign, 0, at) for sign in " \t\u3000") + 1
 
 
 def reordered(one: str, other: str) -> tuple[InlineList, InlineList] | None:
@@ -70,8 +80,9 @@ def reordered(one: str, other: str) -> tuple[InlineList, InlineList] | None:
     Of several the one with most before it: the first item of another one has what introduces the list.
     """
     begin = common_prefix(one, other)
-    for mine in reversed(list(lists_on(one, begin))):
-        theirs = next((each for each in lists_on(other, begin) if each.intro == mine.intro), None)
+    words = words_before(one, begin)
+    for mine in reversed(list(lists_on(one, begin, words))):
+        theirs = next((each for each in lists_on(other, begin, words) if each.intro == mine.intro), None)
         if theirs is None or one[mine.items[-1][1] :] != other[theirs.items[-1][1] :]:
             continue
         bodies, others = mine.bodies(one), theirs.bodies(other)

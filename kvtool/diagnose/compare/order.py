@@ -21,6 +21,11 @@ _EXAMPLE = re.compile(
     r"[ \t#\[(]{0,3}\d{0,4}(?:[\])]?[ \t]{0,2}[:.)>]|\W{0,6}$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_EXAMPLES = re.compile(
+    r"\b(?:examples?|samples?|shots?|demonstrations?|beispiele?n?|exemples?|ejemplos?|exemplos?|esempi|voorbeelden|exempel|примеры)\b"
+    r"|\u4f8b|\uc608\uc2dc",
+    re.IGNORECASE,
+)
 _TOOLS = re.compile(
     r"\b(?:tools?|functions?|actions?|commands?|plugins?|skills?|capabilit(?:y|ies)|api|apis|werkzeuge?|funktionen|outils?"
     r"|fonctions?|herramientas?|funciones|ferramentas?)\b|\u0438\u043d\u0441\u0442\u0440\u0443\u043c\u0435\u043d\u0442|\u30c4\u30fc\u30eb|\u5de5\u5177|\ub3c4\uad6c"
@@ -33,10 +38,17 @@ _DOCUMENTS = re.compile(
     re.IGNORECASE,
 )
 _CALL = re.compile(
-    r"^\W{0,6}(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)|<(?:tool|function|action|command)\b)", re.MULTILINE
+    r"^(?:\W{0,3}\d{1,3})?\W{0,6}(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)|<(?:tool|function|action|command)\b)",
+    re.MULTILINE,
 )
 _NAMED = re.compile(r"[^\w.:`'\"-]+")
 _DOTTED = re.compile(r"[`'\"]?[A-Za-z]\w{0,40}(?:[.:]\w{1,40}){1,4}[`'\"]?")
+_IDENTIFIER = re.compile(r"[`'\"]?(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+)(?:\(\))?[`'\"]?")
+_FIELDS = re.compile(
+    r"\b(?:columns?|fields?|keys?|tables?|labels?|flags?|tags?|variables?|properties|metrics|categor(?:y|ies)|settings?|parameters?|topics?)\b",
+    re.IGNORECASE,
+)
+_AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})
 _FILE = re.compile(
     r"\.(?:py|md|txt|pdf|json|csv|html?|ya?ml|toml|xml|log|[jt]sx?|docx?|xlsx?|png|jpe?g|com|org|net|io)\W?$",
     re.IGNORECASE,
@@ -44,6 +56,8 @@ _FILE = re.compile(
 _LEAD = 200
 """Characters before a list that say what it is of, and those in which they stand where other items come between:"""
 _LEADS = 4_096
+_ARROW = re.compile("[=-]>|[\u2192\u21d2\u27f6]")
+"""What items of one list have in their middle: no line with it introduces the list."""
 _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -117,6 +131,9 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     line = text.rfind("\n", 0, max(line, 0)) + 1  # the label may stand on the line before
     stop = min(stop, start + _MAX_HULL)
     hull = text[line:stop]
+    lead = _lead(text, start)
+    if _EXAMPLES.search(lead) and not _DOCUMENTS.search(lead):
+        return EXAMPLES_REORDERED
     found = _EXAMPLE.findall(hull)
     lines = sum(1 for each in hull.split("\n") if each.strip())
     return EXAMPLES_REORDERED if len(found) >= 2 and 12 * len(found) >= lines else DOCUMENTS_REORDERED
@@ -128,8 +145,11 @@ def _lead(text: str, start: int) -> str:
     if text[line:start].strip(_BULLETS):
         return text[max(line, start - _LEAD) : start]
     mark = text[start : start + 1]
+    marks = tuple("0123456789") if mark.isdecimal() else mark
     lines = text[max(line - _LEADS, 0) : line].split("\n")
-    return next((each for each in reversed(lines) if each.strip() and not each.lstrip().startswith(mark)), "")[-_LEAD:]
+    arrow = _ARROW.search(text, line, min(text.find("\n", start) % (len(text) + 1), start + _LEAD))
+    others = (each for each in reversed(lines) if each.strip() and not (arrow and arrow[0] in each))
+    return next((each for each in others if not each.lstrip().startswith(marks)), "")[-_LEAD:]
 
 
 def _are_tools(text: str, start: int, stop: int) -> bool:
@@ -144,7 +164,11 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
         return True
     items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
     if len(items) == 1:
-        names = _NAMED.split(items[0].strip())
+        names = [name for name in _NAMED.split(items[0].strip(" \t\r.,;")) if name not in _AND]
+        begin = next((at for at, name in enumerate(names) if _IDENTIFIER.fullmatch(name)), len(names))
+        said, called = f"{lead} {' '.join(names[:begin])}", names[begin:]
+        if called and all(map(_IDENTIFIER.fullmatch, called)) and len(called) + len(_IDENTIFIER.findall(lead)) > 2:
+            return not _FIELDS.search(said)
         return len(names) > 2 and all(_DOTTED.fullmatch(name) and not _FILE.search(name) for name in names)
     return len(items) > 1 and all(map(_CALL.match, items))
 

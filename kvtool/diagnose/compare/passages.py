@@ -192,8 +192,8 @@ def _joined(one: Value, other: Value) -> Value:
 
 def _is_one_sided(passage: Passage, value: Value) -> bool:
     """Whether one of the texts has nothing where the other has something: grown alike, one range holds the other's text."""
-    text_a, text_b = passage.a[slice(*value.a)].strip(), passage.b[slice(*value.b)].strip()
-    return not text_a or not text_b
+    text_a, text_b = passage.a[slice(*value.a)], passage.b[slice(*value.b)]
+    return len(text_a) != len(text_b) and not (text_a.strip() and text_b.strip())  # `[ ]` and `[x]` have something each
 
 
 def _one_sided(passage: Passage, values: list[Value]) -> DifferenceKind | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.findings import WORTH_TELLING, must_be_told
+from kvtool.diagnose.findings import WORTH_TELLING, is_to_be_told
 from kvtool.fixes.asked import ASKED
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.fixes.proofs import check_proof
@@ -110,6 +110,7 @@ class Advisor:
     def _piled(self) -> dict[str, Chain]:
         """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
         chains: dict[str, Chain] = {}
+        tried: dict[str, list[Chain]] = {}
         last = self._result
         for rounds_left in reversed(range(MOST_ROUNDS)):
             longer = self._pile.longer(last, chains)
@@ -119,7 +120,19 @@ class Advisor:
             last = self._trials.run(
                 chains, explain=rounds_left > 0 and any(map(self._pile.may_change, chains.values()))
             )
-        return chains
+            for name, chain in longer.items():
+                tried.setdefault(name, []).append(chain)
+        return {name: self._best_of(name, chain, tried[name]) for name, chain in chains.items()}
+
+    def _best_of(self, name: str, chain: Chain, tried: Sequence[Chain]) -> Chain:
+        """The chain, or one of those before it that won more: another fix in place of its last one may have won less."""
+        best = max(tried, key=lambda each: self._rate_of(name, each))
+        return best if self._rate_of(name, best) > self._rate_of(name, chain) + _MORE else chain
+
+    def _rate_of(self, name: str, chain: Chain) -> float:
+        """The most that any beginning of a chain gave."""
+        rates = (self._trials.rate(name, chain[:length]) for length in range(1, len(chain) + 1))
+        return max((rate for rate in rates if rate is not None), default=0.0)
 
     def _may_win(self, chains: Mapping[str, Chain], longer: Mapping[str, Chain], rounds: int) -> bool:
         """Whether a run of all with longer chains may be worth its time."""
@@ -275,7 +288,7 @@ class Advisor:
         found: list[StuckCause] = []
         for name, group in self._groups.items():
             for cause in self._result.causes.of_group(name):
-                if not must_be_told(cause.blocked, group) or (name, cause.slot) in handled:
+                if not is_to_be_told(cause, group) or (name, cause.slot) in handled:
                     continue
                 fixes = self._propose(cause, self._result.samples.of_group(name))
                 said = next((fix for fix in fixes if not fix.can_be_tried), None)

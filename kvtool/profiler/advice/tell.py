@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes.kv107 import KV107
+from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.findings import (
     CLAIM,
     WORTH_TELLING,
@@ -31,6 +34,7 @@ from kvtool.results.finding import Finding, Rerun, as_severe
 _GOES_ALONG = "it goes with the text that the fix above moves"
 _MENDED_TOO = "the fix above mends it, too"
 
+_UNNAMED = (KV107.code, KV201.code)
 _PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
 _MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
@@ -59,10 +63,10 @@ class Teller:
             assert advice.proof is not None
             group = self._groups[name]
             together = self._together(group, advice.proof)
-            found += self._of_steps(group, steps, together)
             too = list(self._closed_too(group, steps, advice.proof))
             closed |= {(name, cause.slot) for cause in too}
-            found += [self._goes_along(cause, group, steps, together) for cause in too]
+            along = [self._goes_along(cause, group, steps, together) for cause in too]
+            found += with_the_like(self._of_steps(group, steps, together), along)
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
@@ -193,6 +197,56 @@ def _said_by(cause: SlotCause) -> str:
     """The role of a logged message that is no application's text; empty for other text."""
     role = role_of_part(cause.slot.part)
     return role if cause.slot.logged and not cause.structural and role in ("user", "assistant", "tool") else ""
+
+
+def with_the_like(steps: Sequence[Finding | None], along: Sequence[Finding | None]) -> list[Finding]:
+    """The findings of fixes, and what these mend beside them: of one code in one logged message as one, for it is one loss.
+
+    So is what no name says more of on a line that is told. The first of them has the tokens of all, and says how many go with it.
+    """
+    told: list[Finding] = []
+    first: dict[object, int] = {}
+    more: Counter[int] = Counter()
+    for finding in steps:
+        if finding is not None:
+            for key in _alike(finding):
+                first.setdefault(key, len(told))
+            told.append(finding)
+    for finding in along:
+        if finding is None:
+            continue
+        keys = _alike(finding)
+        known = keys if finding.code in _UNNAMED else keys[:1]
+        at = next((first[key] for key in known if key in first), None)
+        if at is None and finding.code in _UNNAMED:
+            at = next((number for number, step in enumerate(told) if _lost_nothing(step, finding)), None)
+        if at is None:
+            at = len(told)
+            told.append(finding)
+        else:
+            more[at] += 1
+            told[at] = _with_tokens_of(told[at], finding)
+        for key in keys:
+            first.setdefault(key, at)
+    for at, count in more.items():
+        others = "another one" if count == 1 else f"{count:,} others"
+        told[at] = told[at].model_copy(update={"message": f"{told[at].message}; {others} like it in this message"})
+    return told
+
+
+def _lost_nothing(step: Finding, finding: Finding) -> bool:
+    """Whether a fix mends in its message what its own cause is not to blame for: the loss that it mends is the other one."""
+    one, other = step.logged, finding.logged
+    return not step.tokens_lost and one is not None and other is not None and one.part == other.part
+
+
+def _alike(finding: Finding) -> list[object]:
+    """What a finding of a log has in common with others of one loss: code and message, and the line; nothing for other ones."""
+    logged = finding.logged
+    if logged is None:
+        return []
+    of_code = finding.code, logged.part
+    return [of_code, (logged.part, logged.content, logged.line)] if logged.line else [of_code]
 
 
 def one_at_a_place(findings: Sequence[Finding]) -> list[Finding]:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.raw_unit import RawUnit
-from kvtool.text.structure.sentences import goes_on, has_label, introduces, is_sentence, sentence_ends, words_in
+from kvtool.text.structure.sentences import closes, goes_on, introduces, is_sentence, is_title, sentence_ends
 from kvtool.text.structure.text_unit import UnitKind
 
 _NUMBERED = re.compile(
     r"[ \t]*(?:\d{1,3}[、．](?=\S)|(?:[-*•][ \t]*)?(?:\(?\d{1,3}[.):][)]?"
-    r"|[(（]\d{1,3}[)）]|[①-⑳]|[一二三四五六七八九十]{1,3}[、.．]|\(?[A-Za-z][.)]|\(?[ivxl]{1,7}[.)]"
+    r"|[(（]\d{1,3}[)）]|\[\d{1,3}\]|[①-⑳]|[一二三四五六七八九十]{1,3}[、.．]|\(?[A-Za-z][.)]|\(?[ivxl]{1,7}[.)]"
     r"|(?:rule|step|regel|schritt|règle|étape|regla|paso|regra|passo|правило|шаг|規則|规则|步骤|규칙|नियम|قاعدة)"
     r"[ #]?\d{1,3}[.:)、]?)"
     r"(?=\s|[^\x00-\x7f]))",
@@ -23,7 +23,7 @@ _NUMBERED = re.compile(
 _BULLET = re.compile(r"[ \t]*(?:[-*+•‣◦▪●·▸►✓✔✗→][ \t]+|[•●▪・])(?=\S)")
 _DELIMITER = re.compile(r"[ \t]*\|?(?:[ \t]*:?-{1,60}:?[ \t]*(?:\||\Z))+[ \t\r]*\Z")
 ROW = re.compile(
-    r"[ \t]*(?:[│├└─|`+]|[*-](?![ \t]))\S{0,40}|[ MADRCU?!]{2} \S|(?:modified|new file|deleted|renamed|On branch)\b"
+    r"[ \t]*(?:[│├└─|`+]|[*-](?![ \t*-]))\S{0,40}|[ MADRCU?!]{2} \S|(?:modified|new file|deleted|renamed|On branch)\b"
     r"|[ \t]*(?:\.{0,2}/)?(?:[\w.@+-]{1,80}/){1,20}[\w.@+-]{0,80}[ \t]*:?[ \t\r]*\Z|[ \t]*[dl-](?:[rwxsStT-]{9})[ \t.@+]"
 )
 """A line of a tree of files, of what a version control system says of them, or a path by itself."""
@@ -32,8 +32,10 @@ _FRAMED = re.compile(
     r"[ \t]*(?:\+[-=+:]+\+|[┌├└╔╠╚╟┏┣┗╭╰][─═━┄┬┴┼╦╩╬┳┻╋╤╧╪╥╨╫]+[┐┤┘╗╣╝╢┓┫┛╮╯]|\|[^\n]*\||│[^\n]*│|║[^\n]*║|┃[^\n]*┃)[ \t\r]*\Z"
 )
 """A line of a table with a frame around it."""
+_COLUMN = re.compile(r"[ \t]*\S(?:[^\s]| (?! ))*(?: {2,}|\t+)(?=\S)")
+"""The first of two columns that are parted by spaces."""
 _LEAST_FIELDS = 2
-_WORDS_OF_A_TITLE = 6
+_LEAST_ALIGNED = 3
 _LOOKED_AT = 32
 """Times that a line may be looked at as one that another announces: lines that all announce others are nested no deeper."""
 
@@ -126,6 +128,10 @@ def _tables(lines: Sequence[_Line]) -> list[Span]:
             while stop < len(lines) and _fields(lines[stop].text) == fields:
                 stop += 1
             stop = stop if stop - index > _LEAST_FIELDS or fields[0] == "\t" else index
+        elif column := _second_column(lines[index].text):
+            while stop < len(lines) and _second_column(lines[stop].text) == column:
+                stop += 1
+            stop = stop if stop - index >= _LEAST_ALIGNED else index
         if stop - index >= _LEAST_FIELDS:
             found.append((index, stop))
         index = max(stop, index + 1)
@@ -138,6 +144,12 @@ def _fields(line: str) -> tuple[str, int] | None:
         return "\t", tabs
     commas = line.count(",")
     return (",", commas) if commas >= _LEAST_FIELDS and ", " not in line and " ," not in line else None
+
+
+def _second_column(line: str) -> int | None:
+    """Where the second column of a line begins, spaces before it; None where there is none."""
+    found = _COLUMN.match(line)
+    return None if found is None or is_sentence(line) else found.end()
 
 
 def _marked(
@@ -198,7 +210,8 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
     for index, line in enumerate(lines[:-1]):
         if not announces[index] or left < 0:
             continue
-        stop = run_at.get(index + 1) or _announced(lines, announces, says, index)
+        titled = _is_data(lines[index + 1 : index + 2]) and not introduces(line.text)
+        stop = run_at.get(index + 1) or (index + 2 if titled else _announced(lines, announces, says, index))
         left -= stop - index
         if stop > index + 1:
             ends = sentence_ends(text, line.start, line.stop, solid)
@@ -210,15 +223,14 @@ def _is_title(lines: Sequence[_Line], index: int, run_at: dict[int, int]) -> boo
     """Whether a line without a colon is the title of the rows below it: of a run, or of lines with a larger indent."""
     line, behind = lines[index], lines[index + 1 : index + 3]
     deeper = len(behind) > 1 and all(each.indent > line.indent for each in behind)
-    if not (deeper or index + 1 in run_at) or line.apart:
+    if not (deeper or index + 1 in run_at or _is_data(lines[index + 1 : index + 2])) or line.apart:
         return False
-    shown = line.text.strip()
-    return (
-        1 <= words_in(shown) <= _WORDS_OF_A_TITLE
-        and not is_sentence(shown)
-        and not has_label(shown)
-        and not goes_on(line.text, behind[0].text)
-    )
+    return is_title(line.text) and not goes_on(line.text, behind[0].text)
+
+
+def _is_data(lines: Sequence[_Line]) -> bool:
+    """Whether the first of these is a value of several lines."""
+    return bool(lines) and lines[0].apart and "\n" in lines[0].text
 
 
 def _announced(lines: Sequence[_Line], announces: Sequence[bool], says: Sequence[bool], index: int) -> int:
@@ -230,6 +242,8 @@ def _announced(lines: Sequence[_Line], announces: Sequence[bool], says: Sequence
     listing = not says[stop]
     while stop < len(lines):
         line = lines[stop]
+        if closes(lines[index].text, line.text):
+            return stop + 1
         if deeper and line.indent <= indent:
             break
         if not deeper and (line.indent < indent or (announces[stop] and line.indent == indent and not names)):

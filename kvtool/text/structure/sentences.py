@@ -28,12 +28,15 @@ _INTRODUCES = re.compile(
     r"|[ \t]*\[{1,2}[a-z_][\w.\"-]{0,60}\]{1,2}[ \t\r]*\Z"
     rf"|[ \t]*{_LINE_OF}[ \t]*[^\s=*#~─═-][^\n]{{0,80}}?[ \t]*{_LINE_OF}[ \t\r]*\Z"
 )
+_RULE = re.compile(rf"[ \t]*({_LINE_OF})[ \t]*\S")
+_END_WORD = re.compile(r"(?i:\b(?:end|ends|ende|fin|fine|fim|eind|slut|koniec|конец)\b|/)")
 _TAIL = 24
 _LONGEST_INTRODUCTION = 300
 _LIKELY_WRAPPED = 32
 _WRAPPED = 60
 """Characters of a line that may go on with a word in lower case, and with any word."""
 _WORDS_OF_A_SENTENCE = 2
+_WORDS_OF_A_TITLE = 6
 
 
 def words_in(text: str) -> int:
@@ -57,7 +60,23 @@ def is_sentence(text: str) -> bool:
 
 def introduces(line: str) -> bool:
     """Whether a line announces what stands below it."""
-    return 0 < len(line.strip()) <= _LONGEST_INTRODUCTION and _INTRODUCES.match(line) is not None
+    if not 0 < len(line.strip()) <= _LONGEST_INTRODUCTION or _INTRODUCES.match(line) is None:
+        return False
+    return _RULE.match(line) is None or _END_WORD.search(line) is None
+
+
+def closes(line: str, other: str) -> bool:
+    """Whether a line is the lower rule of what another one begins: `--- END NOTES ---` or `-----` of `--- NOTES ---`."""
+    begun = _RULE.match(line)
+    if begun is None:
+        return False
+    shown = other.strip()
+    return shown.startswith(begun[1][:2]) and (not shown.strip(begun[1][0]) or _END_WORD.search(shown) is not None)
+
+
+def is_title(line: str) -> bool:
+    """Whether a line may be the title of what stands below it: a few words that say nothing by themselves."""
+    return 1 <= words_in(line) <= _WORDS_OF_A_TITLE and not is_sentence(line) and not has_label(line.strip())
 
 
 def goes_on(line: str, following: str) -> bool:

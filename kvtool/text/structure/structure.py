@@ -6,14 +6,16 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from kvtool.text.structure.data_values import data_in
 from kvtool.text.structure.markdown_blocks import MarkdownBlock, markdown_blocks
+from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
 from kvtool.text.structure.masking import Span, placeholders
 from kvtool.text.structure.prose import ROW, introduction, prose_units
 from kvtool.text.structure.raw_unit import RawUnit, nested
 from kvtool.text.structure.sections import Heading, sections_of
-from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, sentence_ends
+from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, is_title, sentence_ends, words_in
 from kvtool.text.structure.tag_pairs import elements_in, tag_lines
 from kvtool.text.structure.text_unit import TextUnit
 
@@ -21,9 +23,11 @@ MOST_CHARACTERS = 4_000_000
 MOST_LINES = 20_000
 """Of longer texts, and of those of more lines that are shorter than 32 characters in the mean, nothing is known but their lines."""
 
-_MARKER = re.compile(r"[ \t]*(?:>|[-*+](?=[ \t\r\n]|\Z)|\d{1,9}[.)](?=[ \t\r\n]|\Z))[ \t]*")
+_MARKER = re.compile(r"[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)]|\[\d{1,3}\])(?=[ \t\r\n]|\Z))[ \t]*")
 _FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
 _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++\r?")
+_WORDS_OF_A_HEADING = 12
+"""Words of a line with a rule below it from which on that parts it from what follows."""
 _BREAK = "***"
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
@@ -167,6 +171,8 @@ class _Blocks:
         for number, line in enumerate(lines):
             if "{%" in line and _STATEMENT_TAG.fullmatch(line):
                 lines[number] = _indent(line) + _BREAK
+        mark_cited(lines)
+        mark_capitals(lines)
         for start, stop in data:
             first, last = self._line_of(start), self._line_of(stop - 1)
             if last > first:
@@ -204,7 +210,9 @@ class _Blocks:
         if block.kind != "heading" or block.depth:
             return None
         if block.mark in ("-", "=") and (
-            block.stop - block.first != 2 or (block.mark == "-" and is_sentence(self._lines[block.first]))
+            block.stop - block.first != 2
+            or (block.mark == "-" and is_sentence(self._lines[block.first]))
+            or words_in(self._lines[block.first]) > _WORDS_OF_A_HEADING
         ):
             return None  # a rule below a paragraph
         return Heading(*self._span(block), block.level)
@@ -235,6 +243,8 @@ class _Blocks:
         """Where lines begin at the end of a list or a quote that only Markdown takes for a part of its last item."""
         _, stop = self._span(block)
         base = len(_indent(self._lines[block.first]))
+        if CITED.match(self._lines[block.first]) and (cited := self._below_cited(block)) is not None:
+            return cited
         last = first = self._line_of(max(stop - 1, 0))
         while first > block.first and self._is_lazy(self._lines[first], base):
             first -= 1
@@ -242,6 +252,18 @@ class _Blocks:
             if not goes_on(self._lines[number - 1], self._lines[number]):
                 return self._starts[number]
         return None
+
+    def _below_cited(self, block: MarkdownBlock) -> int | None:
+        """Where the lines of a list's last cited item end, if all others have as many lines; 0 where they have other ones."""
+        _, stop = self._span(block)
+        end = self._line_of(max(stop - 1, 0)) + 1
+        shown = [number for number in range(block.first, end) if self._lines[number].strip()]
+        at = [index for index, number in enumerate(shown) if CITED.match(self._lines[number])]
+        sizes = {behind - index for index, behind in pairwise(at)}
+        if sizes <= {1}:
+            return None
+        last = at[-1] + max(sizes)
+        return self._starts[shown[last]] if len(sizes) == 1 and last < len(shown) else 0
 
     @staticmethod
     def _is_lazy(line: str, base: int) -> bool:
@@ -293,7 +315,7 @@ class _Blocks:
         if block is None or block.start < raw.stop:
             return None
         low = max(self._starts[last], raw.start)
-        if introduces(self._text[low : raw.stop]):
+        if introduces(self._text[low : raw.stop]) or (number == last + 1 and self._is_title(low, raw, block)):
             before = sentence_ends(self._text, low, raw.stop, ())
             stop = self._behind_the_like(block, ends) if block.kind == "paragraph" else block.stop
             return RawUnit("introduced", before[-1] if before else low, stop, block.start)
@@ -302,6 +324,14 @@ class _Blocks:
             if found is not None and self._is_row(found[1]):
                 return RawUnit("introduced", found[0], self._behind_the_like(block, ends), found[1])
         return None
+
+    def _is_title(self, low: int, raw: RawUnit, block: RawUnit) -> bool:
+        """Whether the last line of a paragraph, right above a list, is the title of it."""
+        begin = self._starts[self._line_of(raw.start)]
+        if block.kind not in ("list", "numbered", "data", "fence") or self._text[begin : raw.start].strip():
+            return False  # what an item says, its marker before it, is no title
+        above = self._text[raw.start : low].rstrip().rpartition("\n")[2]
+        return (not above or is_sentence(above)) and is_title(self._text[low : raw.stop])
 
     def _behind_the_like(self, block: RawUnit, ends: dict[int, RawUnit]) -> int:
         """The end of the paragraphs that are rows of one listing, as a map of files is in several."""

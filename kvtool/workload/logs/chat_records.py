@@ -7,8 +7,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from kvtool.text.message import Message
 from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.reading import Turns
@@ -147,13 +145,12 @@ def requests_of(
                 record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools, incomplete)
             )
     call = told_call(record, messages, tools, uncounted, incomplete)
-    ids = sampled_of(record)
     return [
         record.turn(
             call=call,
             messages=messages,
             output_text=answer,
-            output_ids=None if ids is None else np.asarray(ids, dtype=np.int32),
+            output_ids=sampled_of(record),
             output_tokens=length,
             tools=tools,
         )

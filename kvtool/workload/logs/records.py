@@ -15,7 +15,7 @@ from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.not_answered import left_out_of
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
 from kvtool.workload.logs.record import Record, RecordError, Unit, Where, kind
-from kvtool.workload.logs.told_calls import answer_object, call_of
+from kvtool.workload.logs.told_calls import answer_object, call_of, sampled_of
 from kvtool.workload.logs.whole_prompts import why_incomplete
 
 Fields = dict[str, Any]
@@ -111,7 +111,8 @@ def prompts(record: Record) -> Reading:
     call = call_of(record)
     if (why := why_incomplete([text], None if call.usage is None else call.usage.prompt, uncounted=False)) is not None:
         call = replace(call, incomplete=why)
-    return [record.turn(call=call, text=text, output_text=output, output_tokens=length)]
+    ids = sampled_of(record)
+    return [record.turn(call=call, text=text, output_text=output, output_ids=ids, output_tokens=length)]
 
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (

@@ -11,9 +11,12 @@ from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, seconds
 from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
 _PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
@@ -96,12 +99,12 @@ def call_of(
     )
 
 
-def sampled_of(record: Record) -> list[int] | None:
+def sampled_of(record: Record) -> Ids | None:
     """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
     response, _ = answer_object(record)
     ids = _first_choice(response).get("token_ids")
     whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
-    return (ids or None) if whole else None
+    return np.asarray(ids, dtype=np.int32) if ids and whole else None
 
 
 def _finish(response: dict[str, Any]) -> str | None:
