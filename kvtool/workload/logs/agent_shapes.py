@@ -44,6 +44,8 @@ def is_claude_code(fields: Fields) -> bool:
 def is_codex(fields: Fields) -> bool:
     """A line of a rollout of Codex: of today, or of its first year, when items stood there by themselves."""
     kind = fields.get("type")
+    if not isinstance(kind, str | None):
+        return False
     if kind in _CODEX_LINES and isinstance(fields.get("payload"), dict):
         return True
     if kind in _CODEX_ITEMS:

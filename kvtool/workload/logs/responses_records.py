@@ -10,7 +10,7 @@ from kvtool.text.message import Message
 from kvtool.workload.logs.chat_records import content_of, message_at, requests_of
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.reading import FoundCall, Reading
-from kvtool.workload.logs.record import Record
+from kvtool.workload.logs.record import Record, kind
 from kvtool.workload.logs.told_calls import answer_object
 from kvtool.workload.logs.whole_prompts import kind_of_part
 
@@ -92,6 +92,8 @@ class ResponseItems:
     def add(self, item: Any, record: Record, *path: str | int) -> None:
         """One item of a request or of an answer."""
         type_ = item.get("type") if isinstance(item, dict) else None
+        if not isinstance(type_, str | None):
+            raise record.error(f"an item has a `type` that is {kind(type_)}, not text", *path)
         label = f"{path[-2]}[{path[-1]}]" if len(path) > 1 else "".join(map(str, path)) or "item"
         if type_ in _CALLS:
             said = item.get(_CALLS[type_])
@@ -113,10 +115,8 @@ class ResponseItems:
             self.messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
         elif type_ in (None, "message") or (isinstance(item, dict) and "role" in item and "content" in item):
             self.messages += message_at(record, item, label, *path)
-        elif isinstance(type_, str):
-            self.uncounted[kind_of_part(type_)] += 1
         else:
-            raise record.error(f"{label} has a `type` that is no text", *path, "type")
+            self.uncounted[kind_of_part(type_)] += 1
 
 
 def _add_chain(record: Record, items: ResponseItems) -> tuple[str | None, str | None]:
