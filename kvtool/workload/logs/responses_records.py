@@ -10,7 +10,7 @@ from kvtool.text.message import Message
 from kvtool.workload.logs.chat_records import content_of, message_at, requests_of
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.reading import FoundCall, Reading
-from kvtool.workload.logs.record import Record, kind
+from kvtool.workload.logs.record import Record
 from kvtool.workload.logs.told_calls import answer_object
 from kvtool.workload.logs.whole_prompts import kind_of_part
 
@@ -92,9 +92,9 @@ class ResponseItems:
     def add(self, item: Any, record: Record, *path: str | int) -> None:
         """One item of a request or of an answer."""
         type_ = item.get("type") if isinstance(item, dict) else None
-        if not isinstance(type_, str | None):
-            raise record.error(f"an item has a `type` that is {kind(type_)}, not text", *path)
         label = f"{path[-2]}[{path[-1]}]" if len(path) > 1 else "".join(map(str, path)) or "item"
+        if not isinstance(type_, str | None):
+            raise record.error(f"{label} has a `type` that is no text", *path, "type")
         if type_ in _CALLS:
             said = item.get(_CALLS[type_])
             said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)

@@ -166,7 +166,7 @@ def test_a_type_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     path = lines(tmp_path / "r.jsonl", [meta(), line("response_item", {"type": ["message"], "role": "user"})])
     assert refusal(path).message == "an item has a `type` that is a list"
     path = lines(tmp_path / "r.jsonl", [{"input": [{"type": ["message"], "content": "SECRET"}], "model": "m"}])
-    assert refusal(path).message == "an item has a `type` that is a list, not text"
+    assert refusal(path).message == "input[0] has a `type` that is no text"
     path = lines(tmp_path / "r.jsonl", [{"type": {}, "payload": {}}])
     assert refusal(path).message.startswith("no prompt found")
 
