@@ -8,6 +8,8 @@ EXIT_USAGE = 2
 EXIT_NOT_AVAILABLE = 4
 INSTALL_ENGINE = "pip install 'kvtool[engine]'"
 """What brings torch and transformers, which a light install has not."""
+INSTALL_PARQUET = "pip install 'kvtool[parquet]'"
+"""What brings pyarrow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from kvtool.diagnose.codes import TIERS
 from kvtool.lint.formats.prompt_formats import FORMATS as PROMPT_FORMATS
 from kvtool.report.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
+from kvtool.workload.logs.file_kinds import FILE_KINDS
 from kvtool.workload.logs.records import RECORD_FORMATS
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +76,11 @@ def record_formats() -> str:
     return table(("format", "recognized by"), [(f"`{each.name}`", each.shape) for each in RECORD_FORMATS])
 
 
+def file_kinds() -> str:
+    """Every kind of file that holds records and is no JSON."""
+    return table(("kind", "begins with"), [(f"`{each.name}`", each.shape) for each in FILE_KINDS])
+
+
 def prompt_formats() -> str:
     """Every format in which frameworks keep prompts, with a small example."""
     shown = []
@@ -106,6 +112,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "csv-columns": csv_columns,
     "fates": fates,
     "file": file,
+    "file-kinds": file_kinds,
     "formats": formats,
     "keys": keys.key_table,
     "keys-toml": keys_toml,

@@ -37,9 +37,14 @@ class FileKind:
 
 
 FILE_KINDS: tuple[FileKind, ...] = (
+    FileKind("columns", "PAR1 or ARROW1", "columns.begins", "columns.records"),
+    FileKind("vllm-log", "Received request … prompt", "vllm_log.begins", "vllm_log.records"),
+    FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "sglang_log.begins", "sglang_log.records"),
+    FileKind("sonnet", "sonnet.txt", "vllm_bench.is_sonnet", "vllm_bench.refuse_sonnet", texts=True),
     FileKind("inspect-ai", "an .eval archive", agent_shapes.is_inspect_archive, "inspect_ai.records"),
     FileKind("aider-chat", "# aider chat started at", "aider.chat_begins", "aider.no_prompts", texts=True),
     FileKind("aider", "TO LLM", "aider.log_begins", "aider.log_records", texts=True),
+    FileKind("table", "a header line with a column of prompts", "csv_rows.begins", "csv_rows.records"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from collections import Counter
@@ -16,6 +17,7 @@ from kvtool.text.files.json_stream import NotJSONError, parse, read_records
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
+from kvtool.workload.logs.file_kinds import FileKind, kind_of
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, opens, read_record
@@ -30,7 +32,7 @@ _OTHERS = {
     (".yaml", ".yml"): _YAML,
     (".py",): "Python",
     (".j2", ".jinja", ".jinja2"): "Jinja",
-    (".toml", ".ini", ".cfg", ".lock", ".csv", ".xml", ".html", ".svg", ".sh", ".js", ".css"): _OTHER,
+    (".toml", ".ini", ".cfg", ".lock", ".xml", ".html", ".svg", ".sh", ".js", ".css"): _OTHER,
 }
 _TRIED = 5
 """Records of a file that are looked at for a prompt."""
@@ -245,11 +247,20 @@ def _kind(path: str, format_: RecordFormat | None) -> str:
         return "log" if promises else _BINARY
 
 
+def _has_records(kind: FileKind, reader: io.BufferedReader, path: str) -> bool:
+    try:
+        return next(kind.read(reader, path, path), None) is not None
+    except KvtoolError:
+        return False
+
+
 def _kind_of_text(path: str, format_: RecordFormat | None, *, promises: bool) -> str:
     with open_bytes(path, parked=True) as reader:
         head = reader.peek(1)
         if not head:
             return _EMPTY
+        if (kind := kind_of(reader, path)) is not None:
+            return "log" if _has_records(kind, reader, path) else _BINARY if b"\0" in head else _OTHER
         refuse_binary(reader, path)
         if head.lstrip()[:1] not in (b"{", b"[", b""):
             return "log" if promises else _OTHER

@@ -324,7 +324,8 @@ def read_raw(
     text: str | None
     if raw.problem is not None:
         text = raw.data.decode(errors="replace")
-        return _error(f"not JSON ({raw.problem}); {so_far}", hint, where, text, 0)
+        wrong = f"not JSON ({raw.problem})" if raw.value is None else raw.problem
+        return _error(f"{wrong}; {so_far}", hint, where, text, 0)
     try:
         value = _value(raw)
         name, items = read_record(value, where, format_, states, raw.around)
@@ -355,5 +356,7 @@ def _error(message: str, hint: str | None, where: Where, text: str, index: int) 
     excerpt = None
     if column <= _MAX_EXCERPT_COLUMN and (begin or where.column == 1):
         end = text.find("\n", index)
-        excerpt = without_texts(text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r"))
+        excerpt = (
+            without_texts(text[begin : min(end if end >= 0 else len(text), index + _EXCERPT_TAIL)].rstrip("\r")) or None
+        )
     return KvtoolError(message, hint=hint or "--on-bad-line skip", place=Place(where.path, line, column, excerpt))

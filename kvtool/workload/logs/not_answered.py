@@ -7,6 +7,7 @@ from typing import Any
 
 from kvtool.workload.logs.reading import LeftOut
 from kvtool.workload.logs.record import RESPONSES, Record
+from kvtool.workload.logs.streamed import answer_in
 
 FAILED = LeftOut("failed")
 CACHED = LeftOut("locally cached answer")
@@ -45,7 +46,7 @@ def has_failed(record: Record) -> bool:
     answer = answer if isinstance(answer, dict) else {}
     if any(_refused(record.first(name)) for name in _STATUSES) or any(_refused(answer.get(name)) for name in _STATUSES):
         return True
-    body = answer["body"] if isinstance(answer.get("body"), dict) else answer
+    body = inner if isinstance(inner := answer_in(answer.get("body")), dict) else answer
     if any(body.get(name) for name in _ANSWERS):
         return False
     if any(record.first(name) for name in _FAILS) or body.get("error") or body.get("type") == "error":

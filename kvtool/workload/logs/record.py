@@ -14,6 +14,7 @@ import orjson
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import NO_CALL, Call
+from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import RequestName, Turn
 
@@ -40,11 +41,12 @@ _TIMES = (
     "request_created_at",
     "created_at",
     "created",
+    "logging_time",
     "time",
     "ts",
 )
 _IDS = ("id", "custom_id", "request_id")
-RESPONSES = ("response", "response_body", "completion", "output")
+RESPONSES = ("response", "response_body", "full_response", "completion", "output")
 """Where the answer to a request stands."""
 _SESSIONS = ("session_id", "conversation_id", "thread_id", "sessionId")
 _OUTPUT_LENGTHS = (
@@ -131,13 +133,15 @@ class Record:
         return RecordError(message, self.pointer if self.in_text else (*self.pointer, *path), hint)
 
     def found(self, *names: str) -> tuple[Any, tuple[str | int, ...]]:
-        """As `first`, with the way to it; JSON in a text counts as what it says."""
+        """As `first`, with the way to it; JSON in a text counts as what it says, as do events of an answer."""
         for depth, fields in enumerate((self.fields, *self.around)):
             for name in names:
                 if name in fields and (value := fields[name]) is not None:
                     base = self.pointer if self.in_text else self.pointer[: max(len(self.pointer) - depth, 0)]
-                    if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
-                        return parsed, base if self.in_text else (*base, name)
+                    if name in RESPONSES:
+                        value = answer_in(value)
+                    elif isinstance(value, str) and (parsed := parsed_text(value)) is not None:
+                        value = parsed
                     return value, base if self.in_text else (*base, name)
         return None, self.pointer
 

@@ -20,12 +20,26 @@ from kvtool.workload.logs.whole_prompts import why_incomplete
 
 Fields = dict[str, Any]
 
-WRAPPERS = ("body", "request", "params", "payload", "request_body", "kwargs")
+WRAPPERS = ("body", "request", "params", "payload", "request_body", "full_request", "kwargs")
 """Fields that logs wrap a request in; the rest of what is needed (ids, times, responses) may stand around them."""
-LISTS = ("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples")
+LISTS = (
+    "data",
+    "requests",
+    "records",
+    "items",
+    "logs",
+    "runs",
+    "calls",
+    "spans",
+    "results",
+    "samples",
+    "events",
+    "logEvents",
+)
 """Fields that hold the records of a file that is one object."""
 
 _PROMPTS = ("prompt", "text_input", "text", "input", "inputs")
+_BATCH_IDS = {"custom_id", "key"}
 _BAILIAN_ONLY = {"chat_id", "parent_chat_id"}
 _LANGFUSE = frozenset(
     (
@@ -116,6 +130,34 @@ def prompts(record: Record) -> Reading:
 
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
+    RecordFormat("vllm-log", "a line of vLLM's log", lambda f: "vllm_request" in f, "vllm_log.read"),
+    RecordFormat(
+        "sglang-log",
+        "event: request.finished + obj",
+        lambda f: bool("event" in f and "obj" in f and loaded("sglang_log.is_event")(f)),
+        "sglang_log.read",
+        keys="sglang_log.keys_of",
+    ),
+    RecordFormat(
+        "har",
+        "log.entries",
+        lambda f: isinstance(f.get("log"), dict) and "entries" in f["log"],
+        "har.read",
+    ),
+    RecordFormat(
+        "batch",
+        "custom_id + body or params",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_request")(f)),
+        "batches.read_request",
+        keys="batches.keys_of",
+    ),
+    RecordFormat(
+        "batch-answers",
+        "custom_id + response or result",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_answer")(f)),
+        "batches.read_answer",
+        keys="batches.keys_of",
+    ),
     RecordFormat(
         "otlp",
         "resourceSpans or resourceLogs",
@@ -183,8 +225,30 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
         "aiperf-raw",
         "payload + metadata.conversation_id",
-        lambda f: "payload" in f and isinstance(f.get("metadata"), dict) and "conversation_id" in f["metadata"],
+        lambda f: (
+            "payload" in f
+            and isinstance(f.get("metadata"), dict)
+            and not {"conversation_id", "request_start_ns"}.isdisjoint(f["metadata"])
+        ),
         "aiperf.read_raw",
+    ),
+    RecordFormat(
+        "aiperf-inputs",
+        "session_id + payloads",
+        lambda f: isinstance(f.get("payloads"), list),
+        "aiperf.read_inputs",
+    ),
+    RecordFormat(
+        "aiperf-figures",
+        "metrics + metadata.request_start_ns",
+        lambda f: isinstance(f.get("metadata"), dict) and "metrics" in f and "request_start_ns" in f["metadata"],
+        "aiperf.refuse_numbers",
+    ),
+    RecordFormat(
+        "guidellm",
+        "benchmarks[].requests",
+        lambda f: bool("benchmarks" in f and loaded("guidellm.is_report")(f)),
+        "guidellm.read",
     ),
     RecordFormat(
         "claude-code",
@@ -239,6 +303,35 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         trace_records.token_ids,
         "s",
     ),
+    RecordFormat(
+        "bedrock",
+        "schemaType: ModelInvocationLog, or modelId + input.inputBodyJson",
+        lambda f: bool(
+            not {"schemaType", "modelId", "message", "@message"}.isdisjoint(f) and loaded("bedrock.is_record")(f)
+        ),
+        "bedrock.read",
+    ),
+    RecordFormat(
+        "gemini",
+        "contents",
+        lambda f: isinstance(f.get("contents"), list | dict) or ("contents" in f and "model" in f),
+        "gemini.read",
+        "s",
+    ),
+    RecordFormat(
+        "converse",
+        "messages + toolConfig or blocks without a type",
+        lambda f: isinstance(f.get("messages"), list) and bool(loaded("converse.is_body")(f)),
+        "converse.read",
+        "s",
+    ),
+    RecordFormat(
+        "stored-completion",
+        "object: chat.completion + messages; `request_messages` is experimental",
+        lambda f: bool("object" in f and loaded("stored_completions.has_messages")(f)),
+        "stored_completions.read",
+        "s",
+    ),
     RecordFormat("chat", "messages", lambda f: f.get("messages") not in (None, {}, ""), chat_records.chat, "s"),
     RecordFormat(
         "sharegpt",
@@ -275,6 +368,12 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         lambda f: any(name in f and not isinstance(f[name], dict) for name in _PROMPTS),
         prompts,
         "s",
+    ),
+    RecordFormat(
+        "answers",
+        "object: chat.completion without its request",
+        lambda f: bool("object" in f and loaded("stored_completions.is_answer")(f)),
+        "stored_completions.refuse",
     ),
 )
 TEXT_FORMAT = "text"
@@ -390,7 +489,8 @@ def calls_seen(items: Several) -> list[SeenCall | None]:
 
 def identity_of(record: Record) -> tuple[str | None, bool]:
     """What a call is called wherever it is logged: the id of its answer; else one that may also be that of something else."""
-    own = answer_object(record)[0].get("id")
+    answer = answer_object(record)[0]
+    own = answer.get("id") or answer.get("responseId")
     if isinstance(own, str) and own:
         return own, False
     own = record.first("request_id", "id", "custom_id")

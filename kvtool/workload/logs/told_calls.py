@@ -15,12 +15,13 @@ import numpy as np
 
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, seconds
+from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
 _PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
-_TENANTS = (
+TENANTS = (
     *("tenant", "tenant_id", "user", "user_id", "userId", "end_user", "safety_identifier"),
     *("request_user_id", "customer_id", "end_user_id"),
 )
@@ -28,7 +29,10 @@ _ORGANISATIONS = ("organization", "organisation", "organization_id", "openai_org
 _WORKSPACES = ("workspace", "workspace_id", "project", "project_id")
 _REGIONS = ("region", "aws_region", "inference_geo")
 _KEYS = ("prompt_cache_key", "cache_salt")
-_ENDS = ("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp")
+_ENDS = (
+    *("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp"),
+    "processed_time",
+)
 _FIRST_ANSWERS = ("completion_start_time", "completionStartTime", "first_token_time", "time_of_first_token")
 _COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
@@ -51,7 +55,7 @@ _TOLD = frozenset(
         *(
             *_MODELS,
             *_PROVIDERS,
-            *_TENANTS,
+            *TENANTS,
             *_ORGANISATIONS,
             *_WORKSPACES,
             *_REGIONS,
@@ -83,7 +87,7 @@ def call_of(
     return Call(
         model=_word(_first(said, _MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
-        tenant=_word(_first(said, _TENANTS)) or _tenant_in(record),
+        tenant=_word(_first(said, TENANTS)) or _tenant_in(record),
         usage=usage,
         scope=_scope(record, said),
         settings=_settings(record, response, images),
@@ -145,8 +149,8 @@ def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]
     """The object of an API's answer beside the request, and the way to it; an empty one where there is none."""
     value, at = record.found(*RESPONSES)
     for name in ("body", "response", "raw"):
-        if isinstance(value, dict) and isinstance(value.get(name), dict):
-            value, at = value[name], at if record.in_text else (*at, name)
+        if isinstance(value, dict) and isinstance(inner := answer_in(value.get(name)), dict):
+            value, at = inner, at if record.in_text else (*at, name)
     return (value, at) if isinstance(value, dict) else ({}, at)
 
 
@@ -156,7 +160,7 @@ def _tenant_in(record: Record) -> str | None:
         for name in _METADATA:
             inner = fields.get(name)
             if isinstance(inner, dict):
-                for each in _TENANTS:
+                for each in TENANTS:
                     if (found := _word(inner.get(each))) is not None:
                         return found
     return None

@@ -1,26 +1,86 @@
-"""AIPerf's raw export: what was sent in `payload`, and when and in which conversation in `metadata`."""
+"""AIPerf: its input file, and its raw export with what was sent in `payload` and what came back in `responses`."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from kvtool.workload.logs.around_call import Around, body
+from kvtool.workload.logs.chat_records import answer_of
 from kvtool.workload.logs.not_answered import FAILED, has_failed
-from kvtool.workload.logs.reading import LeftOut, Reading
-from kvtool.workload.logs.record import Record, seconds
-from kvtool.workload.logs.told_calls import names_of
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.record import Record, kind, seconds
+from kvtool.workload.logs.streamed import answer_in
+from kvtool.workload.logs.told_calls import names_of, usage_in
+
+_OTHER = LeftOut("other request")
+_WARM_UP = LeftOut("warm-up request")
 
 
 def read_raw(record: Record) -> Reading:
     """The request of a payload."""
-    if has_failed(record) or record.fields["metadata"].get("was_cancelled"):
-        return FAILED
     told = record.fields["metadata"]
+    if has_failed(record) or record.fields.get("error") or told.get("was_cancelled"):
+        return FAILED
+    if told.get("benchmark_phase") == "warmup":
+        return _WARM_UP
     inner = record.inner("payload")
     if inner is None:
         raise record.error("`payload` must be an object", "payload")
+    answer = _answer(record.fields.get("responses"))
+    at = record.pointer if record.in_text else (*record.pointer, "responses")
     around = Around(
-        session=names_of([told["conversation_id"]]),
+        session=names_of([told.get("conversation_id"), told.get("x_correlation_id")]),
         time=seconds(told.get("request_start_ns"), "ns", fixed=True),
         end=seconds(told.get("request_end_ns"), "ns", fixed=True),
         identity=names_of([told.get("x_request_id")]),
+        usage=usage_in((answer, at)),
+        output_text=answer_of(answer)[0],
     )
-    return body(inner, around) or LeftOut("other request")
+    return body(inner, around) or _OTHER
+
+
+def read_inputs(record: Record) -> Reading:
+    """The requests of a session."""
+    payloads = record.list_of("payloads")
+    session = names_of([record.fields.get("session_id")]) or record.session
+    found = Several()
+    for i, payload in enumerate(payloads):
+        inner = record.inner("payloads", i)
+        if inner is None:
+            raise record.error(f"payloads[{i}] must be an object, not {kind(payload)}", "payloads", i)
+        reading = body(inner, Around(session=session))
+        if reading is None:
+            found.append(_OTHER)
+        elif isinstance(reading, LeftOut):
+            found.append(reading)
+        elif isinstance(reading, Several):
+            found += reading
+        else:
+            found.append(reading if isinstance(reading, FoundCall) else FoundCall(reading))
+    return found
+
+
+def refuse_numbers(record: Record) -> Reading:
+    """An export of figures is no log of prompts."""
+    raise record.error(
+        "AIPerf's export of figures, which holds no prompts", hint="run it with --export-level raw, and give that file"
+    )
+
+
+def _answer(responses: Any) -> dict[str, Any]:
+    """The answer of the API: in one text, or in the packets of a stream."""
+    events: list[Any] = []
+    for response in responses if isinstance(responses, list) else ():
+        if not isinstance(response, dict):
+            continue
+        if isinstance(response.get("text"), str):
+            events.append(answer_in(response["text"]))
+        packets = response.get("packets")
+        events += [
+            answer_in(packet.get("value"))
+            for packet in (packets if isinstance(packets, list) else ())
+            if isinstance(packet, dict) and packet.get("name") == "data"
+        ]
+    found = [each for each in events if isinstance(each, dict)]
+    whole = found[0] if len(found) == 1 else answer_in(found)
+    return whole if isinstance(whole, dict) else {}

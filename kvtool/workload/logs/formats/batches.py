@@ -1,0 +1,138 @@
+"""Batches: the requests of one file, joined with their answers in another by `custom_id` (OpenAI, Anthropic) or `key` (Gemini)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.around_call import Around, body
+from kvtool.workload.logs.chat_records import answer_of
+from kvtool.workload.logs.formats import gemini
+from kvtool.workload.logs.joins import Key
+from kvtool.workload.logs.not_answered import FAILED, left_out_of
+from kvtool.workload.logs.reading import LeftOut, Reading, Several
+from kvtool.workload.logs.record import Record, RecordError, seconds
+from kvtool.workload.logs.streamed import answer_in
+from kvtool.workload.logs.told_calls import names_of, usage_in
+
+Fields = dict[str, Any]
+
+_BODIES = ("body", "params", "request")
+_ASKED, _ANSWERED = "batch request", "batch answer"
+_NOT_DONE = frozenset(("errored", "expired", "canceled", "cancelled", "failed"))
+_SESSIONS = ("session_id", "conversation_id", "thread_id")
+
+
+def is_request(fields: Fields) -> bool:
+    """Whether it is a line of a batch that is to be answered."""
+    if "response" in fields or "result" in fields:
+        return False
+    return _id_of(fields) is not None and any(isinstance(fields.get(name), dict | str) for name in _BODIES)
+
+
+def is_answer(fields: Fields) -> bool:
+    """Whether it is a line of what a batch gave, which says nothing of what was asked."""
+    if _id_of(fields) is None or any(fields.get(name) for name in (*_BODIES, "messages", "prompt")):
+        return False
+    return any(name in fields for name in ("response", "result", "error"))
+
+
+def keys_of(record: Record) -> Sequence[Key]:
+    """What the other side may ask for it by."""
+    own = _id_of(record.fields)
+    return [] if own is None else [(_ANSWERED if is_answer(record.fields) else _ASKED, own)]
+
+
+def read_request(record: Record) -> Reading:
+    """The request, with what its answer says where that is in the log."""
+    if (left := left_out_of(record)) is not None:
+        return left
+    name = next(name for name in _BODIES if isinstance(record.fields.get(name), dict | str))
+    inner = record.inner(name)
+    if inner is None:
+        raise record.error(f"`{name}` must be an object", name)
+    found = _partner(record, _ASKED, _ANSWERED)
+    try:
+        around = Around() if found is None else _around(found)
+    except RecordError as error:
+        assert found is not None
+        there = f"{found.where.path}:{found.where.line}"
+        raise record.error(f"its answer at {there}: {error.message}", "custom_id") from error
+    if around is None:
+        return FAILED
+    if (reading := body(inner, around)) is None:
+        return LeftOut("other request")
+    return reading
+
+
+def read_answer(record: Record) -> Reading:
+    """Nothing where its request is in the log, which says it all; else it is refused."""
+    joins = record.where.joins
+    own = _id_of(record.fields)
+    if joins is None or (own is not None and joins.has(_ASKED, own)):
+        return Several()
+    if _has_failed(record.fields):
+        return FAILED
+    raise record.error(
+        "an answer of a batch, whose request is not in the log: it holds no prompt",
+        hint="give the batch's input file, too; they are joined by `custom_id` or `key`",
+    )
+
+
+def _id_of(fields: Fields) -> str | None:
+    value = fields.get("custom_id", fields.get("key"))
+    return value if isinstance(value, str) else str(value) if type(value) is int else None
+
+
+def _partner(record: Record, mine: str, others: str) -> Record | None:
+    """The answer of a request; where batches share ids, the one of the same number among them. None: there is none, or any."""
+    joins, own = record.where.joins, _id_of(record.fields)
+    if joins is None or own is None or not joins.has(others, own):
+        return None
+    found = joins.find(others, own)
+    asked = joins.find(mine, own)
+    if len(asked) == 1:
+        return found[-1]  # asked again, the last one counts
+    if len(found) != len(asked):
+        return None
+    here = (record.where.path, record.where.number)
+    return next(
+        (each for each, one in zip(found, asked, strict=True) if (one.where.path, one.where.number) == here), None
+    )
+
+
+def _has_failed(fields: Fields) -> bool:
+    result, response = fields.get("result"), fields.get("response")
+    if isinstance(result, dict) and (result.get("type") in _NOT_DONE or result.get("error")):
+        return True
+    status = response.get("status_code") if isinstance(response, dict) else None
+    return bool(fields.get("error")) or (isinstance(status, int) and status >= 400)
+
+
+def _around(record: Record) -> Around | None:
+    """What an answer says; None where it failed."""
+    fields = record.fields
+    if _has_failed(fields):
+        return None
+    answer, at = _answer(record)
+    usage: Usage | None = usage_in((answer, at))
+    text, _ = answer_of(answer)
+    return Around(
+        identity=names_of([answer.get("id"), answer.get("responseId")]),
+        output_text=text if text is not None else gemini.answer_text(answer),
+        model=names_of([answer.get("model"), answer.get("modelVersion")]),
+        usage=usage,
+        end=seconds(answer.get("created", answer.get("created_at")), "s"),
+    )
+
+
+def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
+    """The answer of the API inside a line, and the way to it."""
+    for path in (("response", "body"), ("result", "message"), ("response",)):
+        inner: Any = record.fields
+        for step in path:
+            inner = answer_in(inner.get(step)) if isinstance(inner, dict) else None
+        if isinstance(inner, dict):
+            return inner, (*record.pointer, *path)
+    return {}, record.pointer

@@ -1,0 +1,128 @@
+"""HAR, the archive of a browser's or proxy's traffic: what was posted to a model's API, with headers, times and the answer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any
+
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.around_call import Around, body
+from kvtool.workload.logs.chat_records import answer_of
+from kvtool.workload.logs.not_answered import FAILED, left_out_of
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.record import Record, kind, parsed_text, seconds
+from kvtool.workload.logs.streamed import answer_in
+from kvtool.workload.logs.told_calls import names_of, usage_in
+
+Fields = dict[str, Any]
+
+OTHER = LeftOut("other request")
+_ENDPOINT = re.compile(
+    r"/(?:chat/completions|completions|responses|messages|converse(?:-stream)?|invoke(?:-with-response-stream)?"
+    r"|api/chat|api/generate|generate|v[12]/chat)/?$|:(?:streamG|g)enerateContent$|:(?:raw|streamRaw)Predict$"
+)
+_MODEL = re.compile(r"/(?:models|model|deployments)/([^/:?]{1,200})")
+_SESSIONS = ("x-session-id", "session-id", "session_id", "helicone-session-id", "x-conversation-id", "conversation_id")
+_TENANTS = ("x-user-id", "helicone-user-id", "x-end-user-id")
+_ORGANISATIONS = ("openai-organization", "anthropic-organization-id")
+
+
+def read(record: Record) -> Reading:
+    """All calls of an archive, in its order."""
+    log = record.fields["log"]
+    if not isinstance(log["entries"], list):
+        raise record.error(f"`entries` must be a list, not {kind(log['entries'])}", "log", "entries")
+    found = Several()
+    for i, entry in enumerate(log["entries"]):
+        if not isinstance(entry, dict):
+            raise record.error(f"entries[{i}] must be an object, not {kind(entry)}", "log", "entries", i)
+        reading = _entry(record, entry, i)
+        if isinstance(reading, LeftOut):
+            found.append(reading)
+        elif isinstance(reading, Several):
+            found += reading
+        else:
+            found.append(reading if isinstance(reading, FoundCall) else FoundCall(reading))
+    return found
+
+
+def _entry(record: Record, entry: Fields, number: int) -> Reading:
+    request, response = _object(entry.get("request")), _object(entry.get("response"))
+    posted = _object(request.get("postData"))
+    path = str(request.get("url", "")).partition("?")[0].partition("#")[0]
+    fields = parsed_text(_decoded(posted) or "")
+    if str(request.get("method", "")).upper() != "POST" or not isinstance(fields, dict) or not _asks(path, fields):
+        return OTHER
+    at = (*record.pointer, "log", "entries", number)
+    answer = answer_in(_decoded(_object(response.get("content"))))
+    answer = answer if isinstance(answer, dict) else {}
+    status = response.get("status")
+    if isinstance(status, int) and (status >= 400 or status == 0):
+        return FAILED
+    headers = _headers(response) | _headers(request)
+    told = {
+        "response": answer,
+        "url": path,
+        "timestamp": entry.get("startedDateTime"),
+        "openai_organization": names_of([headers.get(name) for name in _ORGANISATIONS]),
+        "project": headers.get("openai-project"),
+        "headers": headers,
+    }
+    inner = Record(fields, record.where, (*at, "request", "postData", "text"), (told,), in_text=True)
+    if (left := left_out_of(inner)) is not None:
+        return left
+    usage: Usage | None = usage_in((answer, (*at, "response", "content", "text")))
+    began = seconds(entry.get("startedDateTime"), "s")
+    named = _MODEL.search(path)
+    around = Around(
+        session=inner.own_session or names_of([headers.get(name) for name in _SESSIONS]),
+        time=began,
+        identity=names_of([answer.get("id"), answer.get("responseId")]),
+        model=None if any(name in fields for name in ("model", "modelId")) or named is None else named[1],
+        tenant=names_of([headers.get(name) for name in _TENANTS]),
+        usage=usage,
+        end=None if began is None else began + _duration(entry),
+        status=status if isinstance(status, int) else None,
+        output_text=answer_of(answer)[0],
+    )
+    return body(inner, around) or OTHER
+
+
+def _asks(path: str, fields: Fields) -> bool:
+    """Whether it is a request of a model: by its endpoint, or by its body where that is like no other's."""
+    if _ENDPOINT.search(path):
+        return True
+    messages = fields.get("messages")
+    first = messages[0] if isinstance(messages, list) and messages else None
+    return "model" in fields and isinstance(first, dict) and "role" in first and "count_tokens" not in path
+
+
+def _decoded(content: Fields) -> str | None:
+    """The text of a body."""
+    text = content.get("text")
+    if not isinstance(text, str) or content.get("encoding") != "base64":
+        return text if isinstance(text, str) else None
+    try:
+        return base64.b64decode(text, validate=False).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _headers(message: Fields) -> dict[str, str]:
+    found = message.get("headers")
+    return {
+        each["name"].lower(): each["value"]
+        for each in (found if isinstance(found, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("name"), str) and isinstance(each.get("value"), str)
+    }
+
+
+def _duration(entry: Fields) -> float:
+    took = entry.get("time")
+    return took / 1000 if isinstance(took, int | float) and took > 0 else 0.0
+
+
+def _object(value: Any) -> Fields:
+    return value if isinstance(value, dict) else {}

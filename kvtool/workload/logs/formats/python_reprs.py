@@ -1,0 +1,73 @@
+"""Values as Python's `repr` writes them into logs: texts, arguments of a dataclass, items of a dict, without running anything."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+_STRING = re.compile(r"'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"", re.DOTALL)
+_TOKEN = re.compile(_STRING.pattern + r"|[()\[\]{},]", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_INTEGERS = re.compile(r"\[(?:\d{1,10}(?:, ?\d{1,10})*)?\]")
+_NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?(?:e[-+]?\d{1,3})?")
+
+
+def string_at(text: str, at: int) -> tuple[str, int] | None:
+    """The text that is written there and where it ends; None where there is none, or its end is missing."""
+    found = _STRING.match(text, at)
+    if found is None:
+        return None
+    try:
+        value = ast.literal_eval(found[0])
+    except (ValueError, SyntaxError, MemoryError):
+        return None
+    return _SURROGATE.sub("\ufffd", value), found.end()
+
+
+def string_of(written: str) -> str | None:
+    """The text that is written; None for what is none."""
+    found = string_at(written, 0)
+    return found[0] if found is not None and found[1] == len(written) else None
+
+
+def integers_of(written: str) -> list[int] | None:
+    """A list of whole numbers that are not negative; None for what is none."""
+    return ast.literal_eval(written) if _INTEGERS.fullmatch(written) else None
+
+
+def number_of(written: str) -> int | float | None:
+    """A number; None for what is none."""
+    if not _NUMBER.fullmatch(written):
+        return None
+    return int(written) if written.lstrip("-").isdecimal() else float(written)
+
+
+def items_at(text: str, at: int) -> tuple[dict[str, str], int]:
+    """What is written behind the bracket before `at`, as `name=value` or `'name': value`, each as it is written, and where the
+    closing one ends; all that is there where that is missing."""
+    items: dict[str, str] = {}
+    depth, start = 0, at
+    for token in _TOKEN.finditer(text, at):
+        mark = token[0]
+        if mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            if not depth:
+                _add(items, text[start : token.start()])
+                return items, token.end()
+            depth -= 1
+        elif mark == "," and not depth:
+            _add(items, text[start : token.start()])
+            start = token.end()
+    _add(items, text[start:])
+    return items, len(text)
+
+
+def _add(items: dict[str, str], written: str) -> None:
+    written = written.strip()
+    quoted = string_at(written, 0)
+    if quoted is not None and written[quoted[1] : quoted[1] + 1] == ":":
+        items.setdefault(quoted[0], written[quoted[1] + 1 :].strip())
+    elif quoted is None and "=" in written:
+        name, _, value = written.partition("=")
+        items.setdefault(name, value)

@@ -1,0 +1,108 @@
+"""HAR: calls among other traffic, streams and base64, headers, what failed or is no call."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workload.logs.reading_made import Read, refusal
+
+CHAT = "https://api.openai.com/v1/chat/completions"
+USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+
+
+def entry(url: str, posted: Any, answer: Any, **more: Any) -> dict[str, Any]:
+    content = {"mimeType": "application/json", "text": answer if isinstance(answer, str) else json.dumps(answer)}
+    return {
+        "startedDateTime": more.pop("began", "2025-10-27T10:00:00.000+01:00"),
+        "time": 1500,
+        "request": {
+            "method": "POST",
+            "url": url,
+            "headers": more.pop("headers", []),
+            "postData": {"mimeType": "application/json", "text": json.dumps(posted)},
+        },
+        "response": {"status": more.pop("status", 200), "headers": [], "content": content | more},
+    }
+
+
+def archive(path: Path, *entries: Any) -> Path:
+    path.write_text(json.dumps({"log": {"version": "1.2", "entries": entries}}, indent=2))
+    return path
+
+
+def said(text: str, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], **more}
+
+
+def test_a_stream_and_base64(tmp_path: Path) -> None:
+    stream = (
+        f'data: {{"choices":[{{"delta":{{"content":"b"}}}}]}}\n\ndata: {{"choices":[],"usage":{json.dumps(USAGE)}}}\n\n'
+    )
+    coded = base64.b64encode(stream.encode()).decode()
+    read = Read(
+        archive(
+            tmp_path / "a.har",
+            entry(CHAT, said("a", model="m"), stream),
+            entry(CHAT, said("b", model="m"), coded, encoding="base64", began="2025-10-27T09:00:05Z"),
+        )
+    )
+    assert read.of("said") == ["b", "b"]
+    assert read.of("cached_tokens") == [4, 4]
+    assert read.of("time") == [1761555600, 1761555605]
+    assert read.rows[0]["call"].end == 1761555601.5
+
+
+def test_other_apis_and_what_only_the_address_says(tmp_path: Path) -> None:
+    gemini = {"contents": [{"parts": [{"text": "g"}]}]}
+    google = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:generateContent?key=k"
+    aws = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude/converse"
+    azure = "https://x.openai.azure.com/openai/deployments/gpt-mine/chat/completions?api-version=1"
+    headers = [{"name": "X-Session-Id", "value": "s-1"}, {"name": "OpenAI-Organization", "value": "o-1"}]
+    read = Read(
+        archive(
+            tmp_path / "a.har",
+            entry(google, gemini, {"candidates": [], "usageMetadata": {"promptTokenCount": 3}}),
+            entry(aws, {"messages": [{"role": "user", "content": [{"text": "c"}]}]}, {"usage": {"inputTokens": 5}}),
+            entry(azure, said("z"), {"usage": USAGE}, headers=headers),
+        )
+    )
+    assert read.of("model") == ["gemini-2.5-pro", "anthropic.claude", "gpt-mine"]
+    assert read.of("prompt_tokens") == [3, 5, 9]
+    assert read.rows[2]["session"] == "s-1"
+    assert read.rows[2]["call"].scope.organisation == "o-1"
+
+
+def test_what_is_no_call_is_told(tmp_path: Path) -> None:
+    read = Read(
+        archive(
+            tmp_path / "a.har",
+            entry("https://shop.test/search", {"prompt": "not a model", "text": "x"}, {}),
+            entry("https://api.openai.com/v1/embeddings", {"model": "text-embedding-3-small", "input": "x"}, {}),
+            entry("https://api.anthropic.com/v1/messages/count_tokens", said("a", model="m"), {}),
+            entry(CHAT, said("failed", model="m"), {"error": {}}, status=429),
+            {"request": {"method": "GET", "url": CHAT}, "response": {"status": 200}},
+            {"request": {"method": "POST", "url": CHAT, "postData": {"text": "%%"}}},
+            entry("https://my.gateway/llm", said("kept", model="m"), {"usage": USAGE}),
+        )
+    )
+    assert read.of("messages") == [[["user", "kept"]]]
+    assert read.left_out == {"other request": 5, "failed": 1}
+
+
+@pytest.mark.parametrize(
+    "usage", [{"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2}}, {"prompt_tokens": -1}]
+)
+def test_counts_that_cannot_be(tmp_path: Path, usage: Any) -> None:
+    error = refusal(archive(tmp_path / "a.har", entry(CHAT, said("secret", model="m"), {"usage": usage})))
+    assert "secret" not in error.message
+    assert error.place is not None
+    assert (error.place.line or 0) > 1
+
+
+def test_entries_that_are_none(tmp_path: Path) -> None:
+    assert "entries[0] must be an object" in refusal(archive(tmp_path / "a.har", 5)).message
