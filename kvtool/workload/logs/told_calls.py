@@ -87,7 +87,7 @@ def call_of(
     return Call(
         model=_word(_first(said, _MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
-        tenant=_word(_first(said, _TENANTS)) or _tenant_in(record),
+        tenant=tenant_of(record),
         usage=usage,
         scope=_scope(record, said),
         settings=_settings(record, response, images),
@@ -154,8 +154,10 @@ def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]
     return (value, at) if isinstance(value, dict) else ({}, at)
 
 
-def _tenant_in(record: Record) -> str | None:
-    """For whom a call was made, where only its metadata say."""
+def tenant_of(record: Record) -> str | None:
+    """For whom a call was made: what the record says, or else its metadata."""
+    if (found := _word(record.first(*_TENANTS))) is not None:
+        return found
     for fields in (record.fields, *record.around):
         for name in _METADATA:
             inner = fields.get(name)
