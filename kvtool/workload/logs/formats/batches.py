@@ -104,7 +104,7 @@ def _partner(record: Record, mine: str, others: str) -> Record | None:
 
 def _has_failed(fields: Fields) -> bool:
     result, response = fields.get("result"), fields.get("response")
-    if isinstance(result, dict) and (result.get("type") in _NOT_DONE or result.get("error")):
+    if isinstance(result, dict) and (str(result.get("type")) in _NOT_DONE or result.get("error")):
         return True
     status = response.get("status_code") if isinstance(response, dict) else None
     return bool(fields.get("error")) or (isinstance(status, int) and status >= 400)
