@@ -41,7 +41,9 @@ def test_chunks_of_a_chat_with_calls(tmp_path: Path) -> None:
             usage={"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}},
         ),
     ]
-    for number, value in enumerate((stream(*events, "[DONE]"), events, [stream(each) for each in events])):
+    for number, value in enumerate(
+        (stream(*events, "[DONE]"), events, [stream(each) for each in events], stream(*events, "[DONE]").split("\n"))
+    ):
         [row] = Read(lines(tmp_path / f"{number}.jsonl", {"request": BODY, "response": value})).rows
         assert row["said"].startswith('bc[{"type":"function","function":{"name":"f","arguments":"{\\"x\\":1}"}}]')
         assert (row["prompt_tokens"], row["cached_tokens"], row["output_tokens"]) == (9, 8, 4)

@@ -113,7 +113,18 @@ def test_what_is_not_utf_8(tmp_path: Path) -> None:
 
 _NAMES = ["prompt", "messages", "x_tokens", "usage.a", "usage", "time", ""]
 _cells = st.text(max_size=20) | st.sampled_from(
-    ["[{'", "{'a': [", '[{"role": 5}]', "-1e999", "1e400", "((((", "{" * 50, "\\N"]
+    [
+        "[{'",
+        "{'a': [",
+        '[{"role": 5}]',
+        "-1e999",
+        "1e400",
+        "((((",
+        "[{'a': '\\d'}]",
+        "[{'a': " + "-" * 20_000 + "1}]",
+        "{" * 50,
+        "\\N",
+    ]
 )
 
 
