@@ -147,6 +147,8 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
     "GateOptions": {
         "hit_rate": Note('">=80%"'),
         "reachable_gap": Note('"5%"'),
+        "reported_gap": Note('"<=10%"'),
+        "cost_per_1k_requests": Note('"<=$4"'),
         "ttft_p50": Note("50ms"),
         "ttft_p90": Note("120ms"),
         "ttft_p99": Note("250ms"),
@@ -170,6 +172,8 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "groups": Note('{support = {hit_rate = "90%"}}'),
         "hit_rate": Note('"80%"'),
         "reachable_gap": Note('"5%"'),
+        "reported_gap": Note('"<=10%"'),
+        "cost_per_1k_requests": Note('"<=$4"'),
         "ttft_p50": Note('"50ms"'),
         "ttft_p90": Note('"120ms"'),
         "ttft_p99": Note('"250ms"'),

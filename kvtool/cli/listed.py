@@ -53,6 +53,7 @@ COMMANDS = (
     Listed("init", "Write a starting configuration for the prompts here.", "kvtool.cli.init.init", "InitCommand"),
     Listed("config", "Every option, and where its value comes from.", "kvtool.cli.config", "ConfigCommand"),
     Listed("schema", "JSON Schemas of what kvtool reads and writes.", "kvtool.cli.schema", "SchemaCommand"),
+    Listed("prices", "What tokens of hosted models cost, by day.", "kvtool.cli.prices", "PricesCommand"),
     Listed("explain", "What a code means; --list.", "kvtool.cli.explain", "ExplainCommand"),
     Listed("size", "How many KV blocks a model leaves room for.", "kvtool.cli.size", "SizeCommand"),
     Listed("bench", "What this machine does, and a fit of the predictions to it.", "kvtool.cli.bench", "BenchCommand"),

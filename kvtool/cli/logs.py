@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kvtool.cli.command import Command
-from kvtool.config.option import Argument, Option, only
+from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.run_options import Reading
 from kvtool.config.shown_options import Showing, Writing
 from kvtool.errors import all_in_one
@@ -25,12 +25,13 @@ class LogsCommand(Command):
     requests: Annotated[
         bool, Option("With --json: a row for each request; its text only with --show-text full.", flag="--requests")
     ] = False
-    reading: Annotated[Reading, only("on_bad_line", "log_format")]
+    reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map")]
     writing: Annotated[Writing, only("show_text")]
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:
         """Print what is in the logs. KvtoolError, or ProblemsError, for what cannot be read."""
+        check_values(self)
         check_piped("logs", self.inputs)
         from kvtool.report.terminal.logs import print_logs
         from kvtool.text.terminal.streams import printing
@@ -38,7 +39,9 @@ class LogsCommand(Command):
         from kvtool.workload.logs.logs import LogOptions, LogSource
         from kvtool.workload.logs.overview import overview_of
 
-        options = LogOptions(on_bad_line=self.reading.on_bad_line, format=self.reading.log_format)
+        options = LogOptions(
+            on_bad_line=self.reading.on_bad_line, format=self.reading.log_map or self.reading.log_format
+        )
         source = LogSource(find_inputs(self.inputs, log_format=options.format), options)
         document = overview_of(source, rows=self.requests, full=self.writing.show_text == "full")
         with printing():

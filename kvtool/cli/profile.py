@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config.judged_options import Limits
 from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.pricing_options import Pricing
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.results.choices import SIZES, By
@@ -39,6 +40,7 @@ class ProfileCommand(Command):
     mirroring: Mirroring
     caching: Caching
     tracing: Tracing
+    pricing: Pricing
     reading: Reading
     measuring: Measuring
     advice: Annotated[
@@ -127,6 +129,7 @@ class ProfileCommand(Command):
             mirroring=self.mirroring,
             caching=self.caching,
             tracing=self.tracing,
+            pricing=self.pricing,
             reading=self.reading,
             measuring=self.measuring,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))

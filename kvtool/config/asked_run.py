@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from kvtool.config.layers import EXCLUDES
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
+from kvtool.config.pricing_options import Pricing
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES
@@ -28,6 +29,7 @@ class RunOptions:
     mirroring: Mirroring = field(default_factory=Mirroring)
     caching: Caching = field(default_factory=Caching)
     tracing: Tracing = field(default_factory=Tracing)
+    pricing: Pricing = field(default_factory=Pricing)
     reading: Reading = field(default_factory=Reading)
     measuring: Measuring = NOTHING_MEASURED
     alone: frozenset[str] = frozenset()

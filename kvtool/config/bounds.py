@@ -55,6 +55,14 @@ def device(flag: str, value: str) -> None:
         raise KvtoolError(f"unknown device `{value}`", hint=f"{flag} is one of auto, cpu, cuda, cuda:N")
 
 
+def log_map(flag: str, value: str) -> None:
+    """Names and paths of what a record has."""
+    del flag  # the message names it
+    from kvtool.workload.logs.mapped_records import mapped_format
+
+    mapped_format(value)
+
+
 def fields(flag: str, value: str) -> None:
     from kvtool.workload.logs.field_paths import parse_fields
 

@@ -126,6 +126,10 @@ def rule_note(rules: CacheRules) -> str:
         parts.append(f"cache rules of {provider.name} ({provider.models}, as of {provider.as_of}){least}")
         if provider.note:
             parts.append(provider.note)
+    if rules.dated:
+        parts.append(
+            "cache rules of each request's own model on its day, as its log names hosted ones (--block-size N: an engine's)"
+        )
     if rules.replicas > 1:
         parts.append(f"{rules.replicas:,} replicas, {rules.routing} routing, the cache of each as given")
     if rules.ttl is None and provider is not None and provider.ttl is not None:
@@ -143,6 +147,7 @@ def described_rules(rules: CacheRules | None) -> dict[str, str | int | float | b
         "routing": rules.routing if rules is not None and rules.replicas > 1 else None,
         "ttl_seconds": rules.ttl if rules is not None else None,
         "provider": provider.name if provider is not None else None,
+        **({"rules_by_day": True} if rules is not None and rules.dated else {}),
         "provider_as_of": provider.as_of if provider is not None else None,
         "provider_source": provider.source if provider is not None else None,
     }

@@ -242,6 +242,15 @@ class Reading:
     log_format: Annotated[
         str | None, Option("Format of logs; default: found out per record.", "NAME", flag="--format")
     ] = None
+    log_map: Annotated[
+        str | None,
+        Option(
+            "Where records of logs of no known format have what: messages=a.b,session=c.d,usage=e.",
+            "NAME=PATH,...",
+            flag="--map",
+            check=bounds.log_map,
+        ),
+    ] = None
     requests: Annotated[
         int | None,
         Option("Only the first N requests.", "N", short="-n", table="", words="all", check=bounds.at_least_one),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kvtool.accounting.boundary import BoundaryBook, GroupBoundary, padding_sentence
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.accounting.observable import ObservedTokens, by_pair
 from kvtool.diagnose.codes.kv202 import KV202
 from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.codes.kv204 import KV204
@@ -16,6 +17,7 @@ from kvtool.diagnose.codes.kv303 import KV303
 from kvtool.diagnose.codes.kv304 import KV304
 from kvtool.diagnose.codes.kv305 import KV305
 from kvtool.diagnose.codes.kv306 import KV306
+from kvtool.diagnose.codes.kv307 import KV307
 from kvtool.diagnose.findings import WORTH_TELLING, Locate, logged_place
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.shared_secrets import Sensitive
@@ -44,7 +46,7 @@ def run_findings(
         found += _fate_findings(group, path, rules)
         found += _off_prefix(group, path)
         shape = boundaries.get(group.name) if boundaries is not None else None
-        if rules is None or rules.provider is None:  # a provider has no blocks that anybody could choose
+        if rules is None or not rules.hosted:  # a provider has no blocks that anybody could choose
             found += _prefix_findings(group, path, block_size, shape)
     return found
 
@@ -94,6 +96,11 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
             "raise --capacity; the reachable rate is that of an unlimited cache",
         ),
         "isolated": (
+            "another model, account, region, key or salt keeps a cache of its own for this prefix",
+            "send what shares a prefix to one model, with one key",
+        )
+        if rules is not None and rules.hosted
+        else (
             "a cache salt keeps tenants from sharing this prefix",
             "a decision about security, not about speed",
         ),
@@ -157,6 +164,22 @@ def _smaller_block(shape: GroupBoundary | None) -> str:
     return f"; blocks of {size:,} would hit {shape.sizes[size].hit_tokens:,} tokens"
 
 
+def observable_findings(observed: Sequence[ObservedTokens], *, path: str, group: str) -> list[Finding]:
+    """What tenants can tell of each other by the cache, each pair with its tokens; one finding, as one change mends all of it."""
+    pairs = by_pair(list(observed))
+    if not pairs:
+        return []
+    tokens = sum(pairs.values())
+    (owner, reader), most = pairs.most_common(1)[0]
+    among = f" and {len(pairs) - 1:,} more pairs" if len(pairs) > 1 else ""
+    message = (
+        f"{tokens:,} tokens that only other tenants had sent were hit: {most:,} of {owner} by {reader}{among}; "
+        "who guesses such text can tell that it was sent"
+    )
+    fix = "give tenants salts or cache keys of their own where they must not know of each other"
+    return [Finding.of(KV307.code, "info", group, path, 0, 0, message, 0, fix)]
+
+
 def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate) -> list[Finding]:
     """What looks sensitive in prefixes that several sessions or groups share. The text itself is never told."""
     found = []
@@ -165,7 +188,8 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
         if place.origin is not None:
             where, (line, column) = place.origin.path, locate(place.origin, place.offset)
         groups = len({group for group, _ in place.parties})
-        who = f"{groups:,} groups" if groups > 1 else f"{len(place.parties):,} sessions"
+        noun = "tenants" if all(not group for group, _ in place.parties) else "sessions"
+        who = f"{groups:,} groups" if groups > 1 else f"{len(place.parties):,} {noun}"
         message = f"what looks like {place.kind} stands in a prefix that {who} without a salt of their own share"
         severity: Severity = "warning" if place.kind in _SERIOUS else "info"
         fix = "look whether all of them may know it; if not, move it behind the shared text or give each tenant a salt"

@@ -31,7 +31,7 @@ _MOST_PARTIES = 1_000
 
 
 Party = tuple[str, str]
-"""Who sends a request, as far as it says: its group and its session."""
+"""Who sends a request, as far as it says: no group and its tenant, or else its group and its session."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,8 @@ class SensitiveBook:
             return
         whole = len(job.ids) // _BLOCK * _BLOCK
         hashes = NATIVE.chain(job.ids[:whole], _BLOCK, None, job.turn.salt, None)
-        party = (job.turn.group, job.turn.session or "")
+        tenant = job.turn.call.tenant
+        party = (job.turn.group, job.turn.session or "") if tenant is None else ("", tenant)
         for block in hashes[: shared // _BLOCK]:
             for place in self._known.get(block, ()):
                 place.requests += 1

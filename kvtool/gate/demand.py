@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 DemandLevel = Literal["off", "warn", "error"]
 Locate = Callable[[Sequence[str]], Place]
 """The place of a key within the options that demands are read from (`("findings", "KV1")`)."""
-LIMITS: tuple[Kind, ...] = ("hit_rate", "reachable_gap", "ttft_p50", "ttft_p90", "ttft_p99")
+MONEY: tuple[Kind, ...] = ("reported_gap", "cost_per_1k_requests")
+"""Limits of logs of hosted models."""
+LIMITS: tuple[Kind, ...] = ("hit_rate", "reachable_gap", *MONEY, "ttft_p50", "ttft_p90", "ttft_p99")
 SEVERITIES = ("error", "warning", "info")
 _STRICT: tuple[DemandLevel, ...] = ("off", "warn", "error")
 _GATES = "KV4"
@@ -32,8 +34,9 @@ _GATES = "KV4"
 class Demand:
     """A limit, or (`findings`) a pattern of findings of which there must be none.
 
-    `limit` is a ratio or seconds; of `hit_rate` it is the least value, else the most. `group` None is the whole workload. `flag`
-    is set where it comes from the command line. The level `off` only occurs with `findings`: it makes an exception.
+    `limit` is a ratio, seconds or dollars; of `hit_rate` it is the least value, else the most. `group` None is the whole
+    workload. `flag` is set where it comes from the command line. The level `off` only occurs with `findings`: it makes an
+    exception.
     """
 
     kind: Kind

@@ -16,9 +16,11 @@ from kvtool.diagnose.codes.kv403 import KV403
 from kvtool.diagnose.codes.kv404 import KV404
 from kvtool.diagnose.codes.kv405 import KV405
 from kvtool.diagnose.codes.kv407 import KV407
+from kvtool.diagnose.codes.kv408 import KV408
+from kvtool.diagnose.codes.kv409 import KV409
 from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
 from kvtool.gate.facts import Facts, Scope, SeenFinding
-from kvtool.results.gate_words import durations, percents, points, subject
+from kvtool.results.gate_words import dollars, durations, percents, points, subject
 from kvtool.results.verdict import Check, Kind, Level, Status
 from kvtool.text.terminal.numbers import plural
 
@@ -26,9 +28,13 @@ _SAME_TIME = 1 + 1e-9
 """Predicted times are sums of floating point numbers: their last digits may differ from machine to machine."""
 _DIGITS = 12
 _EMPTY = Scope()
+_MISSING = {"reported_gap": "cached token was reported", "cost_per_1k_requests": "price is known"}
+"""What is missing where a demand cannot be judged."""
 _CODES: dict[Kind, CodeEntry] = {
     "hit_rate": KV401,
     "reachable_gap": KV403,
+    "reported_gap": KV409,
+    "cost_per_1k_requests": KV408,
     "ttft_p50": KV404,
     "ttft_p90": KV404,
     "ttft_p99": KV404,
@@ -108,10 +114,11 @@ def _check(
 def _limit_check(facts: Facts, demand: Demand) -> Check:
     scope = facts.total if demand.group is None else facts.groups.get(demand.group, _EMPTY)
     who, kind = subject(demand.group, facts.workload), demand.kind
-    if not scope.prompt_tokens or (kind.startswith("ttft") and kind not in scope.ttft):
+    untold = {"reported_gap": scope.reported_gap is None, "cost_per_1k_requests": scope.cost_per_1k is None}
+    if not scope.prompt_tokens or (kind.startswith("ttft") and kind not in scope.ttft) or untold.get(kind):
         cut = facts.partial or facts.limit is not None
         why = f": the run ended after {plural(facts.limit, 'request')}" if facts.limit is not None else ""
-        missing = "time was predicted" if scope.prompt_tokens else "request was profiled"
+        missing = _MISSING.get(kind, "time was predicted") if scope.prompt_tokens else "request was profiled"
         message = f"{who}: no {missing}{why}, so nothing shows what {demand.source} demands"
         status = status_of(False, _level(demand), partial=cut)
         return _check(facts, demand, limit=demand.limit, actual=None, status=status, message=message, tail=kind)
@@ -119,6 +126,10 @@ def _limit_check(facts: Facts, demand: Demand) -> Check:
         actual, met, told = _hit_rate(scope, demand.limit)
     elif kind == "reachable_gap":
         actual, met, told = _gap(scope, demand.limit)
+    elif kind == "reported_gap":
+        actual, met, told = _reported(scope, demand.limit)
+    elif kind == "cost_per_1k_requests":
+        actual, met, told = _cost(scope, demand.limit)
     else:
         actual, met, told = _time(scope, kind, demand.limit)
     message = f"{who}: {told} that {demand.source} {'demands' if kind == 'hit_rate' else 'allows'}"
@@ -141,6 +152,22 @@ def _gap(scope: Scope, limit: float) -> tuple[float, bool, str]:
     if gap <= exact(limit):
         return float(gap), True, f"{text}, within the {most}"
     return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} beyond the {most}"
+
+
+def _reported(scope: Scope, limit: float) -> tuple[float, bool, str]:
+    gap = max(scope.reported_gap or Fraction(0), Fraction(0))
+    shown, most = points(float(gap)), points(limit)
+    text = f"the provider read {shown} less than its rules say"
+    if gap <= exact(limit):
+        return float(gap), True, f"{text}, within the {most}"
+    return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} beyond the {most}"
+
+
+def _cost(scope: Scope, limit: float) -> tuple[float, bool, str]:
+    cost = scope.cost_per_1k or Fraction(0)
+    shown, most = dollars(float(cost), limit)
+    met = cost <= exact(limit)
+    return float(cost), met, f"1,000 requests cost {shown}, {'within' if met else 'beyond'} the {most}"
 
 
 def _time(scope: Scope, kind: Kind, limit: float) -> tuple[float, bool, str]:

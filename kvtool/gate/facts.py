@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from kvtool.results.verdict import Kind
@@ -23,6 +25,10 @@ class Scope:
     hit_tokens: int = 0
     reachable_tokens: int = 0
     ttft: Mapping[Kind, float] = field(default_factory=dict)
+    reported_gap: Fraction | None = None
+    """How much less was reported than predicted, as a part of the prompt tokens; None where nothing was reported."""
+    cost_per_1k: Fraction | None = None
+    """What 1,000 of its requests cost; None where no price is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,12 @@ def facts_of(
 
     `groups` are those that the workload names: one of which no request was profiled (all refused, or never reached) is there, too.
     """
-    profiled = {group.name: _scope(group, group.predicted_ttft) for group in report.groups}
+    profiled = {
+        group.name: _group_money(_scope(group, group.predicted_ttft), report, group.name) for group in report.groups
+    }
     return Facts(
         workload,
-        _scope(report.totals, report.ttft.predicted.on),
+        _with_money(_scope(report.totals, report.ttft.predicted.on), report),
         {**dict.fromkeys(groups, Scope()), **profiled},
         [SeenFinding(found.code, found.severity, found.group) for found in report.findings],
         _audit_verdict(report.ttft.measured),
@@ -84,6 +92,29 @@ def _audit_verdict(measured: Measured | None) -> str | None:
     if not measured.exact:
         return None
     return "reuse changed a token" if measured.audit.flips else ""
+
+
+def _with_money(scope: Scope, report: Report) -> Scope:
+    """With what the log's provider reported and what it costs."""
+    told, by_rules, money = report.reported, report.predicted, report.money
+    gap = cost = None
+    if told is not None and by_rules is not None and told.prompt_tokens:
+        gap = Fraction(by_rules.cached_tokens - told.cached_tokens, told.prompt_tokens)
+    if money is not None and money.per_1k_requests is not None:
+        cost = Fraction(Decimal(money.per_1k_requests))
+    return replace(scope, reported_gap=gap, cost_per_1k=cost)
+
+
+def _group_money(scope: Scope, report: Report, name: str) -> Scope:
+    """The same of a group."""
+    group = None if report.money is None else report.money.by_group.get(name)
+    if group is None or not group.requests:
+        return scope
+    gap = None
+    if group.reported_hit_rate is not None:
+        gap = Fraction(Decimal(repr(group.predicted_hit_rate))) - Fraction(Decimal(repr(group.reported_hit_rate)))
+    amount = group.predicted if group.paid is None else group.paid
+    return replace(scope, reported_gap=gap, cost_per_1k=Fraction(Decimal(amount)) * 1000 / group.requests)
 
 
 def _scope(totals: Totals | Group, times: Quantiles | None) -> Scope:

@@ -9,6 +9,7 @@ from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
+from kvtool.profiler.money_report import MoneyTold
 from kvtool.profiler.passes import PassResult
 from kvtool.profiler.quotes import quoted
 from kvtool.profiler.unlock import GroupCauses
@@ -56,6 +57,7 @@ def made_report(
     editable: bool,
     per_request: bool,
     by: By | None,
+    told: MoneyTold,
 ) -> Report:
     """The report of a run, before anything is measured or judged, and without its configuration.
 
@@ -103,6 +105,10 @@ def made_report(
         views=result.views.views(result.ledger),
         editable=editable,
         requests=result.rows if per_request else None,
+        reported=told.reported,
+        predicted=told.predicted,
+        difference=told.difference,
+        money=told.money,
     )
 
 

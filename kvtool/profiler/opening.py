@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting.event_writer import EventWriter
+from kvtool.accounting.prices.price_table import PriceTable, price_table
 from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
+from kvtool.config.pricing_options import amount_of, share_of
 from kvtool.diagnose import codes
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
@@ -78,7 +80,14 @@ class Opened:
             events=events,
             jobs=self.options.reading.jobs,
             pair_command=self._pair_command(),
+            prices=self._prices,
+            gpu_hour=amount_of(self.options.pricing.gpu_hour),
         )
+
+    def _prices(self) -> PriceTable:
+        """The prices that were asked for over those that come along; read once."""
+        pricing = self.options.pricing
+        return price_table(pricing.prices, share_of(pricing.discount))
 
     def _pair_command(self) -> PairCommand:
         """How two requests of its logs are shown side by side: read and rendered as here."""
@@ -104,7 +113,7 @@ class Opened:
     def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        notes = [*self.planned.notes(), *self._read_notes()]
+        notes = [*self.planned.notes(), *self._read_notes(), *profiler.told]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
         return report.model_copy(update={"config": config, "notes": notes})
 
@@ -159,7 +168,7 @@ def open_workload(
         on_bad_line=reading.on_bad_line,
         trace_block_size=options.tracing.trace_block_size,
         limit=reading.requests,
-        format=reading.log_format,
+        format=reading.log_map or reading.log_format,
     )
     if source is None:
         source = open_inputs(
@@ -184,8 +193,15 @@ def open_workload(
     planned = PlannedRun(options, asked, source)
     tokenizer = rendering.tokenizer or asked.tokenizer
     chat_template = rendering.chat_template or asked.chat_template
-    renderer = Renderer(lambda: load(tokenizer), lambda loaded: ChatTemplate.load(chat_template, loaded))
+    by_provider = chat_template is None and planned.plan.cache is not None and planned.plan.cache.hosted
+
+    def template(loaded: Tokenizer) -> ChatTemplate:
+        return ChatTemplate.hosted(loaded) if by_provider else ChatTemplate.load(chat_template, loaded)
+
+    renderer = Renderer(lambda: load(tokenizer), template)
     if rendering.chat_template is not None:
         _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
+    if options.pricing.prices is not None:
+        price_table(options.pricing.prices)  # what is wrong with it is told before any work is done
     name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"
     return Opened(options, source, planned, renderer, name, tokenizer, chat_template)

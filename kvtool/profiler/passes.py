@@ -9,13 +9,19 @@ from dataclasses import dataclass, field
 
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.block_lru import BlockLru
+from kvtool.accounting.caches.cache_rules import Prediction
+from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.caches.rule_cache import RuleRun
+from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.unlimited import UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.totals import TokenTotals
+from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.money_book import MoneyBook, request_read
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
@@ -43,6 +49,9 @@ from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
+_FAILED = 400
+"""The first status that says that a request failed."""
+
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
 
@@ -60,6 +69,10 @@ class PassResult:
     ttft_off: array[float] = field(default_factory=lambda: array("d"))
     rows: list[RequestRow] = field(default_factory=list)
     refused: int = 0
+    failed: dict[int, int] = field(default_factory=dict)
+    """Requests that their server refused or failed, by status: no traffic of its cache."""
+    unpredicted: dict[str, int] = field(default_factory=dict)
+    """Requests left out by model, as nothing is known of how it is cached."""
     first_refusal: str = ""
     evictions: int = 0
     preemptions: int = 0
@@ -76,6 +89,12 @@ class PassResult:
     """Turns of each group, where causes were looked for."""
     views: ViewBook | None = None
     """What reports draw, where it was asked for."""
+    hosted: ProviderCache | None = None
+    """The cache of a provider, as the run left it."""
+    observable: ObservableBook = field(default_factory=ObservableBook)
+    """What tenants hit of each other's, in the first pass."""
+    money: MoneyBook | None = None
+    """What requests cost, and what was reported of them, where a provider's rules are followed."""
 
     @property
     def ttft_on(self) -> array[float]:
@@ -88,6 +107,7 @@ class PassResult:
     def forget_requests(self) -> None:
         """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
         self.ledger.forget_requests()
+        self.hosted = None
         self.ttft, self.ttft_off, self.rows, self.hits = {}, array("d"), [], {}
 
     def add_ttft(self, group: str, seconds: float) -> None:
@@ -118,6 +138,8 @@ class Pass:
         only_causes: bool = False,
         keep: KeptTrace | KeptTexts | None = None,
         jobs: int | None = 1,
+        money: MoneyBook | None = None,
+        timed: bool = False,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
@@ -126,9 +148,13 @@ class Pass:
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
         `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
         of requests that run together need: no token has a fate. With `only_causes` causes are looked for beside that, and no more.
-        `keep` takes the requests for later passes. `jobs` processes may work on it, None: as many as pay.
+        `money` sums what requests cost, where a provider's rules are
+        followed. `keep` takes the requests for later passes. `jobs` processes may work on it, None: as many as pay.
         """
         self.jobs = jobs
+        self.money = money
+        self.timed = timed
+        """Whether times are predicted, whatever else is counted."""
         self.keep = keep
         self.events = events
         self.rewrite = rewrite
@@ -204,6 +230,8 @@ class Pass:
             result.filled_blocks += self._unlimited.num_filled
             result.peak_used_blocks = max(cache.peak_used, self._unlimited.peak_used)
         if self._by_rules is not None:
+            result.hosted = self._by_rules.cache if isinstance(self._by_rules.cache, ProviderCache) else None
+            result.money = self.money
             result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
         result.preemptions = self.engine.scheduler.num_preemptions
         with uninterrupted():
@@ -254,6 +282,10 @@ class Pass:
             arrivals.run(self.engine)
 
     def _begin(self, turn: Turn) -> Job | None:
+        status = turn.call.status
+        if status is not None and status >= _FAILED:
+            self.result.failed[status] = self.result.failed.get(status, 0) + 1
+            return None
         try:
             job = self.maker.make(turn)
         except MessageRefusedError as error:
@@ -267,6 +299,11 @@ class Pass:
                 hint=f"--block-size {job.unit}",
                 place=turn.place,
             )
+        if self._by_rules is not None and not self._by_rules.predicts(job):
+            model = turn.call.model or "no model said"
+            self.result.unpredicted[model] = self.result.unpredicted.get(model, 0) + 1
+            self._price(job, None, turn.arrival or 0.0)
+            return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
         if self.plan.rules == "vllm":
@@ -291,6 +328,7 @@ class Pass:
                 num_tokens=job.request.num_prompt_tokens,
                 compare=job.unit == 1 and self._looks.take(turn.group, job.request.num_prompt_tokens),
                 chain=job.chain,
+                scope=scope_of(turn) if self.plan.cache is not None and self.plan.cache.hosted else None,
             )
             if entry.alignment is not None and job.prompt is not None:
                 ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
@@ -322,7 +360,7 @@ class Pass:
         """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
         count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
         self._settle(job, cached)
-        if self.only_hits or self.only_causes:
+        if (self.only_hits or self.only_causes) and not self.timed:
             return
         off = self._prefill.seconds(count, 0)
         hit = min(cached, count - 1)
@@ -358,8 +396,21 @@ class Pass:
         prefill = latency.prefill_seconds(count, cached, self.plan.engine.max_num_batched_tokens)
         return prefill + max(request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
 
+    def _price(self, job: Job, prediction: Prediction | None, now: float) -> None:
+        """Put the request into the sums of money."""
+        if self.money is None or self.plan.cache is None:
+            return
+        turn, output = job.turn, len(job.request.output_ids or [])
+        if turn.output_text is None and turn.output_ids is None and turn.output_tokens is None:
+            output = 0  # the log does not say that there was an answer
+        moment = moment_of(self.plan.cache.epoch, now)
+        self.money.add(turn.group, turn.call, prediction, output=output, now=now, moment=moment)
+
     def _settle(self, job: Job, hit: int) -> None:
         key = (job.turn.group, job.request.id, job.turn.index)
+        outcome = None if self._by_rules is None else self._by_rules.outcome(job)
+        if outcome is not None and outcome.prediction is not None:
+            self._price(job, outcome.prediction, job.request.arrival)
         if self._windows is not None:
             self._windows.add(job.turn, job.request)
         if self.keep_hits:
@@ -378,8 +429,11 @@ class Pass:
         if self.plan.engine.num_blocks is None:
             unlimited = hit
         kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
-        if self._by_rules is not None:
-            kinder = self._by_rules.kinder(job)
+        if outcome is not None:
+            kinder = outcome.rungs
+        if self.first_look:
+            scope = scope_of(job.turn) if self.plan.cache is not None and self.plan.cache.hosted else job.turn.salt
+            self.result.observable.add(job, scope or "", hit)
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
             self.result.generation_tokens += len(job.request.outputs)
@@ -389,6 +443,9 @@ class Pass:
                     group=job.turn.group,
                     prompt_tokens=job.request.num_prompt_tokens,
                     hit_tokens=hit,
+                    provider=None
+                    if outcome is None or outcome.prediction is None
+                    else request_read(job.turn.call, outcome.prediction),
                 )
                 self.result.rows.append(row)
         self.progress.advance(1)

@@ -26,6 +26,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.profiler.hosted_log import HostedLog, hosted_log
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
 from kvtool.version import __version__
@@ -49,11 +50,19 @@ class PlannedRun:
         self._asked = asked
         self._source = source
         rules = asked_rules(options, asked, lambda: _first_turn(source))
+        self.hosted = None if rules is not None else hosted_log(options, asked, source)
+        if self.hosted is not None:
+            rules = CacheRules(dated=True)
+        elif rules is not None and rules.hosted:
+            self.hosted = HostedLog(timed=rules.ttl is not None)
+        if rules is not None and rules.hosted:
+            first = _first_turn(source)
+            rules = replace(rules, epoch=None if first is None else first.epoch)
         self.model = options.predicting.model or asked.model
         if options.measuring.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         geometry = find_geometry(self.model or DEFAULT_MODEL)
-        provided = rules is not None and rules.provider is not None
+        provided = rules is not None and rules.hosted
         trace_block = None if provided else _trace_block_size(source)
         block_size = self._block_size(rules, trace_block)
         self.calibration = self._calibration(options.predicting.calibration)
@@ -78,7 +87,7 @@ class PlannedRun:
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
         latency = self._latency(geometry, block_bytes(geometry, 1, kv_dtype))
-        if rules is None or rules.provider is None:  # nobody says how large a provider's is
+        if rules is None or not rules.hosted:  # nobody says how large a provider's is
             engine = replace(engine, num_blocks=self._num_blocks(engine, latency, kv_dtype))
         concurrency = None if rules is not None else options.caching.concurrency or asked.concurrency
         seed = source.seed if isinstance(source, YamlSource) else options.reading.seed
@@ -89,7 +98,8 @@ class PlannedRun:
             concurrency=concurrency,
             use_arrivals=options.caching.use_timestamps
             or (isinstance(source, YamlSource) and source.timed)
-            or (rules is not None and rules.ttl is not None),
+            or (rules is not None and rules.ttl is not None)
+            or (self.hosted is not None and self.hosted.timed),
             seed=(options.fallback_seed or 0) if seed is None else seed,
             kv_cache_dtype=kv_dtype,
             limit=options.reading.requests,
@@ -134,6 +144,8 @@ class PlannedRun:
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
         given = self.options.serving.block_size or self._asked.block_size
+        if rules is not None and rules.dated:
+            return 1
         if rules is not None and rules.provider is not None:
             return rules.provider.step
         if trace is None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.accounting.prices.price_table import PriceTable
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
-from kvtool.diagnose.run_findings import run_findings, sensitive_findings
+from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
 from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
@@ -35,7 +38,10 @@ from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
+from kvtool.profiler.isolating import isolation_of
+from kvtool.profiler.left_out import left_out
 from kvtool.profiler.looks import one_in
+from kvtool.profiler.money_report import MoneyTold, money_told
 from kvtool.profiler.nothing_hidden import check_nothing_hidden, with_the_rest
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.part import LogPart, can_be_parted
@@ -43,6 +49,7 @@ from kvtool.profiler.passes import Hits, Pass, PassResult
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
+from kvtool.results.money import GpuMoney
 from kvtool.results.report import KvCacheDtype, Report, Totals
 from kvtool.results.run_times import Decode
 from kvtool.results.views import Timeline
@@ -91,13 +98,17 @@ class Profiler:
         events: EventWriter | None = None,
         jobs: int | None = 1,
         pair_command: PairCommand | None = None,
+        prices: Callable[[], PriceTable] | None = None,
+        gpu_hour: Decimal | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
         what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` is
-        how two requests of a log are shown side by side.
+        how two requests of a log are shown side by side. `prices` are those of tokens, `gpu_hour` dollars for an accelerator's.
         """
+        self._prices = prices
+        self._gpu_hour = gpu_hour
         self.jobs = jobs
         self.measure = measure
         self.native_engine = native_engine
@@ -121,6 +132,8 @@ class Profiler:
         """The trace as the reported pass took it, for those that try something else."""
         self._kept_texts: KeptTexts | None = None
         """The same of a log of texts."""
+        self.told: list[str] = []
+        """What the last run left out, and by which rules it predicted what hosted models would read."""
         self.interrupted: str | None = None
         """How far the last run had come where it was interrupted."""
         self._requests: int | None = None
@@ -139,10 +152,11 @@ class Profiler:
         events: EventWriter | None = None,
         one_in: Mapping[str, int] | None = None,
         part: LogPart | None = None,
+        money: bool = False,
     ) -> PassResult:
         """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows.
 
-        With a `part`, its requests are all there are.
+        With a `part`, its requests are all there are. `money`: what they cost is summed, as in the reported pass.
         """
         self._begin(stage, part)
         source: Source = self.source
@@ -183,6 +197,8 @@ class Profiler:
             only_causes=explain and bool(fixes) and not reported,
             keep=keep,
             jobs=self.jobs,
+            money=self._money_book(plan) if reported or money else None,
+            timed=money,
         )
         result = accountant.run(source)
         if not result.partial and part is None:
@@ -197,6 +213,26 @@ class Profiler:
     def _may_try(self) -> bool:
         """Whether the run of a trace may lose anything that is worth another run."""
         return self.wanted.advice and (self.plan.engine.num_blocks is not None or self.plan.cache is not None)
+
+    def _money_book(self, plan: Plan) -> MoneyBook | None:
+        """For runs by the rules of providers."""
+        if self._prices is None or plan.cache is None or not plan.cache.hosted:
+            return None
+        return MoneyBook(self._prices())
+
+    def _money_told(self, result: PassResult, off: Sequence[float]) -> MoneyTold:
+        """What was reported, predicted and paid; with fixes that were kept by running once more."""
+        gpu = None
+        if self._gpu_hour is not None:
+            seconds = max(sum(off) - sum(result.ttft_on), 0.0) * self.plan.latency.tensor_parallel
+            saved = self._gpu_hour * Decimal(str(round(seconds, 9))) / 3600
+            gpu = GpuMoney(hour=str(self._gpu_hour), saved_seconds=seconds, saved=format(saved, "f"))
+        fixed = None
+        if result.money is not None and result.money.known and self.advice is not None and self.advice.fixes:
+            fixed = self._account("pricing the fixes", self.plan, fixes=self.advice.fixes, money=True)
+            if fixed.partial:
+                fixed, result.partial = None, True
+        return money_told(result, fixed, gpu)
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"
@@ -242,10 +278,11 @@ class Profiler:
         )
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
+        self.told = left_out(result)
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
-            reason = f"; {result.first_refusal}" if result.refused else ""
+            reason = f"; {result.first_refusal}" if result.refused else "".join(f"; {one}" for one in self.told)
             raise KvtoolError(
                 f"{self.path}: no request could be profiled{reason}",
                 hint="check the input and the limits of the engine",
@@ -259,6 +296,7 @@ class Profiler:
         assert result.views is not None, "the pass that the report is about"
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
+        findings += observable_findings(result.observable.observed(), path=self.path, group=groups[0].name)
         if self.wanted.advice and not result.partial:
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
@@ -284,7 +322,12 @@ class Profiler:
             editable=self._editable(),
             per_request=self.wanted.per_request,
             by=self.wanted.by,
+            told=self._money_told(result, off),
         )
+        if self.wanted.advice and not result.partial:
+            again = partial(self._account, "keeping tenants apart", plan, money=True)
+            isolation = isolation_of(result, lambda fixes: again(fixes=fixes), locate=self.locate)
+            report = report.model_copy(update={"isolation": isolation, "partial": result.partial})
         self.metrics = self._metrics(result, report.totals)
         return report
 

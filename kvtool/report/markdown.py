@@ -10,6 +10,7 @@ from kvtool.diagnose.cost import by_cost
 from kvtool.report.answer import Answer, answer_of
 from kvtool.report.finding_words import cost_told, gain_of, name_of
 from kvtool.report.markdown_text import block, code, prose
+from kvtool.report.money_lines import money_view
 from kvtool.report.places import relative
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
@@ -48,6 +49,7 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
     _workloads(page, result)
     _findings(page, result.findings, options.root)
     for report in result.reports:
+        page.add(_money(report), "table")
         page.add(_details(report), "table")
     page.add(f"\n<sub>kvtool {prose(result.version)}{_counted(result)}</sub>\n")
     return page.text()
@@ -196,6 +198,22 @@ def _place(path: str, line: int, column: int, root: str, *, cell: bool = False) 
         return "nowhere in a file"
     path = relative(path, root) or path
     return code(f"{path}:{line}:{column}" if line else path, cell=cell)
+
+
+def _money(report: Report) -> str:
+    """What was reported, predicted and paid; nothing where the report has none of it."""
+    view = money_view(report)
+    if view is None:
+        return ""
+    lines = [f"\n**{code(report.workload)}: cost**\n", "| | Hit rate | | |", "|---|--:|---|---|"]
+    for line in view.lines:
+        paid = f"{line.verb} {line.amount}".strip()
+        cells = (line.label, line.rate, line.by, "; ".join(part for part in (paid, *line.parts) if part))
+        lines.append(f"| {' | '.join(prose(cell, cell=True) for cell in cells)} |")
+    for table in view.tables:
+        lines += ["", f"| {' | '.join(table.columns)} |", f"|---{'|--:' * (len(table.columns) - 1)}|"]
+        lines += [f"| {' | '.join(prose(cell, cell=True) for cell in row)} |" for row in table.rows]
+    return "\n".join([*lines, *(f"\n- {prose(note)}" for note in view.notes)]) + "\n"
 
 
 def _details(report: Report) -> str:

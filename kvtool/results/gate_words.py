@@ -20,6 +20,11 @@ def durations(one: float, other: float) -> tuple[str, str]:
     return _told_apart(one, other, duration, 1e3, " ms")
 
 
+def dollars(one: float, other: float) -> tuple[str, str]:
+    """Two amounts of dollars, in cents where that tells them apart."""
+    return _told_apart(one, other, lambda amount: f"${amount:,.2f}", 1, " dollars")
+
+
 def _told_apart(one: float, other: float, usual: Callable[[float], str], factor: float, unit: str) -> tuple[str, str]:
     """As usual, or in the unit with as many decimals as it takes where that would look the same and is not."""
     if one == other or usual(one) != usual(other):
@@ -65,6 +70,10 @@ def brief(check: Check) -> str:
         return "fell " + " -> ".join(percents(limit if check.baseline is None else check.baseline, actual))
     if check.kind == "reachable_gap":
         return f"gap {' > '.join(percents(actual, limit))}"
+    if check.kind == "reported_gap":
+        return f"reported gap {' > '.join(percents(actual, limit))}"
+    if check.kind == "cost_per_1k_requests":
+        return f"cost {' > '.join(dollars(actual, limit))}"
     return f"{check.kind.removeprefix('ttft_')} {' > '.join(durations(actual, limit))}"
 
 

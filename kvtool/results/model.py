@@ -17,6 +17,10 @@ Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 
 
+_NOT_ALWAYS = ("requests", "reported", "predicted", "difference", "money", "isolation")
+"""Parts of a report that only some runs have."""
+
+
 class Model(BaseModel):
     """Frozen; keys that a newer kvtool added are passed over, so that additive changes keep the schema's number."""
 
@@ -37,11 +41,16 @@ class Document(Model):
     """Whether fields that nobody set are written."""
 
     def data(self) -> dict[str, Any]:
-        """As plain data; what was not collected (requests) is left out."""
+        """As plain data; what was not collected (requests, money) is left out."""
         data = self.model_dump(mode="json", by_alias=True, exclude_unset=not self.tells_defaults)
         for report in (data, *data.get("reports", ())):
-            if report.get("requests", ...) is None:
-                del report["requests"]
+            for name in _NOT_ALWAYS:
+                if report.get(name, ...) is None:
+                    del report[name]
+            rows = report.get("requests")
+            for row in rows if isinstance(rows, list) else ():
+                if row.get("provider", ...) is None:
+                    del row["provider"]
         return data
 
     def _repr_html_(self) -> str | None:

@@ -12,7 +12,9 @@ from pydantic import Field
 
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
+from kvtool.results.isolation import Isolation
 from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.results.money import Money, Predicted, Reported
 from kvtool.results.run_times import Decode, Quantiles, Ttft
 from kvtool.results.verdict import Check
 from kvtool.results.views import Views
@@ -194,11 +196,22 @@ class Sums(Model):
     rows: list[SumRow]
 
 
+class RequestRead(Model):
+    """What the rules say that a request reads, and what was reported of it (None: not said), with the causes of the difference."""
+
+    prompt_tokens: Count
+    predicted_tokens: Count
+    reported_tokens: Count | None
+    difference: dict[str, Count]
+
+
 class RequestRow(Model):
     id: str
     group: str
     prompt_tokens: Count
     hit_tokens: Count
+    provider: RequestRead | None = None
+    """Where a provider's rules are followed, in its own tokens."""
 
 
 class Report(Document):
@@ -227,6 +240,12 @@ class Report(Document):
     editable: bool = False
     """Whether `kvtool optimize` can write a fix that is kept into the user's own files."""
     requests: list[RequestRow] | None = None
+    reported: Reported | None = None
+    predicted: Predicted | None = None
+    difference: dict[str, Count] | None = None
+    """Tokens by cause of what was read beside what the rules say, in words of `kvtool.results.money`."""
+    money: Money | None = None
+    isolation: Isolation | None = None
 
     @property
     def workload(self) -> str:

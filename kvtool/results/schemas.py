@@ -52,6 +52,7 @@ SCHEMAS = {
         Schema("optimize", "kvtool optimize --json", "kvtool.results.documents.optimize", "OptimizeDocument"),
         Schema("diff", "kvtool diff-prompts --json", "kvtool.results.documents.diff", "DiffDocument"),
         Schema("explain", "kvtool explain --json", "kvtool.results.documents.explain", "ExplainDocument"),
+        Schema("prices", "kvtool prices --json", "kvtool.results.documents.prices", "PricesDocument"),
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
         Schema("settings", "kvtool config --json", "kvtool.results.documents.setting_list", "SettingsDocument"),

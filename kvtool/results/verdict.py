@@ -7,7 +7,18 @@ from typing import Literal
 from kvtool.results.model import Count, Model
 
 Level = Literal["warn", "error"]
-Kind = Literal["hit_rate", "reachable_gap", "ttft_p50", "ttft_p90", "ttft_p99", "findings", "baseline", "audit"]
+Kind = Literal[
+    "hit_rate",
+    "reachable_gap",
+    "reported_gap",
+    "cost_per_1k_requests",
+    "ttft_p50",
+    "ttft_p90",
+    "ttft_p99",
+    "findings",
+    "baseline",
+    "audit",
+]
 Status = Literal["pass", "warn", "fail", "open"]
 """`warn`: not met, at the level `warn`; `open`: the run was interrupted, and nothing is judged."""
 Outcome = Literal["pass", "warn", "fail", "partial", "none"]
@@ -20,9 +31,9 @@ EXIT_INTERRUPTED = 130
 class Check(Model):
     """One demand and how it fared.
 
-    `id` is stable from run to run (`support.yaml/support/hit_rate`). `limit` and `actual` are ratios, seconds or counts, as
-    `kind` says; `baseline` is the hit rate that the baseline has. `path`, `line`, `column` point to where the demand is written, or
-    to the workload (line 0). `message` is one sentence without any prompt text.
+    `id` is stable from run to run (`support.yaml/support/hit_rate`). `limit` and `actual` are ratios, seconds, dollars or counts,
+    as `kind` says; `baseline` is the hit rate that the baseline has. `path`, `line`, `column` point to where the demand is written,
+    or to the workload (line 0). `message` is one sentence without any prompt text.
     """
 
     id: str

@@ -115,6 +115,12 @@ def parse_longest(text: str) -> float:
     return seconds
 
 
+def parse_cost(text: str) -> float:
+    """The dollars that something may cost: `<=$4`, `$4`, `0.50`."""
+    text = _short(text).removeprefix("<=").strip().removeprefix("$").strip()
+    return _number(text, "a cost; write it like `<=$4`")
+
+
 def _ratio(text: str, sign: str, what: str) -> float:
     text = _short(text)
     found = _RATIO.fullmatch(text.removeprefix(sign).strip())

@@ -68,6 +68,8 @@ class Turn:
     """`chat_template_kwargs` of the record, passed on to the chat template."""
     call: Call = NO_CALL
     """What the log tells of it beside the prompt."""
+    epoch: float | None = None
+    """The moment from which `arrival` counts, in seconds since 1970, where the log has a clock."""
 
     def with_text(self, text: Traced) -> Turn:
         """The same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
@@ -90,6 +92,7 @@ class Turn:
             self.name,
             self.extra,
             self.call,
+            self.epoch,
         )
 
     @property

@@ -181,7 +181,11 @@ def test_an_implicit_breakpoint_beside_explicit_ones(byte_renderer: Renderer) ->
     provider = replace(find_provider("openai-5.6"), minimum=10, ttl=None)
     marked = message("system", "You are a helpful thing.", marks=(0,), name="openai")
     plain = message("system", "You are a helpful thing.")
-    for system, expected in ((marked, len("system:You are a helpful thing.")), (plain, 0)):
+    system_text = len("system:You are a helpful thing.")
+    for system, expected in (
+        (marked, system_text),
+        (plain, system_text),
+    ):  # leading text is a boundary without a mark, too
         requests = [chat(system, message("user", f"{i} is the question")) for i in range(2)]
         result = account(byte_renderer, CacheRules(provider=provider), *requests)
         assert result.rows[1].hit_tokens == expected

@@ -124,7 +124,7 @@ max_drop = -1
         ("6:17", "`>=5%` is not a limit", ""),
         ("7:12", "not a duration", ""),
         ("8:21", "got `eror`", "`error`"),
-        ("8:29", "unknown code `KV9`", "KV101"),
+        ("8:29", "unknown code `KV9`", "KV409"),
         ("10:1", "unknown key `hit_rat` in gate.groups.x", "`hit_rate`"),
         ("12:18", "unknown code `timestmp`", ""),
         ("14:12", "`-1` is not a limit", ""),

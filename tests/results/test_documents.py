@@ -33,6 +33,7 @@ COMMANDS = {
     "compare": ["a.json", "b.json"],
     "explain": ["KV101"],
     "size": ["llama-3.1-8b"],
+    "prices": ["gpt-4o"],
     "config": ["--block-size", "8"],
     "schema": [],
     "report": ["a.json"],

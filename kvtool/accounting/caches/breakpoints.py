@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from kvtool.accounting.caches.providers import Provider
-from kvtool.text.message import Message
+from kvtool.errors import KvtoolError
+from kvtool.text.message import Message, role_of
 from kvtool.text.pieces import found_in_order
+from kvtool.text.quantities import parse_duration
+from kvtool.text.templates.chat import TOOLS_HEAD
+from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
 
-_MARKS = ("cache_control", "prompt_cache_breakpoint")
+_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """What a content block carries that ends a prefix to be stored."""
+_LEADING = ("system", "developer")
+_ASKING = ("user", "tool", "function")
+_FIRST_MARKS, _LATEST_MARKS, _MESSAGE_ENDS = 2, 50, 20
+"""What OpenAI looks up of a request's marks, and how many earlier messages' ends in implicit mode."""
+
+
+class CacheMark(NamedTuple):
+    """A mark of the author's; `ttl` in seconds where it says one."""
+
+    ttl: float | None = None
+
+
+class _Piece(NamedTuple):
+    """A block as it is looked for in the prompt, and the role of its message where it is that one's last."""
+
+    text: str
+    mark: CacheMark | None
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentBlocks:
-    """Token counts at which content blocks end, rising, and those that are breakpoints."""
+    """Token counts at which content blocks end, rising, and those that are breakpoints, by how long they are kept (None: as usual).
+
+    `lead_end` is where the system text ends and `tools_end` where the tools do; `message_ends` are those of messages.
+    """
 
     ends: tuple[int, ...]
-    marked: tuple[int, ...]
+    marked: Mapping[int, float | None]
+    asked: tuple[int, ...] = ()
+    """Every mark of the author's, also where more were set than are stored."""
+    message_ends: tuple[int, ...] = ()
+    lead_end: int = 0
+    tools_end: int = 0
+    extra: frozenset[int] = field(default_factory=frozenset)
+    """Further ends at which a stored prefix is looked for."""
 
     def readable(self, lookback: int) -> frozenset[int]:
         """The ends at which a stored prefix is looked for: each breakpoint's and those of `lookback` blocks before it."""
         place = {end: at for at, end in enumerate(self.ends)}
-        found: set[int] = set()
+        found: set[int] = set(self.extra)
         for mark in self.marked:
             at = place[mark]
             found.update(self.ends[max(at - lookback, 0) : at + 1])
@@ -35,42 +67,99 @@ class ContentBlocks:
 def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     """The content blocks of a request; one without messages is one block.
 
-    A request without marks has a breakpoint at its last block, and one with marks too where the provider sets an implicit one. More
-    marks than the provider takes: the latest count.
+    A request without marks stores nothing where it comes from a log of a provider that wants marks, unless it asks for automatic
+    caching; any other is taken to ask for it, at its last block. With an implicit breakpoint there is one at the last question and
+    one behind the leading system text. More marks than the provider takes: the latest count.
     """
-    count = len(job.ids)
+    count, settings = len(job.ids), job.turn.call.settings
     if job.prompt is None or job.prompt.text is None or not job.turn.messages:
-        return ContentBlocks((count,), (count,))
-    ends: dict[int, bool] = {}
-    contents = list(_contents(job.turn.messages))
-    places = found_in_order((text for text, _ in contents), str.__str__(job.prompt.text))
-    for (_, marked), place in zip(contents, places, strict=True):
-        if place is not None:
-            end = job.prompt.token_at(place[1])
-            ends[end] = ends.get(end, False) or marked
+        return ContentBlocks((count,), {count: None}, message_ends=(count,))
+    text = str.__str__(job.prompt.text)
+    ends: dict[int, CacheMark | None] = {}
+    tools_end = 0
+    for place, mark in _tools(text, job.turn.tools or ()):
+        tools_end = job.prompt.token_at(place)
+        ends[tools_end] = mark
+    pieces = list(_pieces(job.turn.messages))
+    message_ends: list[int] = []
+    lead_end, last, leading = tools_end, 0, True
+    for piece, found in zip(pieces, found_in_order((piece.text for piece in pieces), text), strict=True):
+        if found is None:
+            continue
+        end = job.prompt.token_at(found[1])
+        ends[end] = piece.mark or ends.get(end)
+        if piece.role:
+            message_ends.append(end)
+            last = end if piece.role in _ASKING else last
+            leading = leading and piece.role in _LEADING
+            lead_end = max(lead_end, end) if leading else lead_end
     if not ends:
-        return ContentBlocks((count,), (count,))
+        return ContentBlocks((count,), {count: None}, message_ends=(count,))
     ordered = tuple(sorted(ends))
-    marks = [end for end in ordered if ends[end]]
+    asked = {end: mark.ttl for end in ordered if (mark := ends[end]) is not None}
+    marked, extra = dict(asked), frozenset[int]()
+    if provider.implicit and settings.cache_mode != "explicit":
+        own = sorted({end for end in (lead_end, last or ordered[-1]) if end in ends})
+        marked = {**dict(list(asked.items())[-max(provider.most - len(own), 0) :]), **dict.fromkeys(own)}
+        extra = frozenset([*sorted(message_ends)[-_MESSAGE_ENDS - 1 :], lead_end])
+    elif (
+        not asked and not provider.implicit and (settings.cache_ttl or not provider.needs_mark or job.turn.name is None)
+    ):
+        marked = {ordered[-1]: _seconds(settings.cache_ttl)}
     if provider.implicit:
-        marks = [*marks[len(marks) - min(len(marks), provider.most - 1) :], ordered[-1]]
-    elif not marks:
-        marks = [ordered[-1]]
-    return ContentBlocks(ordered, tuple(sorted(set(marks[-provider.most :]))))
+        extra |= {*list(asked)[:_FIRST_MARKS], *list(asked)[-_LATEST_MARKS:]}
+    kept = dict(sorted(marked.items())[-provider.most :])
+    return ContentBlocks(ordered, kept, tuple(asked), tuple(message_ends), lead_end, tools_end, extra)
 
 
-def _contents(messages: list[Message]) -> Iterator[tuple[str, bool]]:
-    """Every text of the messages, in order, and whether a breakpoint follows it."""
+def _tools(text: str, tools: Any) -> Iterator[tuple[int, CacheMark | None]]:
+    """Where each tool ends in a prompt that begins with them, one in each line, and its mark."""
+    at = text.find(TOOLS_HEAD, 0, 4 * len(TOOLS_HEAD))
+    if at < 0:
+        return
+    at += len(TOOLS_HEAD)
+    for tool in tools:
+        at = text.find("\n", at)
+        if at < 0:
+            return
+        inner = tool.get("function") if isinstance(tool, dict) else None
+        yield at, _mark(tool) or _mark(inner)
+        at += 1
+
+
+def _pieces(messages: list[Message]) -> Iterator[_Piece]:
+    """Every block of the messages, in order: texts, what stands for images and files, calls of tools."""
     for message in messages:
         content: Any = message.get("content")
+        found: list[_Piece] = []
         if isinstance(content, str):
-            yield str.__str__(content), _is_marked(message)
+            found.append(_Piece(str.__str__(content), None))
         elif isinstance(content, list):
-            for part in content:
-                text = part.get("text") if isinstance(part, dict) else None
-                if isinstance(text, str):
-                    yield str.__str__(text), _is_marked(part)
+            found += [_Piece(str.__str__(part_text(part)), _mark(part)) for part in content]
+        calls = message.get("tool_calls")
+        if isinstance(calls, list):
+            found += [_Piece("</tool_call>", _mark(call)) for call in calls]
+        if not found:
+            continue
+        yield from found[:-1]
+        yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role_of(message) or "user")
 
 
-def _is_marked(holder: dict[str, Any]) -> bool:
-    return any(holder.get(name) for name in _MARKS)
+def _mark(holder: object) -> CacheMark | None:
+    if not isinstance(holder, dict):
+        return None
+    for name in _MARKS:
+        value = holder.get(name)
+        if value:
+            return CacheMark(_seconds(value.get("ttl")) if isinstance(value, dict) else None)
+    return None
+
+
+def _seconds(ttl: object) -> float | None:
+    """A time to live as a request says it: `5m`, `1h`; None for what is none."""
+    if not isinstance(ttl, str):
+        return None
+    try:
+        return parse_duration(ttl)
+    except (ValueError, KvtoolError):
+        return None

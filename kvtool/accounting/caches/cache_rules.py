@@ -26,6 +26,42 @@ class CacheRules:
     routing: Routing = "round-robin"
     ttl: float | None = None
     provider: Provider | None = None
+    dated: bool = False
+    """Each request by the rules of its own model on its own day; there is no `provider` then."""
+    epoch: float | None = None
+    """The moment from which arrivals count, in seconds since 1970; None where no clock is known."""
+
+    @property
+    def hosted(self) -> bool:
+        """Whether the cache of a provider is followed, not one of an engine's."""
+        return self.dated or self.provider is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a provider's rules say of a request, in tokens as the provider counts them.
+
+    Of `prompt` tokens `cached` are read and `written` stored (`written_1h` of them for an hour). `lost` is what earlier requests
+    sent and this one does not read, by cause. `kept` would be read if nothing expired; `known` is all that was sent before.
+    """
+
+    rules: Provider | None
+    """None for an engine's own cache."""
+    prompt: int
+    cached: int = 0
+    written: int = 0
+    written_1h: int = 0
+    lost: tuple[tuple[str, int], ...] = ()
+    kept: int = 0
+    known: int = 0
+    age: float | None = None
+    """Seconds since the last use of what is read."""
+    unanswered: bool = False
+    """Whether what is read was stored by a request that had not been answered yet."""
+    other_settings: bool = False
+    """Whether what is read was last used with other settings."""
+    in_a_minute: int = 0
+    """Requests of the last minute with this prefix and key, this one included."""
 
 
 class Outcome(NamedTuple):
@@ -33,6 +69,8 @@ class Outcome(NamedTuple):
 
     hit: int
     rungs: tuple[tuple[str, int], ...]
+    prediction: Prediction | None = None
+    """Of a provider's rules, in its own tokens."""
 
 
 class RuleCache(Protocol):

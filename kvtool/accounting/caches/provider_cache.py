@@ -2,112 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from kvtool.accounting.caches.breakpoints import ContentBlocks, find_blocks
-from kvtool.accounting.caches.cache_rules import CacheRules, Outcome
+from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction
+from kvtool.accounting.caches.calibration_ratio import Scale, TokenRatios
+from kvtool.accounting.caches.dated_rules import find_rule
+from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
 from kvtool.accounting.caches.providers import Provider
+from kvtool.accounting.caches.scopes import scope_of
+from kvtool.accounting.caches.timed_tree import TimedNode, TimedTree, Use
+from kvtool.accounting.log_clock import CLOCK, day_of
 from kvtool.accounting.prefix_tree import Ids
-from kvtool.text.align import common_prefix
+from kvtool.workload.call import CallSettings
 from kvtool.workload.jobs import Job
 
-
-class TimedNode:
-    """An edge of the tree, last sent at `used`; the stored prefix that ends with it, if any, was last used at `entry`."""
-
-    __slots__ = ("children", "entry", "ids", "start", "used")
-
-    def __init__(self, ids: Ids, start: int, used: float) -> None:
-        self.ids = ids
-        self.start = start
-        self.used = used
-        self.entry: float | None = None
-        self.children: dict[int, TimedNode] = {}
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.ids)
+_ALL_SETTINGS = tuple(CallSettings.__dataclass_fields__)
+_ROUTED = 256
+"""Tokens at the front of a prompt by which it is sent to where it was cached."""
+_MINUTE = 60.0
+_TOLD = {"unmarked": "not_marked", "in_flight": "parallel"}
+"""Causes of what the rules do not read, where reports of money have another word than the ledger."""
+_MOST_TOLD = 10_000
+"""Requests of a minute that are counted; more are told as so many."""
+_MOST_KEYS = 50_000
+"""Prefixes whose last minute is kept; the one that was used least lately is forgotten."""
 
 
-class TimedTree:
-    """All token sequences of one namespace, each edge with the time of its last use."""
+@dataclass(slots=True)
+class ScopedTree:
+    """What was sent within one scope, and the latest request's rules, model and provider."""
 
-    def __init__(self) -> None:
-        self.root = TimedNode(np.empty(0, dtype=np.int32), 0, 0.0)
-
-    def path(self, ids: Ids) -> list[TimedNode]:
-        """The edges that a sequence runs through; the one in which it leaves the tree is split there."""
-        found: list[TimedNode] = []
-        node, at = self.root, 0
-        while at < len(ids):
-            child = node.children.get(int(ids[at]))
-            if child is None:
-                break
-            shared = common_prefix(child.ids, ids[at:])
-            if shared < len(child.ids):
-                child = _split(node, child, shared)
-            found.append(child)
-            at += shared
-            node = child
-        return found
-
-    def insert(self, ids: Ids, stops: Sequence[int], now: float) -> None:
-        """Add a sequence as used now, and store its prefixes of these lengths."""
-        wanted = sorted({0, *(stop for stop in stops if stop > 0), len(ids)})
-        node = self.root
-        for start, stop in pairwise(wanted):
-            node = self._extend(node, ids[start:stop], start, now)
-            if stop in stops:
-                node.entry = now
-
-    def _extend(self, node: TimedNode, ids: Ids, start: int, now: float) -> TimedNode:
-        """Go on from a node along these tokens, to a node that ends with them."""
-        at = 0
-        while at < len(ids):
-            child = node.children.get(int(ids[at]))
-            if child is None:
-                child = TimedNode(ids[at:].copy(), start + at, now)
-                node.children[int(ids[at])] = child
-            shared = common_prefix(child.ids, ids[at:])
-            if shared < len(child.ids):
-                child = _split(node, child, shared)
-            child.used = now
-            at += shared
-            node = child
-        return node
-
-
-def _split(parent: TimedNode, child: TimedNode, length: int) -> TimedNode:
-    upper = TimedNode(child.ids[:length].copy(), child.start, child.used)
-    upper.children[int(child.ids[length])] = child
-    parent.children[int(upper.ids[0])] = upper
-    child.ids = child.ids[length:].copy()
-    child.start += length
-    return upper
+    tree: TimedTree
+    rules: Provider
+    model: str | None
+    provider: str | None
 
 
 @dataclass(slots=True)
 class _Found:
-    """Lengths in tokens: alive and long enough; long enough; at all."""
+    """Lengths among the parted tokens: to be had; if nothing were being computed; if nothing expired; with no minimum."""
 
     hit: int = 0
+    answered: int = 0
     lasting: int = 0
     short: int = 0
+    at: TimedNode | None = None
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request and the rules that hold for it."""
+
+    job: Job
+    rules: Provider
+    scale: Scale
+    blocks: ContentBlocks | None
+    forks: Forks
+    ids: Ids
+    use: Use
 
 
 class ProviderCache:
-    """Follows `Provider` rules. A salt has a cache of its own; nothing is ever evicted for want of room, as nobody says how much
+    """Follows `Provider` rules. A scope has a cache of its own; nothing is ever evicted for want of room, as nobody says how much
     there is."""
 
     def __init__(self, rules: CacheRules) -> None:
-        assert rules.provider is not None
-        self.provider: Provider = rules.provider
-        self.ttl = rules.ttl
-        self._trees: dict[str, TimedTree] = {}
+        assert rules.hosted
+        self.rules = rules
+        self.ratios = TokenRatios()
+        self.trees: dict[str, ScopedTree] = {}
+        self._minutes: dict[tuple[str, int], deque[float]] = {}
 
     @property
     def num_evictions(self) -> int:
@@ -115,82 +83,219 @@ class ProviderCache:
 
     @property
     def num_filled(self) -> int:
-        return sum(len(node.ids) for tree in self._trees.values() for node in _nodes(tree)) // self.provider.step
+        trees = self.trees.values()
+        return sum(sum(len(node.ids) for node in one.tree.nodes()) // one.rules.step for one in trees)
+
+    def rules_for(self, job: Job, now: float) -> Provider | None:
+        """Those of the run, or of the request's model on its day; None where nothing is known of it."""
+        if not self.rules.dated:
+            return self.rules.provider
+        call = job.turn.call
+        if call.model is None:
+            return None
+        row = find_rule(call.model, call.provider, day_of(self.rules.epoch, now))
+        return None if row is None else row.rules
 
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
         """Look a request up and store it; its fates are those of a time that passed, a minimum and a breakpoint that is missing."""
-        tree = self._trees.setdefault(job.turn.salt or "", TimedTree())
-        ids, provider = job.ids, self.provider
-        blocks = find_blocks(job, provider) if provider.keeps == "breakpoints" else None
-        path = tree.path(ids)
-        found = self._prefix(path, now) if provider.keeps == "prefix" else self._entries(path, blocks, now)
-        most = max(len(ids) - 1, 0)
-        hit, lasting, short = (min(length, most) // provider.step * provider.step for length in self._lengths(found))
+        rules = self.rules_for(job, now)
+        if rules is None:
+            return Outcome(0, (("unmarked", reachable),))
+        asked = self._asked(job, rules, now)
+        scope = scope_of(job.turn) or ""
+        scoped = self.trees.get(scope)
+        if scoped is None:
+            scoped = self.trees[scope] = ScopedTree(TimedTree(), rules, job.turn.call.model, job.turn.call.provider)
+        scoped.rules, tree = rules, scoped.tree
+        path = tree.path(asked.ids)
+        found = self._prefix(path, asked) if rules.keeps == "prefix" else self._entries(path, asked)
+        lengths = self._lengths(found, asked)
+        outcome = self._outcome(asked, lengths, found, path, reachable, self._in_a_minute(scope, asked))
         for node in path:
             if node.entry is not None and node.stop <= found.hit:
                 node.entry = now
-        self._store(tree, job, blocks, path, now)
-        rungs = [("expired", lasting)] if self.ttl is not None else []
-        if provider.minimum > 1:
+        self._store(tree, asked, path)
+        return outcome
+
+    def _asked(self, job: Job, rules: Provider, now: float) -> _Asked:
+        call = job.turn.call
+        model = call.model or ""
+        usage = call.usage
+        if usage is not None:
+            self.ratios.add(model, usage.prompt, len(job.ids))
+        scale = self.ratios.scale(model)
+        blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system else None
+        forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
+        epoch = self.rules.epoch
+        ready = until = None
+        if epoch is not None and epoch > CLOCK:
+            ready = None if call.first_answer is None else max(call.first_answer - epoch, now)
+            until = None if call.end is None else max(call.end - epoch, now)
+        use = Use(now, ready, until, settings_digest(call.settings, _ALL_SETTINGS))
+        return _Asked(job, rules, scale, blocks, forks, forks.parted(job.ids), use)
+
+    def _ttl(self, asked: _Asked, own: float | None = None) -> float | None:
+        """How long what the request stores is kept: as was asked of the run, by its mark, by its settings, or as usual."""
+        rules, settings = asked.rules, asked.job.turn.call.settings
+        if self.rules.dated:
+            if self.rules.ttl is not None:
+                return self.rules.ttl
+        elif self.rules.ttl is None or self.rules.ttl != rules.ttl:
+            return self.rules.ttl
+        if own is not None and rules.keeps == "breakpoints":
+            return own
+        return dict(rules.retentions).get(settings.retention or "", rules.ttl)
+
+    def _outcome(
+        self, asked: _Asked, lengths: tuple[int, ...], found: _Found, path: list[TimedNode], reachable: int, rate: int
+    ) -> Outcome:
+        rules, scale, count = asked.rules, asked.scale, len(asked.job.ids)
+        hit, answered, lasting, short = (self._cut(asked, own) for own in lengths)
+        rungs: list[tuple[str, int]] = []
+        if answered > hit:
+            rungs.append(("in_flight", answered))
+        if any(node.ttl is not None for node in path):
+            rungs.append(("expired", lasting))
+        if rules.minimum > 1:
             rungs.append(("below_minimum", short))
-        if provider.keeps != "prefix":
-            rungs.append(("unmarked", reachable))
-        return Outcome(hit, tuple(rungs))
+        known = asked.forks.back(path[-1].stop) if path else 0
+        if rules.keeps != "prefix":
+            if asked.forks.places:
+                rungs.append(("unmarked", min(max(known, short), reachable)))
+            else:
+                rungs.append(("unmarked", reachable))
+        if asked.forks.places:
+            if rules.keeps == "prefix":
+                rungs.append(("partial_block", min(known, reachable)))
+            rungs.append(("setting_changed", reachable))
+        elif rules.step > 1 and (self.rules.dated or scale.own != scale.theirs):
+            rungs.append(("partial_block", reachable))
+        usage = asked.job.turn.call.usage
+        reported = usage.prompt if usage is not None else None
+        prompt = scale.theirs_of(count) if reported is None else reported
 
-    def _lengths(self, found: _Found) -> tuple[int, int, int]:
-        """With the minimum applied, which counts whole steps."""
-        provider = self.provider
+        def theirs(tokens: int) -> int:
+            return min(scale.theirs_of(tokens) // rules.step * rules.step, prompt)
 
-        def kept(length: int) -> int:
-            return length if length // provider.step * provider.step >= provider.minimum else 0
+        lost, at = [], theirs(lengths[0])
+        for cause, tokens in rungs:
+            more = theirs(min(tokens, reachable)) - at
+            if more > 0:
+                lost.append((_TOLD.get(cause, cause), more))
+                at += more
+        written, hour = self._written(asked, hit, prompt)
+        node = found.at
+        now = asked.use.now
+        booked = tuple(("unmarked" if cause == "setting_changed" else cause, tokens) for cause, tokens in rungs)
+        return Outcome(
+            hit,
+            booked,
+            Prediction(
+                rules=rules,
+                prompt=prompt,
+                cached=theirs(lengths[0]),
+                written=written,
+                written_1h=hour,
+                lost=tuple(lost),
+                kept=theirs(lengths[2]),
+                known=min(scale.theirs_of(known), prompt),
+                age=None if node is None else now - (node.used if node.entry is None else node.entry),
+                unanswered=node is not None and asked.job.turn.call.first_answer is None and node.until > now,
+                other_settings=node is not None and node.settings != asked.use.settings,
+                in_a_minute=rate,
+            ),
+        )
 
-        return kept(found.hit), kept(found.lasting), found.short
+    def _written(self, asked: _Asked, hit: int, prompt: int) -> tuple[int, int]:
+        """Tokens that the request stores at a price of their own, and how many of them for an hour, in the provider's count."""
+        if asked.rules.keeps != "breakpoints" or asked.blocks is None:
+            return 0, 0
+        ends = {False: hit, True: hit}
+        for stop, ttl in asked.blocks.marked.items():
+            if asked.scale.theirs_of(stop) >= asked.rules.minimum:
+                hour = asked.rules.needs_mark and (self._ttl(asked, ttl) or 0) > 300.0
+                ends[hour] = max(ends[hour], stop)
+        read = asked.scale.theirs_of(hit)
+        last = min(asked.scale.theirs_of(max(ends.values())), prompt)
+        return max(last - read, 0), max(min(asked.scale.theirs_of(ends[True]), prompt) - read, 0)
 
-    def _alive(self, used: float, now: float) -> bool:
-        return self.ttl is None or now - used <= self.ttl
+    def _in_a_minute(self, scope: str, asked: _Asked) -> int:
+        """Requests of the last minute that go where this one goes; 0 where the rules tell no bound."""
+        if not asked.rules.most_a_minute:
+            return 0
+        key = scope, hash(asked.job.ids[:_ROUTED].tobytes())
+        times = self._minutes.pop(key, None) or deque[float](maxlen=_MOST_TOLD)
+        self._minutes[key] = times
+        if len(self._minutes) > _MOST_KEYS:
+            del self._minutes[next(iter(self._minutes))]
+        now = asked.use.now
+        while times and now - times[0] >= _MINUTE:
+            times.popleft()
+        times.append(now)
+        return len(times) if self.rules.epoch is not None else 0
 
-    def _prefix(self, path: list[TimedNode], now: float) -> _Found:
+    def _lengths(self, found: _Found, asked: _Asked) -> tuple[int, int, int, int]:
+        """In the prompt's own tokens, not cut to steps, with the minimum applied to all but the last."""
+        rules, scale, most = asked.rules, asked.scale, max(len(asked.job.ids) - 1, 0)
+
+        def kept(length: int, least: int) -> int:
+            own = asked.forks.back(length)
+            return min(own, most) if scale.theirs_of(own) // rules.step * rules.step >= least else 0
+
+        least = rules.minimum
+        return kept(found.hit, least), kept(found.answered, least), kept(found.lasting, least), kept(found.short, 0)
+
+    def _cut(self, asked: _Asked, own: int) -> int:
+        """A length in own tokens, cut to whole steps of the provider's, or of ours where the run goes by blocks of a step."""
+        step, scale = asked.rules.step, asked.scale
+        if step == 1:
+            return own
+        if not self.rules.dated:
+            return own // step * step
+        return min(-(-(scale.theirs_of(own) // step * step) * scale.own // scale.theirs), own)
+
+    def _prefix(self, path: list[TimedNode], asked: _Asked) -> _Found:
         """Every prefix is stored: as far as it is known, and as far as all of it was used lately."""
-        found = _Found()
+        found, now = _Found(), asked.use.now
         for node in path:
-            if found.hit == node.start and self._alive(node.used, now):
-                found.hit = node.stop
+            if node.alive(node.used, now):
+                if found.hit == node.start and node.ready <= now:
+                    found.hit, found.at = node.stop, node
+                if found.answered == node.start:
+                    found.answered = node.stop
             found.lasting = found.short = node.stop
         return found
 
-    def _entries(self, path: list[TimedNode], blocks: ContentBlocks | None, now: float) -> _Found:
+    def _entries(self, path: list[TimedNode], asked: _Asked) -> _Found:
         """The longest stored prefix that the request may ask for."""
-        asked = None if blocks is None else blocks.readable(self.provider.lookback)
-        found = _Found()
+        looked = None
+        if asked.rules.keeps == "breakpoints" and asked.blocks is not None:
+            looked = {asked.forks.there(end) for end in asked.blocks.readable(asked.rules.lookback)}
+        found, now = _Found(), asked.use.now
         for node in path:
-            if node.entry is None or (asked is not None and node.stop not in asked):
+            if node.entry is None or (looked is not None and node.stop not in looked):
                 continue
             found.short = node.stop
-            if node.stop >= self.provider.minimum:
+            if asked.scale.theirs_of(asked.forks.back(node.stop)) >= asked.rules.minimum:
                 found.lasting = node.stop
-                if self._alive(node.entry, now):
-                    found.hit = node.stop
+                if node.alive(node.entry, now):
+                    found.answered = node.stop
+                    if node.ready <= now:
+                        found.hit, found.at = node.stop, node
         return found
 
-    def _store(
-        self, tree: TimedTree, job: Job, blocks: ContentBlocks | None, path: list[TimedNode], now: float
-    ) -> None:
-        ids = job.ids
-        match self.provider.keeps:
+    def _store(self, tree: TimedTree, asked: _Asked, path: list[TimedNode]) -> None:
+        ids, use = asked.ids, asked.use
+        match asked.rules.keeps:
             case "prefix":
-                tree.insert(np.concatenate([ids, job.computed_output()]), (), now)
+                sequence = np.concatenate([ids, asked.job.computed_output()])
+                tree.insert(sequence, {}, use, (self._ttl(asked),))
             case "breakpoints":
-                assert blocks is not None
-                tree.insert(ids, blocks.marked, now)
+                assert asked.blocks is not None
+                marked = asked.blocks.marked.items()
+                tree.insert(ids, {asked.forks.there(stop): self._ttl(asked, ttl) for stop, ttl in marked}, use)
             case "requests":
-                sequence = np.concatenate([ids, job.computed_output()])
+                sequence = np.concatenate([ids, asked.job.computed_output()])
                 known = path[-1].stop if path else 0  # what two requests have in common is stored from then on
-                tree.insert(sequence, (known, len(ids), len(sequence)), now)
-
-
-def _nodes(tree: TimedTree) -> Iterator[TimedNode]:
-    stack = [tree.root]
-    while stack:
-        node = stack.pop()
-        stack.extend(node.children.values())
-        yield node
+                ttl = self._ttl(asked)
+                tree.insert(sequence, dict.fromkeys((known, len(ids), len(sequence)), ttl), use)

@@ -40,7 +40,22 @@ class Provider:
     most: int = 0
     implicit: bool = False
     note: str = ""
+    needs_mark: bool = False
+    """Whether a request that asks for no caching gets none."""
+    retentions: tuple[tuple[str, float], ...] = ()
+    """What a request may ask for by name, with its seconds."""
+    usual: float | None = None
+    """Seconds after which a prefix is usually gone, where `ttl` is only what is allowed."""
+    fork_system: tuple[str, ...] = ()
+    """Settings of a request (`CallSettings`) with which all behind the tools is another prompt."""
+    fork_messages: tuple[str, ...] = ()
+    """The same of what stands behind the system text."""
+    most_a_minute: int = 0
+    """Requests with one prefix and key in a minute above which misses are to be expected; 0: none is told."""
 
+
+RETENTIONS = (("in_memory", 5 * _MINUTE), ("24h", 24 * _HOUR))
+"""Values of `prompt_cache_retention`; of the 5 to 10 minutes in memory the shorter is taken."""
 
 _OPENAI = "developers.openai.com/api/docs/guides/prompt-caching"
 _OPENAI_STEP = "github.com/openai/openai-cookbook: examples/Prompt_Caching_201.ipynb"
@@ -65,7 +80,11 @@ def _claude(name: str, models: str, minimum: int, as_of: str, source: str) -> Pr
         most=4,
         as_of=as_of,
         source=source,
-        note="a request without `cache_control` is taken to ask for automatic caching: one breakpoint at its last block",
+        note="a request without `cache_control` stores nothing; one of a workload file, which cannot say it, is taken to ask for "
+        "automatic caching: one breakpoint at its last block",
+        needs_mark=True,
+        fork_system=("speed", "output_schema"),
+        fork_messages=("tool_choice", "images", "thinking", "effort"),
     )
 
 
@@ -95,6 +114,9 @@ PROVIDERS: tuple[Provider, ...] = (
         as_of="2026-03-05",
         source=f"{_OPENAI}; steps of 128: {_OPENAI_STEP}",
         note="5 to 10 minutes without use; the shorter is taken",
+        retentions=RETENTIONS,
+        fork_system=("output_schema",),
+        most_a_minute=15,
     ),
     Provider(
         "openai-5.6",
@@ -109,6 +131,8 @@ PROVIDERS: tuple[Provider, ...] = (
         as_of="2026-10",
         source=f"{_OPENAI}; limits: docs.rs/async-openai/0.42.0, PromptCacheOptionsParam",
         note="30 minutes at least; an entry may live longer",
+        fork_system=("output_schema",),
+        most_a_minute=15,
     ),
     Provider(
         "azure",
@@ -120,6 +144,9 @@ PROVIDERS: tuple[Provider, ...] = (
         as_of="2026",
         source=_AZURE,
         note="5 to 10 minutes without use; the shorter is taken",
+        retentions=RETENTIONS,
+        fork_system=("output_schema",),
+        most_a_minute=15,
     ),
     _claude("anthropic", "Claude Sonnet 4 to 5, Opus 4, 4.1, 4.8", 1024, "2026-10-07", f"{_CLAUDE}; {_CLAUDE_MINIMUM}"),
     _claude("anthropic-512", "Claude Opus 5, Fable 5, Mythos 5", 512, "2026-10-07", f"{_CLAUDE}; {_CLAUDE_MINIMUM}"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, RuleCache
 from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.caches.replicas import ReplicaCaches
@@ -18,7 +16,7 @@ class RuleRun:
     def __init__(self, rules: CacheRules, engine: EngineConfig, *, seed: int, whole_prompt_may_hit: bool) -> None:
         self.rules = rules
         self.cache: RuleCache
-        if rules.provider is not None:
+        if rules.hosted:
             self.cache = ProviderCache(rules)
         else:
             self.cache = ReplicaCaches(
@@ -33,7 +31,7 @@ class RuleRun:
 
     def execute(self, job: Job, reachable: int) -> None:
         """Look the request up and take its answer as it was given; `reachable` is what one unlimited cache would hit."""
-        if self.rules.provider is not None and job.unit != 1:
+        if self.rules.hosted and job.unit != 1:
             raise KvtoolError(
                 "the rules of a provider count tokens; a trace of block hashes has none",
                 hint="leave --provider out, or give a log with text",
@@ -45,6 +43,12 @@ class RuleRun:
         job.request.num_cached_tokens = outcome.hit
         job.request.outputs = list(job.request.output_ids or [])
 
-    def kinder(self, job: Job) -> Sequence[tuple[str, int]]:
-        """Hits under kinder rules of a request that was executed; asked for once."""
-        return self._outcomes.pop(id(job)).rungs
+    def outcome(self, job: Job) -> Outcome:
+        """Of a request that was executed, with its hits under kinder rules; asked for once."""
+        return self._outcomes.pop(id(job))
+
+    def predicts(self, job: Job) -> bool:
+        """Whether there are rules for a request that is about to be executed."""
+        return (
+            not isinstance(self.cache, ProviderCache) or self.cache.rules_for(job, job.turn.arrival or 0.0) is not None
+        )

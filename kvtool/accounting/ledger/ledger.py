@@ -127,10 +127,12 @@ class Ledger:
         num_tokens: int | None = None,
         compare: bool = True,
         chain: Chain | None = None,
+        scope: str | None = None,
     ) -> LedgerEntry:
         """Enter a request: `ids` of its prompt and `output` of its answer as far as it is computed.
 
         A trace's ids may leave out a last block that is not full; `chain` has their numbers, if there are any already.
+        `scope` names the cache that the request can read, where that is not its salt's.
         Without `compare` nothing is looked for behind differences of this one, nor is it kept to compare others with.
         """
         totals = self.group(turn.group)
@@ -141,7 +143,7 @@ class Ledger:
         if unit > 1:
             return self._submit_traced(turn, totals, owner, ids, unit, count, chain)
         sequence = np.concatenate([ids, output]) if len(output) else ids
-        salt = turn.salt
+        salt = scope or turn.salt
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}
         if unit not in self._trees:

@@ -114,7 +114,7 @@ class SumBook:
             case "session":
                 yield num_tokens, "(no session)" if turn.session is None else turn.session
             case "tenant":
-                yield num_tokens, turn.salt or "(no salt)"
+                yield num_tokens, turn.salt or turn.call.tenant or "(no salt)"
             case "line" if prompt is not None:
                 yield from source_lines(prompt)
             case "line":

@@ -12,7 +12,7 @@ from kvtool.report.html.markup import arrows, element, share
 from kvtool.report.html.page_parts import Drawing, Figure, Key, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
-from kvtool.results.gate_words import durations, percents
+from kvtool.results.gate_words import dollars, durations, percents
 from kvtool.results.report import Group, Report, lost_tokens
 from kvtool.results.verdict import Check, Kind
 from kvtool.text.terminal.numbers import duration, percent
@@ -218,6 +218,8 @@ def _what(check: Check) -> str:
     words = {
         "hit_rate": "hit rate",
         "reachable_gap": "gap to what is reachable",
+        "reported_gap": "gap of what is reported",
+        "cost_per_1k_requests": "cost of 1,000 requests",
         "ttft_p50": "TTFT p50, predicted",
         "ttft_p90": "TTFT p90, predicted",
         "ttft_p99": "TTFT p99, predicted",
@@ -244,6 +246,8 @@ def _figures(check: Check) -> tuple[str, str]:
 def _writer(kind: Kind) -> Callable[[float, float], tuple[str, str]]:
     if kind.startswith("ttft"):
         return durations
+    if kind == "cost_per_1k_requests":
+        return dollars
     return _counts if kind in ("findings", "audit") else percents
 
 

@@ -16,6 +16,7 @@ from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards,
 from kvtool.report.html.gates import checks_of, checks_table, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
 from kvtool.report.html.icicle import icicle_section
+from kvtool.report.html.money import money_section
 from kvtool.report.html.page_parts import Drawing, Key, Missing, Section, StatusWord
 from kvtool.report.html.reuse import capacity_section, distance_section
 from kvtool.report.html.rulers import rulers_section
@@ -125,6 +126,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
     strip, keys = token_strip(report, prefix)
     after = [
         waterfall(report, prefix),
+        money_section(report, prefix),
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
         timeline_section(report, prefix),

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.report.answer import answer_of
+from kvtool.report.money_lines import money_view
 from kvtool.report.terminal.answer_lines import print_answer
 from kvtool.report.terminal.boundary import print_boundaries
 from kvtool.report.terminal.engine_details import print_details
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.group_table import print_groups
+from kvtool.report.terminal.isolation import print_isolation
 from kvtool.report.terminal.ledger_sums import print_sums
+from kvtool.report.terminal.money_block import print_money
 from kvtool.report.terminal.reuse_lines import reuse_lines
 from kvtool.report.terminal.times import print_measured, print_predicted
 from kvtool.report.terminal.token_fates import print_fates
@@ -69,6 +72,10 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
     print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
+    money = money_view(report)
+    if money is not None:
+        print_money(console, money, plain)
+        put(console)
     if report.findings:
         print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
         print_causes(console, report.groups, report.causes)
@@ -77,6 +84,9 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     if report.sums is not None:
         put(console)
         print_sums(console, report.sums)
+    if report.isolation is not None:
+        put(console)
+        print_isolation(console, report.isolation, plain)
     if shown.details or len(report.groups) > 1:
         put(console)
         print_groups(console, report, timelines, plain)
@@ -117,7 +127,7 @@ def _header(console: Console, report: Report, plain: bool) -> None:
     shown = [
         f"kvtool {config.get('version')}",
         sanitize(str(config.get("input")), ascii_only=plain),
-        f"{config.get('rules')} rules, block {report.kv_cache.block_size}",
+        _rules(report),
         sanitize(str(config.get("tokenizer") or "block hashes"), ascii_only=plain),
         plural(report.totals.requests, "request"),
         f"seed {config.get('seed')}",
@@ -132,6 +142,12 @@ def _header(console: Console, report: Report, plain: bool) -> None:
         say(console, sanitize(text, ascii_only=plain), style="yellow")
     if totals.skipped_lines:
         say(console, f"{plural(totals.skipped_lines, 'bad line')} skipped", style="yellow")
+
+
+def _rules(report: Report) -> str:
+    if report.config.get("rules_by_day"):
+        return "rules of the providers"
+    return f"{report.config.get('rules')} rules, block {report.kv_cache.block_size}"
 
 
 def _held(console: Console, lines: Sequence[str], plain: bool) -> None:

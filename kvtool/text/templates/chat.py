@@ -11,7 +11,7 @@ from typing import Any
 from kvtool.errors import KvtoolError, MessageRefusedError, Place
 from kvtool.text.files.text_files import decode
 from kvtool.text.message import Message
-from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
+from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.served_messages import served_messages
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.templates.work import MAX_WORK
@@ -22,6 +22,10 @@ _TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS
 _DEVELOPER = ('"developer"', "'developer'")
 """A template that names this role in quotes knows it."""
 _EPOCH = datetime(2025, 1, 1)
+TOOLS_HEAD = "tools:\n"
+"""What stands before the tools in `ChatTemplate.hosted`; each is a line of its own behind it."""
+_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
+"""What a tool may carry that is an order to a provider's cache, not a part of the prompt."""
 
 
 class ChatTemplate:
@@ -75,6 +79,12 @@ class ChatTemplate:
         source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
         return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens)
 
+    @classmethod
+    def hosted(cls, tokenizer: Tokenizer) -> ChatTemplate:
+        """The order in which hosted models read a request: tools, then messages. What is written around them is not known."""
+        source = (files("kvtool") / "text" / "templates" / "hosted.jinja").read_text(encoding="utf-8")
+        return cls(HOSTED_TEMPLATE, source, tokenizer.special_tokens)
+
     def render(
         self,
         messages: Sequence[Message],
@@ -90,7 +100,7 @@ class ChatTemplate:
         """
         self._moment = _moment(seconds)
         variables: dict[str, object] = {
-            "tools": list(tools) if tools else None,
+            "tools": [_without_marks(tool) for tool in tools] if tools else None,
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
             **self._tokens,
@@ -153,6 +163,18 @@ def _read(path: str) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return decode(data, shown=path)  # says what it is instead, and where
+
+
+def _without_marks(tool: Any) -> Any:
+    """A tool as a model reads it."""
+    if not isinstance(tool, dict):
+        return tool
+    function = tool.get("function")
+    if isinstance(function, dict) and not function.keys().isdisjoint(_MARKS):
+        tool = {**tool, "function": {key: value for key, value in function.items() if key not in _MARKS}}
+    if tool.keys().isdisjoint(_MARKS):
+        return tool
+    return {key: value for key, value in tool.items() if key not in _MARKS}
 
 
 def _place_of(message: Mapping[str, object]) -> Place | None:

@@ -51,7 +51,7 @@ def _texts(content: object) -> list[str]:
     if content is None:
         return []
     if isinstance(content, list | tuple):
-        return [_part_text(part) for part in content]
+        return [part_text(part) for part in content]
     return [content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)]
 
 
@@ -73,7 +73,7 @@ def _whole(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _part_text(part: object) -> str:
+def part_text(part: object) -> str:
     """The text of a content part; `<image>` and the like for what is no text."""
     if isinstance(part, str):
         return part

@@ -308,11 +308,12 @@ def without_anthropic_blocks(message: Message) -> list[Message]:
     for part in message["content"]:
         match part.get("type"):
             case "tool_result":
-                results.append({"role": "tool", "tool_call_id": part.get("tool_use_id"), "content": part["content"]})
+                called = {"role": "tool", "tool_call_id": part.get("tool_use_id"), "content": part["content"]}
+                results.append({**called, **_mark_of(part)})
             case "tool_use":
                 arguments = json.dumps(part.get("input"), ensure_ascii=False)
                 function = {"name": part.get("name"), "arguments": arguments}
-                calls.append({"id": part.get("id"), "type": "function", "function": function})
+                calls.append({"id": part.get("id"), "type": "function", "function": function, **_mark_of(part)})
             case "thinking" | "redacted_thinking":
                 pass  # the API drops it from the turns before the last
             case _:
@@ -343,8 +344,13 @@ def tools_of(record: Record) -> list[Any] | None:
         function = {key: tool[key] for key in ("name", "description", "parameters", "strict") if key in tool}
         if "input_schema" in tool:
             function["parameters"] = tool["input_schema"]
-        result.append({"type": "function", "function": function})
+        result.append({"type": "function", "function": function, **_mark_of(tool)})
     return result or None
+
+
+def _mark_of(block: dict[str, Any]) -> dict[str, Any]:
+    """The mark for a provider's cache that a block of Anthropic's carries."""
+    return {"cache_control": block["cache_control"]} if block.get("cache_control") else {}
 
 
 def _tools_beside(record: Record) -> list[Any] | None:

@@ -20,7 +20,7 @@ from kvtool.workload.logs.reading import FoundCall, LeftOut, Several, Turns
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.records import FileState, RecordFormat, calls_seen, collected, look_at, opens, read_record
 from kvtool.workload.logs.survey import Survey
-from kvtool.workload.logs.trace_records import plain_mooncake, plain_time
+from kvtool.workload.logs.trace_records import plain_mooncake, plain_time, time_in_line
 from kvtool.workload.turn import RequestName, Turn
 
 _MAX_EXCERPT_COLUMN = 2000
@@ -139,11 +139,11 @@ class LogFile:
             if raw.problem is not None:
                 survey.record({})
                 continue
+            if usual and (time := time_in_line(raw.data)) is not None:
+                survey.record({0: time})
+                continue
             try:
                 value = _value(raw)
-                if usual and (time := plain_time(value)) is not None:
-                    survey.record({0: time})
-                    continue
                 where = Where(self.path, raw.line, raw.column, "", number + 1, self.group, self.block_size, number + 1)
                 seen, found, stays = look_at(value, where, self.format_, states, raw.around)
             except (NotJSONError, RecordError):

@@ -434,6 +434,7 @@ def _placed(
         turn = entry.turns[index]
         turn.group = group
         turn.index = base + index
+        turn.epoch = epoch
         if turn.arrival is not None:
             turn.arrival -= epoch or 0.0
         if entry.before is not None and turn.name is not None:

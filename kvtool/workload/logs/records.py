@@ -175,7 +175,7 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
         "langfuse",
         "traceId + type: GENERATION",
-        lambda f: ("traceId" in f or "trace_id" in f) and f.get("type") in _LANGFUSE,
+        lambda f: ("traceId" in f or "trace_id" in f) and isinstance(f.get("type"), str) and f["type"] in _LANGFUSE,
         "langfuse.read",
     ),
     RecordFormat(
@@ -385,7 +385,11 @@ FORMAT_NAMES = (*(each.name for each in RECORD_FORMATS), TEXT_FORMAT)
 
 
 def format_named(name: str) -> RecordFormat:
-    """The format that a user asked for by name."""
+    """The format that a user asked for by name, or described by a map."""
+    if "=" in name:
+        from kvtool.workload.logs.mapped_records import mapped_format
+
+        return mapped_format(name)
     from difflib import get_close_matches
 
     for each in RECORD_FORMATS:

@@ -93,6 +93,8 @@ class ResponseItems:
         """One item of a request or of an answer."""
         type_ = item.get("type") if isinstance(item, dict) else None
         label = f"{path[-2]}[{path[-1]}]" if len(path) > 1 else "".join(map(str, path)) or "item"
+        if not isinstance(type_, str | None):
+            raise record.error(f"{label} has a `type` that is no text", *path, "type")
         if type_ in _CALLS:
             said = item.get(_CALLS[type_])
             said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
@@ -113,10 +115,8 @@ class ResponseItems:
             self.messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
         elif type_ in (None, "message") or (isinstance(item, dict) and "role" in item and "content" in item):
             self.messages += message_at(record, item, label, *path)
-        elif isinstance(type_, str):
-            self.uncounted[kind_of_part(type_)] += 1
         else:
-            raise record.error(f"{label} has a `type` that is no text", *path, "type")
+            self.uncounted[kind_of_part(type_)] += 1
 
 
 def _add_chain(record: Record, items: ResponseItems) -> tuple[str | None, str | None]:

@@ -64,7 +64,7 @@ _TOLD = frozenset(
             *_COSTS,
             *_USAGES,
         ),
-        *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS),
+        *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS, *_FIRST_ANSWERS, "costDetails"),
     )
 )
 
@@ -78,29 +78,48 @@ def call_of(
     counts: bool = True,
 ) -> Call:
     """The call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
-    named = not _TOLD.isdisjoint(record.fields) or any(not _TOLD.isdisjoint(each) for each in record.around)
-    if not (named or uncounted or images or incomplete):
+    said = _said(record)
+    if not (said or uncounted or images or incomplete):
         return NO_CALL
     response, at = answer_object(record)
     usage = _usage(record, response, at) if counts else None
-    status = record.first(*_STATUSES)
+    status = _first(said, _STATUSES)
     return Call(
-        model=_word(record.first(*_MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
-        provider=_word(record.first(*_PROVIDERS)) or _word(response.get("provider")),
-        tenant=tenant_of(record),
+        model=_word(_first(said, _MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
+        provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
+        tenant=_word(_first(said, _TENANTS)) or _tenant_in(record),
         usage=usage,
-        scope=_scope(record),
+        scope=_scope(record, said),
         settings=_settings(record, response, images),
-        end=next((time for name in _ENDS if (time := seconds(record.first(name), "s")) is not None), None),
-        first_answer=next(
-            (time for name in _FIRST_ANSWERS if (time := seconds(record.first(name), "s")) is not None), None
-        ),
+        end=_time(said, _ENDS),
+        first_answer=_time(said, _FIRST_ANSWERS),
         status=status if isinstance(status, int) and not isinstance(status, bool) else None,
         finish=_finish(response),
-        cost=_cost(record, response),
+        cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
         incomplete=incomplete,
     )
+
+
+def _said(record: Record) -> dict[str, Any]:
+    """What a record says of these things, the innermost first."""
+    said: dict[str, Any] = {}
+    for fields in (*reversed(record.around), record.fields):
+        for name in _TOLD.intersection(fields):
+            if (value := fields[name]) is not None:
+                said[name] = value
+    return said
+
+
+def _first(said: dict[str, Any], names: Sequence[str]) -> Any:
+    for name in names:
+        if name in said:
+            return said[name]
+    return None
+
+
+def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
+    return next((time for name in names if name in said and (time := seconds(said[name], "s")) is not None), None)
 
 
 def sampled_of(record: Record) -> Ids | None:
@@ -135,10 +154,8 @@ def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]
     return (value, at) if isinstance(value, dict) else ({}, at)
 
 
-def tenant_of(record: Record) -> str | None:
-    """For whom a call was made."""
-    if (found := _word(record.first(*_TENANTS))) is not None:
-        return found
+def _tenant_in(record: Record) -> str | None:
+    """For whom a call was made, where only its metadata say."""
     for fields in (record.fields, *record.around):
         for name in _METADATA:
             inner = fields.get(name)
@@ -170,9 +187,9 @@ def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) 
     return None
 
 
-def _scope(record: Record) -> CacheScope:
-    organisation, workspace = _word(record.first(*_ORGANISATIONS)), _word(record.first(*_WORKSPACES))
-    region, key = _word(record.first(*_REGIONS)), _word(record.first(*_KEYS)) or _header(record, "x-grok-conv-id")
+def _scope(record: Record, said: dict[str, Any]) -> CacheScope:
+    organisation, workspace = _word(_first(said, _ORGANISATIONS)), _word(_first(said, _WORKSPACES))
+    region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _header(record, "x-grok-conv-id")
     if organisation is workspace is region is key is None:
         return NO_SCOPE
     return CacheScope(organisation, workspace, region, key)
@@ -214,9 +231,9 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
     )
 
 
-def _cost(record: Record, response: dict[str, Any]) -> Decimal | None:
+def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
     usage = _object(response.get("usage"))
-    for value in (record.first(*_COSTS), usage.get("cost"), _object(record.first("costDetails")).get("total")):
+    for value in (_first(said, _COSTS), usage.get("cost"), _object(said.get("costDetails")).get("total")):
         if (cost := decimal_of(value)) is not None:
             return cost
     return None

@@ -322,6 +322,12 @@ LimitField = Annotated[
     WithJsonSchema(_amount(rf"(<=)? ?{_NUMBER} ?%?", "<=5%", **_JSON_RATIO)),
 ]
 """A ratio that must not be exceeded."""
+CostField = Annotated[
+    float,
+    PlainValidator(_parsed(quantities.parse_cost)),
+    WithJsonSchema(_amount(rf"(<=)? ?\$? ?{_NUMBER}", "<=$4", minimum=0)),
+]
+"""Dollars that something may cost."""
 LongestField = Annotated[
     float,
     PlainValidator(_parsed(quantities.parse_longest)),

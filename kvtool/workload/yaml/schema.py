@@ -16,6 +16,7 @@ from kvtool.workload.yaml.fields import (
     Bool,
     Bytes,
     CapacityField,
+    CostField,
     Count,
     Duration,
     FindingKey,
@@ -118,6 +119,10 @@ class GateOptions(SpecModel):
     """Least part of the prompt tokens that must be cache hits: ">=80%"."""
     reachable_gap: LimitField | None = None
     """How much more an unlimited cache may hit at most: "<=5%"."""
+    reported_gap: LimitField | None = None
+    """How much less a provider may read than its rules say, of the prompt tokens of a log that tells it: "<=10%"."""
+    cost_per_1k_requests: CostField | None = None
+    """What 1,000 requests to hosted models may cost in dollars: "<=$4"."""
     ttft_p50: LongestField | None = None
     """Longest predicted time to first token, median: "50ms"."""
     ttft_p90: LongestField | None = None

@@ -24,7 +24,7 @@ def read(record: Record) -> FoundCall | LeftOut:
     """A span."""
     fields = record.fields
     attributes = fields["span_attributes"]
-    kind = attributes.get("type")
+    kind = str(attributes.get("type"))
     if kind != "llm":
         return LeftOut(f"{kind} span" if kind in _KINDS else "other span")
     output, told = fields.get("output"), fields.get("metadata")

@@ -22,7 +22,7 @@ def read(record: Record) -> Several:
     told = {**_object(info.get("tags")), **_object(info.get("request_metadata")), **_object(info.get("trace_metadata"))}
     data = _object(record.fields.get("data"))
     spans = [each for each in data.get("spans") or record.fields.get("spans") or () if isinstance(each, dict)]
-    outer = {_first(span, "parent_span_id", "parent_id") for span in spans if _kind(span) in _CALLS}
+    outer = {str(_first(span, "parent_span_id", "parent_id")) for span in spans if _kind(span) in _CALLS}
     found = Several()
     for span in spans:
         kind = _kind(span)
@@ -30,7 +30,7 @@ def read(record: Record) -> Several:
             word = kind.lower()
             named = "embedding" if word == "embedding" else f"{word} span" if word in _KINDS else "other span"
             found.append(LeftOut(named))
-        elif _own(span) in outer:
+        elif str(_own(span)) in outer:
             found.append(LeftOut("span around another of the same call"))
         else:
             found.append(_call(record, span, told))

@@ -123,7 +123,8 @@ def spans_of(fields: Mapping[str, Any]) -> Iterator[Span]:
         ("resource_logs", ("scope_logs",), "log_records"),
     ):
         for resource in _objects(fields.get(name)):
-            named = attributes_of((resource.get("resource") or {}).get("attributes"))
+            inner = resource.get("resource")
+            named = attributes_of(inner.get("attributes") if isinstance(inner, dict) else None)
             for scoped in scopes:
                 for scope in _objects(resource.get(scoped)):
                     for item in _objects(scope.get(spans)):

@@ -1,0 +1,45 @@
+"""How many tokens a provider counts for each of ours: its tokenizer is not ours, and it adds text that no request shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+
+class TokenRatios:
+    """The sums of reported and of own prompt tokens by model, over the requests so far."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, int] = defaultdict(int)
+        self._own: dict[str, int] = defaultdict(int)
+
+    def add(self, model: str, reported: int | None, own: int) -> None:
+        """Enter a request; None where its log does not say how long it was."""
+        if reported is not None and reported > 0 and own > 0:
+            self._reported[model] += reported
+            self._own[model] += own
+
+    def scale(self, model: str) -> Scale:
+        """As the requests so far tell it; one to one where none does."""
+        reported, own = self._reported.get(model, 0), self._own.get(model, 0)
+        return Scale(reported, own) if reported and own else Scale(1, 1)
+
+    def told(self) -> dict[str, float]:
+        """The ratio of each model of which the log tells lengths."""
+        return {model: reported / self._own[model] for model, reported in self._reported.items()}
+
+
+class Scale:
+    """A ratio of whole numbers, and both ways along it, rounded down."""
+
+    __slots__ = ("own", "theirs")
+
+    def __init__(self, theirs: int, own: int) -> None:
+        self.theirs, self.own = theirs, own
+
+    def theirs_of(self, tokens: int) -> int:
+        """Of our tokens, how many the provider counts."""
+        return tokens * self.theirs // self.own
+
+    def own_of(self, tokens: int) -> int:
+        """Of the provider's, how many are ours."""
+        return tokens * self.own // self.theirs

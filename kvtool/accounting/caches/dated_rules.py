@@ -1,0 +1,163 @@
+"""Which cache rules a model has on which day: rows with dates, each with its source and the day it was checked.
+
+A request takes the row of its model and its day; a model without a row is not predicted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import lru_cache
+
+from kvtool.accounting.caches.providers import RETENTIONS, Provider, find_provider
+from kvtool.accounting.hosted_models import hosted_model
+
+_HOUR, _DAY = 3600.0, 24 * 3600.0
+_OPENAI, _LATER, _CLAUDE, _GEMINI = (find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini"))
+_DEEPSEEK, _AZURE = find_provider("deepseek"), find_provider("azure")
+
+
+@dataclass(frozen=True, slots=True)
+class DatedRule:
+    """The rules of `models` (a pattern of whole names) of a provider from the day `since` to the day before `until`.
+
+    `write` and `read` are what a token written or read costs, as a multiple of one that is neither: "list" where models differ.
+    """
+
+    provider: str
+    models: str
+    rules: Provider
+    write: str
+    read: str
+    since: date | None = None
+    until: date | None = None
+
+    def holds(self, model: str, day: date | None) -> bool:
+        """Whether it is about this model on this day; None is a day after all that is known."""
+        if re.fullmatch(self.models, model) is None:
+            return False
+        if day is None:
+            return self.until is None
+        return (self.since is None or self.since <= day) and (self.until is None or day < self.until)
+
+
+def _claude(models: str, minimum: int, read: str = "0.1") -> list[DatedRule]:
+    """Anthropic's own API, and Claude on Bedrock, where an hour can be had since January 2026."""
+    rules = replace(_CLAUDE, models=models, minimum=minimum)
+    bedrock = replace(
+        rules,
+        name="bedrock",
+        source="aws.amazon.com/about-aws/whats-new/2026/01: prompt caching, 1 hour",
+        as_of="2026-01-26",
+    )
+    hour = date(2026, 1, 26)
+    return [
+        DatedRule("anthropic", models, rules, "1.25, 1 h 2", read),
+        DatedRule("bedrock", models, replace(bedrock, tiers=()), "1.25", read, until=hour),
+        DatedRule("bedrock", models, bedrock, "1.25, 1 h 2", read, since=hour),
+    ]
+
+
+def _gemini(models: str, minimum: int, **dates: date) -> DatedRule:
+    rules = replace(_GEMINI, models=models, minimum=minimum, usual=_HOUR)
+    return DatedRule("gemini", models, rules, "1", "0.1", **dates)
+
+
+def _prefix(name: str, models: str, source: str, note: str, *, ttl: float | None = None, minimum: int = 1) -> Provider:
+    """Every prefix is stored."""
+    return Provider(
+        name, models, "prefix", minimum, 1, ttl, "2026-10-13", source, note=note, usual=None if ttl else _HOUR
+    )
+
+
+_XAI = _prefix(
+    "xai",
+    "Grok",
+    "docs.x.ai/developers/advanced-api-usage/prompt-caching",
+    "a cache for each server, found again by x-grok-conv-id or prompt_cache_key; an entry may go at any time",
+)
+_MISTRAL = _prefix(
+    "mistral", "Mistral API", "docs.mistral.ai: prompt caching", "the minimum is not confirmed, nor how long it is kept"
+)
+_GROQ = _prefix(
+    "groq",
+    "GPT-OSS and Kimi on Groq",
+    "console.groq.com/docs/prompt-caching",
+    "the minimum is not confirmed",
+    ttl=2 * _HOUR,
+)
+_FIREWORKS = _prefix(
+    "fireworks",
+    "Fireworks serverless",
+    "docs.fireworks.ai/guides/prompt-caching",
+    "a cache for each replica, found again by x-session-affinity; how long it is kept is not said",
+)
+_KIMI = _prefix(
+    "moonshot",
+    "Kimi K3",
+    "forum.moonshot.ai/t/613",
+    "kept 5 minutes or an hour; the minimum is not confirmed",
+    ttl=300.0,
+)
+_NOVA = Provider(
+    *("bedrock", "Amazon Nova", "breakpoints", 1000, 1, 300.0, "2026"),
+    *("docs.aws.amazon.com/bedrock: prompt caching", (), 20, 4),
+    needs_mark=True,
+)
+
+_SINCE_56 = r"gpt-5\.[6-9](-.*)?|gpt-[67](\.\d+)?(-.*)?"
+_BOTH = r"gpt-4\.1(-.*)?|gpt-5(\.[1-4])?(-.*)?"
+_ONE = r"gpt-4o(-.*)?|chatgpt-4o(-.*)?|o[134](-.*)?|gpt-4\.5(-.*)?"
+_SOURCE_24H = f"{_OPENAI.source}; default of retention: openai-java 4.39, PromptCacheRetention"
+_OPENAI_24H = replace(
+    _OPENAI, models="gpt-4.1 to gpt-5.4", ttl=_DAY, tiers=(), usual=_HOUR, source=_SOURCE_24H, as_of="2026-10-13",
+    note="kept for 24 hours at most unless the request or the organisation says otherwise",
+)  # fmt: skip
+_OPENAI_55 = replace(
+    _OPENAI, models="gpt-5.5", minimum=2048, step=2048, ttl=_DAY, tiers=(), usual=_HOUR / 2, retentions=RETENTIONS[1:],
+    as_of="2026-09-02", note="every 2,048 tokens; kept for 24 hours at most, usually for 30 minutes",
+)  # fmt: skip
+
+ROWS: tuple[DatedRule, ...] = (
+    DatedRule("openai", _SINCE_56, replace(_LATER, as_of="2026-10-13"), "1.25", "list"),
+    DatedRule("openai", r"gpt-5\.5(-.*)?", _OPENAI_55, "1", "list"),
+    DatedRule("openai", _BOTH, _OPENAI_24H, "1", "list"),
+    DatedRule("openai", _ONE, _OPENAI, "1", "list"),
+    DatedRule("azure", _SINCE_56, replace(_LATER, name="azure", source=_AZURE.source), "1.25", "list"),
+    DatedRule("azure", r"gpt-5\.5(-.*)?", replace(_OPENAI_55, name="azure", source=_AZURE.source), "1", "list"),
+    DatedRule("azure", f"{_BOTH}|{_ONE}", _AZURE, "1", "list"),
+    *_claude(r"claude-(opus|sonnet|haiku)-5-5(-.*)?|claude-opus-5(-[a-z].*)?|claude-(fable|mythos)-5(-1)?(-[a-z].*)?", 512, "list"),
+    *_claude(r"claude-opus-4-8(-.*)?|claude-opus-4(-[01])?(-[a-z].*)?|claude-sonnet-(5|4|4-[0156])(-[a-z].*)?", 1024),
+    *_claude(r"claude-opus-4-7(-.*)?|claude-3-5-haiku(-.*)?|claude-haiku-3-5(-.*)?", 2048),
+    *_claude(r"claude-opus-4-[56](-.*)?|claude-haiku-4-5(-.*)?", 4096),
+    DatedRule("bedrock", r"nova-.*", _NOVA, "1", "list"),
+    _gemini(r"gemini-2\.5-flash(?!-lite).*", 1024, until=date(2026, 7, 1)),
+    _gemini(r"gemini-2\.5-pro.*", 4096, until=date(2026, 7, 1)),
+    _gemini(r"gemini-2\.5-(flash|pro).*", 2048, since=date(2026, 7, 1)),
+    _gemini(r"gemini-(3|4)(\.\d+)?-.*", 4096),
+    DatedRule("vertex", r"gemini-4-argon.*", replace(_GEMINI, name="vertex", minimum=6144, usual=_HOUR), "1", "0.1"),
+    DatedRule("vertex", r"gemini-(3|4)(\.\d+)?-(?!argon).*", replace(_GEMINI, name="vertex", usual=_HOUR), "1", "0.1"),
+    DatedRule("deepseek", r"deepseek-.*", replace(_DEEPSEEK, usual=_HOUR), "1", "list"),
+    DatedRule("groq", r"(gpt-oss-(20b|120b|safeguard-20b)|kimi-k2-.*)", _GROQ, "1", "0.5"),
+    DatedRule("xai", r"grok-.*", _XAI, "1", "list"),
+    DatedRule("mistral", r".*", _MISTRAL, "1", "0.1"),
+    DatedRule("fireworks", r".*", _FIREWORKS, "1", "0.5"),
+    DatedRule("moonshot", r"kimi-k3(-.*)?", _KIMI, "1, 1 h 2", "0.1"),
+)  # fmt: skip
+"""Every row, the first that holds is taken."""
+
+
+@lru_cache(maxsize=4096)
+def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule | None:
+    """The row of a request's model on its day; None where there is none, and nothing is predicted."""
+    hosted = hosted_model(model, provider)
+    for row in ROWS:
+        if row.provider == _upstream(hosted.provider, hosted.name) and row.holds(hosted.name, day):
+            return row
+    return None
+
+
+def _upstream(provider: str, model: str) -> str:
+    """Whose cache a router's request reaches."""
+    return hosted_model(model).provider if provider == "openrouter" else provider

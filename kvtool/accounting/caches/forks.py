@@ -1,0 +1,59 @@
+"""Settings of a request behind which a provider keeps a cache of its own, though the text is the same."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+import xxhash
+
+from kvtool.accounting.caches.breakpoints import ContentBlocks
+from kvtool.accounting.caches.providers import Provider
+from kvtool.accounting.prefix_tree import Ids
+from kvtool.workload.call import CallSettings
+
+_PLAIN = CallSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Forks:
+    """Places in a prompt at which its settings part it from the same text with others: rising, with a value at each."""
+
+    places: tuple[int, ...] = ()
+    values: tuple[int, ...] = ()
+
+    def parted(self, ids: Ids) -> Ids:
+        """The tokens with each value in its place."""
+        if not self.places:
+            return ids
+        return np.insert(ids, self.places, np.asarray(self.values, np.int32))
+
+    def there(self, length: int) -> int:
+        """How long a beginning of the prompt is among the parted tokens."""
+        return length + bisect_left(self.places, length)
+
+    def back(self, length: int) -> int:
+        """How long a beginning of the parted tokens is in the prompt."""
+        return length - sum(place + number < length for number, place in enumerate(self.places))
+
+
+def find_forks(settings: CallSettings, provider: Provider, blocks: ContentBlocks) -> Forks:
+    """Where the settings fork a prompt: behind its tools, behind its system text, or both."""
+    if settings is _PLAIN or not (provider.fork_system or provider.fork_messages):
+        return Forks()
+    found = []
+    for place, names in ((blocks.tools_end, provider.fork_system), (blocks.lead_end, provider.fork_messages)):
+        value = settings_digest(settings, names)
+        if value:
+            found.append((place, -1 - value))
+    return Forks(tuple(place for place, _ in found), tuple(value for _, value in found))
+
+
+def settings_digest(settings: CallSettings, names: tuple[str, ...]) -> int:
+    """30 bits of what these settings say; 0 where they say nothing."""
+    said = [(name, getattr(settings, name)) for name in names]
+    said = [(name, bool(value) if name == "images" else value) for name, value in said if value]
+    if not said:
+        return 0
+    return xxhash.xxh32_intdigest(repr(said).encode(errors="surrogatepass")) >> 3 or 1

@@ -1,0 +1,18 @@
+"""Who shares a provider's cache with whom: never across models, organisations, workspaces, regions or keys."""
+
+from __future__ import annotations
+
+from kvtool.accounting.hosted_models import hosted_model
+from kvtool.workload.turn import Turn
+
+
+def scope_of(turn: Turn) -> str | None:
+    """A name of the cache that a request can read; None for one of which nothing is known."""
+    call, scope = turn.call, turn.call.scope
+    parts = [scope.organisation, scope.workspace, scope.region, scope.key, turn.salt]
+    if call.model is not None:
+        model = hosted_model(call.model, call.provider)
+        parts = [model.provider, call.model, *parts]
+    if not any(parts):
+        return None
+    return "\x1f".join(part or "" for part in parts)

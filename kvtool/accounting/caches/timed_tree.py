@@ -1,0 +1,148 @@
+"""A tree of what was sent, each edge with the time of its last use, and what is stored where an edge ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from kvtool.accounting.prefix_tree import Ids
+from kvtool.text.align import common_prefix
+
+SHORT, LONG = 300.0, 3600.0
+"""The two times, in seconds, for which a marked prefix can be kept: what of its uses came within each is counted."""
+
+
+class TimedNode:
+    """An edge of the tree, last sent at `used`; the stored prefix that ends with it, if any, was last used at `entry`.
+
+    What is stored is kept for `ttl` seconds (None: for good) and can be read from `ready` on, when the request that stored it
+    had its first token. `uses` counts requests that ran through the edge after the first one, `within_short` and `within_long`
+    those that came in time. `settings` are those of the latest one.
+    """
+
+    __slots__ = (
+        *("children", "entry", "ids", "ready", "settings", "start", "ttl"),
+        *("until", "used", "uses", "within_long", "within_short"),
+    )
+
+    def __init__(self, ids: Ids, start: int, used: float) -> None:
+        self.ids = ids
+        self.start = start
+        self.used = used
+        self.entry: float | None = None
+        self.ready = used
+        self.until = used
+        """When the request that stored it was answered, where that is known."""
+        self.ttl: float | None = None
+        self.settings = 0
+        self.uses = self.within_short = self.within_long = 0
+        self.children: dict[int, TimedNode] = {}
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.ids)
+
+    def alive(self, since: float, now: float) -> bool:
+        """Whether what was used at `since` is still kept."""
+        return self.ttl is None or now - since <= self.ttl
+
+    def renew(self, use: Use, ttl: float | None, *, since: float | None) -> None:
+        """Store the prefix, or go on keeping it where it was used at `since` and is still there."""
+        if since is not None and self.alive(since, use.now):
+            if self.ttl is not None:
+                self.ttl = None if ttl is None else max(self.ttl, ttl)
+            return
+        self.ttl, self.ready, self.until = ttl, use.ready, use.until
+
+
+class Use:
+    """A request as it uses the tree: when it came, when its first token and its last one did, and with which settings."""
+
+    __slots__ = ("now", "ready", "settings", "until")
+
+    def __init__(self, now: float, ready: float | None = None, until: float | None = None, settings: int = 0) -> None:
+        self.now = now
+        self.ready = now if ready is None else ready
+        self.until = self.ready if until is None else until
+        self.settings = settings
+
+
+class TimedTree:
+    """All token sequences of one namespace, each edge with the time of its last use."""
+
+    def __init__(self) -> None:
+        self.root = TimedNode(np.empty(0, dtype=np.int32), 0, 0.0)
+
+    def path(self, ids: Ids) -> list[TimedNode]:
+        """The edges that a sequence runs through; the one in which it leaves the tree is split there."""
+        found: list[TimedNode] = []
+        node, at = self.root, 0
+        while at < len(ids):
+            child = node.children.get(int(ids[at]))
+            if child is None:
+                break
+            shared = common_prefix(child.ids, ids[at:])
+            if shared < len(child.ids):
+                child = _split(node, child, shared)
+            found.append(child)
+            at += shared
+            node = child
+        return found
+
+    def insert(
+        self, ids: Ids, stops: Mapping[int, float | None], use: Use, kept: tuple[float | None] | None = None
+    ) -> None:
+        """Add a sequence as used now, and store its prefixes of these lengths, each for its own time; `kept`: or all of them."""
+        wanted = sorted({0, *(stop for stop in stops if stop > 0), len(ids)})
+        node = self.root
+        for start, stop in pairwise(wanted):
+            node = self._extend(node, ids[start:stop], start, use, kept)
+            if stop in stops:
+                node.renew(use, stops[stop], since=node.entry)
+                node.entry = use.now
+
+    def nodes(self) -> Iterator[TimedNode]:
+        """Every edge, in no particular order."""
+        stack = list(self.root.children.values())
+        while stack:
+            node = stack.pop()
+            stack.extend(node.children.values())
+            yield node
+
+    def _extend(self, node: TimedNode, ids: Ids, start: int, use: Use, kept: tuple[float | None] | None) -> TimedNode:
+        """Go on from a node along these tokens, to a node that ends with them; `kept`: the edges themselves are, for so long."""
+        at = 0
+        while at < len(ids):
+            child = node.children.get(int(ids[at]))
+            new = child is None
+            if child is None:
+                child = TimedNode(ids[at:].copy(), start + at, use.now)
+                node.children[int(ids[at])] = child
+            shared = common_prefix(child.ids, ids[at:])
+            if shared < len(child.ids):
+                child = _split(node, child, shared)
+            if kept is not None:
+                child.renew(use, kept[0], since=None if new else child.used)
+            if not new:
+                gap = use.now - child.used
+                child.uses += 1
+                child.within_short += gap <= SHORT
+                child.within_long += gap <= LONG
+            child.used = use.now
+            child.settings = use.settings
+            at += shared
+            node = child
+        return node
+
+
+def _split(parent: TimedNode, child: TimedNode, length: int) -> TimedNode:
+    upper = TimedNode(child.ids[:length].copy(), child.start, child.used)
+    upper.children[int(child.ids[length])] = child
+    upper.ready, upper.until, upper.ttl, upper.settings = child.ready, child.until, child.ttl, child.settings
+    upper.uses, upper.within_short, upper.within_long = child.uses, child.within_short, child.within_long
+    parent.children[int(upper.ids[0])] = upper
+    child.ids = child.ids[length:].copy()
+    child.start += length
+    return upper

@@ -1,0 +1,24 @@
+"""Days and moments of requests, from the times of a log."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+CLOCK = 1e9
+"""Seconds since 1970 below which a log's times are no clock's."""
+
+
+def moment_of(epoch: float | None, now: float) -> datetime | None:
+    """The moment, by UTC, of what came `now` seconds after `epoch`; None where no clock is known."""
+    if epoch is None or epoch + now < CLOCK:
+        return None
+    try:
+        return datetime.fromtimestamp(epoch + now, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def day_of(epoch: float | None, now: float) -> date | None:
+    """The day of the same, by UTC."""
+    moment = moment_of(epoch, now)
+    return None if moment is None else moment.date()

@@ -1,0 +1,130 @@
+"""Tokens that a tenant found in the cache and that only others had sent: what it can learn of them.
+
+How fast an answer comes, or what a provider reports as cached, tells it. What every tenant of a cache sends is public, and left
+out. A tree holds who sent what; nothing is kept of texts but where they stand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvtool.accounting.prefix_tree import Ids
+from kvtool.text.align import common_prefix
+from kvtool.text.traced import Origin
+from kvtool.workload.jobs import Job
+
+_MOST_TENANTS = 4_096
+"""Tenants that are told apart; those that come later are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTokens:
+    """Tokens of `owner`, who sent them first, that `reader` hit without having sent them before; and where they stand."""
+
+    owner: str
+    reader: str
+    tokens: int
+    origin: Origin | None
+    offset: int
+
+
+class _Node:
+    """An edge, the tenants who sent it (a bit for each), who did first, and who of the others hit how much of it first."""
+
+    __slots__ = ("children", "ids", "origin", "owner", "reads", "tenants")
+
+    def __init__(self, ids: Ids, owner: int, origin: tuple[Origin | None, int]) -> None:
+        self.ids = ids
+        self.owner = owner
+        self.tenants = 1 << owner
+        self.reads: list[tuple[int, int]] = []
+        """Readers, and how many of the edge's tokens they hit."""
+        self.origin = origin
+        self.children: dict[int, _Node] = {}
+
+    def split(self, length: int) -> _Node:
+        """The upper part of the edge, cut behind so many tokens; this one becomes the lower."""
+        upper = _Node(self.ids[:length].copy(), self.owner, self.origin)
+        upper.tenants = self.tenants
+        upper.reads = [(reader, min(tokens, length)) for reader, tokens in self.reads]
+        self.reads = [(reader, tokens - length) for reader, tokens in self.reads if tokens > length]
+        self.ids = self.ids[length:].copy()
+        upper.children[int(self.ids[0])] = self
+        return upper
+
+
+class ObservableBook:
+    """Takes each request with its tenant and what it hit."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, _Node] = {}
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def tenants(self) -> list[str]:
+        """All that were told apart, in the order of their first request."""
+        return list(self._numbers)
+
+    def add(self, job: Job, scope: str, hit: int) -> None:
+        """Enter a request; `scope` is the cache that it can read. One without a tenant, and a trace of hashes, tells nothing."""
+        tenant = job.turn.call.tenant
+        if tenant is None or job.unit != 1:
+            return
+        if tenant not in self._numbers and len(self._numbers) == _MOST_TENANTS:
+            return
+        number = self._numbers.setdefault(tenant, len(self._numbers))
+        node = self._roots.setdefault(scope, _Node(np.empty(0, np.int32), number, (None, 0)))
+        node.tenants |= 1 << number
+        at, ids = 0, job.ids
+        while at < len(ids):
+            first = int(ids[at])
+            child = node.children.get(first)
+            if child is None:
+                node.children[first] = _Node(ids[at:].copy(), number, _origin(job, (at + len(ids)) // 2))
+                return
+            shared = common_prefix(child.ids, ids[at:])
+            if shared < len(child.ids):
+                child = node.children[first] = child.split(shared)
+            read = min(hit - at, shared)
+            if read > 0 and not child.tenants >> number & 1:
+                child.reads.append((number, read))
+            child.tenants |= 1 << number
+            at += shared
+            node = child
+
+    def observed(self) -> list[ObservedTokens]:
+        """All that is not public, in no particular order; complete when every request was entered."""
+        names = self.tenants
+        found: list[ObservedTokens] = []
+        stack = [(root.tenants, child) for root in self._roots.values() for child in root.children.values()]
+        while stack:
+            everyone, node = stack.pop()
+            stack.extend((everyone, child) for child in node.children.values())
+            if node.tenants != everyone:
+                origin, offset = node.origin
+                found += [
+                    ObservedTokens(names[node.owner], names[reader], tokens, origin, offset)
+                    for reader, tokens in node.reads
+                ]
+        return found
+
+
+def _origin(job: Job, token: int) -> tuple[Origin | None, int]:
+    """Where the text of a token was written: that in the middle of an edge stands for all of it."""
+    if job.prompt is None or job.prompt.text is None:
+        return None, 0
+    place = job.prompt.char_range(token)
+    if place is None or place[0] >= len(job.prompt.text):
+        return None, 0
+    return job.prompt.text.at(place[0])
+
+
+def by_pair(observed: list[ObservedTokens]) -> Counter[tuple[str, str]]:
+    """Tokens by who sent them and who can tell."""
+    found: Counter[tuple[str, str]] = Counter()
+    for one in observed:
+        found[one.owner, one.reader] += one.tokens
+    return found

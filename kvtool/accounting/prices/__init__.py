@@ -1,0 +1,1 @@
+"""Prices of hosted models by day, and bills."""

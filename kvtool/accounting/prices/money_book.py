@@ -1,0 +1,203 @@
+"""Sums of what requests cost and of what was read: as reported, by the rules, without a cache. No request is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+
+from kvtool.accounting.caches.cache_rules import Prediction
+from kvtool.accounting.prices.bill import Bill, Charged, bill_of
+from kvtool.accounting.prices.difference import difference_of
+from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
+from kvtool.accounting.prices.price_table import PriceTable
+from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
+from kvtool.results.report import RequestRead
+from kvtool.workload.call import Call, Usage
+
+
+@dataclass(slots=True)
+class Read:
+    """Requests, their prompt tokens, and those that were read from a cache."""
+
+    requests: int = 0
+    prompt: int = 0
+    cached: int = 0
+
+    def add(self, prompt: int, cached: int) -> None:
+        """Another request."""
+        self.requests += 1
+        self.prompt += prompt
+        self.cached += cached
+
+    @property
+    def rate(self) -> float:
+        return self.cached / self.prompt if self.prompt else 0.0
+
+
+@dataclass(slots=True)
+class BilledRequests:
+    """The same requests three times."""
+
+    requests: int = 0
+    paid: Bill = field(default_factory=Bill)
+    predicted: Bill = field(default_factory=Bill)
+    without: Bill = field(default_factory=Bill)
+
+
+@dataclass(slots=True)
+class MoneySide:
+    """Requests whose log says what was read of them, or the others. `read` is of what both are known of."""
+
+    reported: Read = field(default_factory=Read)
+    predicted: Read = field(default_factory=Read)
+    reachable: int = 0
+    difference: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    cost: dict[tuple[str, bool], tuple[int, Decimal]] = field(default_factory=dict)
+    """Tokens that were charged in full for a cause and what that cost, the causes of the difference apart (True)."""
+    costs: BilledRequests = field(default_factory=BilledRequests)
+
+
+class MoneyBook:
+    """Takes every request with what was predicted of it; a request of an unknown price is counted, and never guessed."""
+
+    def __init__(self, prices: PriceTable) -> None:
+        self.prices = prices
+        self.groups: dict[str, dict[bool, MoneySide]] = {}
+        """By group, those whose log says what was read (True) and the others."""
+        self.total = {True: MoneySide(), False: MoneySide()}
+        self.requests = 0
+        self.unpriced: Counter[str] = Counter()
+        self.undated = 0
+        self.logged = Decimal(0)
+        self.logged_requests = 0
+        self.logged_priced = Decimal(0)
+        """What the same requests cost by our prices."""
+        self.currencies: Counter[str] = Counter()
+        self.first: float | None = None
+        self.last: float | None = None
+        self.most_a_minute = 0
+        self.last_day: date | None = None
+        self.used: dict[str, PriceRow] = {}
+        """The rows that were used, by model, the latest of each."""
+
+    def add(
+        self, group: str, call: Call, prediction: Prediction | None, *, output: int, now: float, moment: datetime | None
+    ) -> None:
+        """Enter a request that came `now` seconds after the log began, at `moment` of the clock where there is one."""
+        self.requests += 1
+        self.first = now if self.first is None else min(self.first, now)
+        self.last = now if self.last is None else max(self.last, now)
+        usage = call.usage if call.usage is not None else Usage()
+        told = usage.prompt is not None and usage.cached is not None
+        sides = (self.total[told], self.groups.setdefault(group, {True: MoneySide(), False: MoneySide()})[told])
+        prompt = usage.prompt if usage.prompt is not None else None if prediction is None else prediction.prompt
+        rates = None if prompt is None else self._rates(call, prompt, moment)
+        parts = [] if prediction is None or not told else difference_of(prediction, usage.cached or 0, call)
+        if prediction is not None:
+            self.most_a_minute = max(self.most_a_minute, prediction.in_a_minute)
+        for side in sides:
+            if prediction is not None:
+                side.predicted.add(prediction.prompt, prediction.cached)
+                side.reachable += prediction.cached + sum(tokens for _, tokens in prediction.lost)
+                side.lost.update(dict(prediction.lost))
+                if told:
+                    side.reported.add(usage.prompt or 0, usage.cached or 0)
+                side.difference.update(dict(parts))
+        if rates is None or prompt is None:
+            return
+        self._charge(sides, call, usage, prediction, parts, rates, prompt, output)
+
+    def _charge(
+        self,
+        sides: tuple[MoneySide, ...],
+        call: Call,
+        usage: Usage,
+        prediction: Prediction | None,
+        parts: list[tuple[str, int]],
+        rates: Rates,
+        prompt: int,
+        output: int,
+    ) -> None:
+        answer = usage.output if usage.output is not None else output
+        written = usage.written if usage.written is not None else (usage.written_5m or 0) + (usage.written_1h or 0)
+        paid = bill_of(Charged(prompt, usage.cached or 0, written, usage.written_1h or 0, answer), rates)
+        without = bill_of(Charged(prompt, output=answer), rates)
+        by_rules = paid
+        if prediction is not None:
+            charged = Charged(prompt, prediction.cached, prediction.written, prediction.written_1h, answer)
+            by_rules = bill_of(charged, rates)
+        rate = rates.write if written else rates.input
+        charged_causes = _charged(prediction, parts)
+        for side in sides:
+            costs = side.costs
+            costs.requests += 1
+            costs.paid.add(paid)
+            costs.predicted.add(by_rules)
+            costs.without.add(without)
+            for cause, tokens, differs in charged_causes:
+                before, cost = side.cost.get((cause, differs), (0, Decimal(0)))
+                side.cost[cause, differs] = before + tokens, cost + tokens * (rate - rates.read) / MILLION
+        if call.cost is not None:
+            self.logged += call.cost
+            self.logged_requests += 1
+            self.logged_priced += paid.total if usage.cached is not None else by_rules.total
+
+    def _rates(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
+        """Of a request's model on its day; None where there is no price."""
+        day = None if moment is None else moment.date()
+        row = None if call.model is None else self.prices.row(call.model, call.provider, day)
+        settings = call.settings
+        way = "batch" if settings.batch else settings.service_tier
+        if row is not None and way is not None and not row.tells(way):
+            row, way = None, f" ({way})"
+        else:
+            way = ""
+        if row is None:
+            self.unpriced[f"{call.model or 'no model said'}{way}"] += 1
+            return None
+        self.undated += moment is None
+        if day is not None:
+            self.last_day = day if self.last_day is None else max(self.last_day, day)
+        self.currencies[row.currency] += 1
+        self.used[call.model or ""] = row
+        return self.prices.rates(row, prompt, moment, batch=settings.batch, tier=settings.service_tier)
+
+    @property
+    def told(self) -> bool:
+        """Whether the log says of any request what was read of it; sums are of those then, else of all."""
+        side = self.total[True]
+        return side.reported.requests > 0 or side.costs.requests > 0
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to tell: a model with a price, or what was read."""
+        return self.told or self.total[False].costs.requests > 0
+
+
+def _charged(prediction: Prediction | None, parts: list[tuple[str, int]]) -> list[tuple[str, int, bool]]:
+    """The causes for which tokens were charged in full: those of the difference, and those of the rules as far as it was not read
+    all the same."""
+    found = [(cause, tokens, True) for cause, tokens in parts if cause in MORE_PREDICTED]
+    read = sum(tokens for cause, tokens in parts if cause in MORE_REPORTED)
+    for cause, tokens in () if prediction is None else prediction.lost:
+        left = max(tokens - read, 0)
+        read -= tokens - left
+        if left:
+            found.append((cause, left, False))
+    return found
+
+
+def request_read(call: Call, prediction: Prediction | None) -> RequestRead | None:
+    """One request, reported beside predicted; None where nothing was predicted."""
+    if prediction is None:
+        return None
+    reported = None if call.usage is None else call.usage.cached
+    return RequestRead(
+        prompt_tokens=prediction.prompt,
+        predicted_tokens=prediction.cached,
+        reported_tokens=reported,
+        difference={} if reported is None else dict(difference_of(prediction, reported, call)),
+    )

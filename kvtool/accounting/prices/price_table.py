@@ -1,0 +1,140 @@
+"""A table of prices: the one that comes with kvtool, or one of the user's over it. The price of a request is that of its day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kvtool.accounting.hosted_models import hosted_model
+from kvtool.accounting.prices.genai_form import read_genai
+from kvtool.accounting.prices.litellm_form import read_litellm
+from kvtool.accounting.prices.own_form import FORM, read_own
+from kvtool.accounting.prices.price_document import PriceDocument
+from kvtool.accounting.prices.price_row import PriceRow, Rates
+from kvtool.errors import KvtoolError
+from kvtool.text.files.text_files import decode
+
+STALE_DAYS = 60
+"""Days after which it is told that a price was checked so long ago."""
+_SAME = {
+    "vertex": ("gemini",),
+    "openrouter": ("openai", "anthropic", "gemini", "deepseek", "xai", "mistral", "moonshot"),
+}
+"""Whose prices hold where a provider has no row of its own."""
+
+
+@dataclass(slots=True)
+class PriceTable:
+    """Rows, the first that holds is taken: those of a file of the user's stand before those that come with kvtool."""
+
+    rows: Sequence[PriceRow]
+    factor: Decimal = Decimal(1)
+    """What a discount leaves of each price."""
+    _found: dict[tuple[str, str | None], list[PriceRow]] = field(default_factory=dict)
+
+    def rows_of(self, model: str, provider: str | None = None) -> list[PriceRow]:
+        """All rows of a model of a provider, in their order; of whoever has it where no provider is told."""
+        key = model, provider
+        if key not in self._found:
+            if len(self._found) > 4096:
+                self._found.clear()
+            self._found[key] = self._search(model, provider)
+        return self._found[key]
+
+    def _search(self, model: str, provider: str | None) -> list[PriceRow]:
+        hosted = hosted_model(model, provider)
+        names = dict.fromkeys((model.strip().lower(), model.strip().lower().rsplit("/", 1)[-1], hosted.name))
+        for name in names:  # the name as it is said goes before the one without dates
+            own = [row for row in self.rows if row.provider in ("", hosted.provider) and row.is_of(name)]
+            if own:
+                return own
+        for other in _SAME.get(hosted.provider, ()):
+            own = [row for row in self.rows if row.provider == other and row.is_of(hosted.name)]
+            if own:
+                return own
+        return []
+
+    def row(self, model: str, provider: str | None, day: date | None) -> PriceRow | None:
+        """The row of a model's day; without a day the latest one. None: there is no price, and none is guessed."""
+        rows = self.rows_of(model, provider)
+        if day is None:
+            return next((row for row in rows if row.until is None), None)
+        return next((row for row in rows if row.holds_on(day)), None)
+
+    def rates(
+        self, row: PriceRow, prompt: int, moment: datetime | None, *, batch: bool = False, tier: str | None = None
+    ) -> Rates:
+        """Of one request, discount included."""
+        found = row.rates_for(prompt, moment, batch=batch, tier=tier)
+        return found if self.factor == 1 else found.times(self.factor)
+
+
+def price_table(path: str | None = None, discount: Decimal = Decimal(0)) -> PriceTable:
+    """The prices that come with kvtool, behind those of a file; KvtoolError for a file that is none of three forms."""
+    own = _read_file(path) if path is not None else []
+    return PriceTable([*own, *_built_in()], 1 - discount)
+
+
+@cache
+def _built_in() -> tuple[PriceRow, ...]:
+    text = (files("kvtool") / "accounting" / "prices" / "price_rows.json").read_text(encoding="utf-8")
+    document = PriceDocument(text, "kvtool's prices")
+    return tuple(replace(row, written=None) for row in read_own(document))
+
+
+def _read_file(path: str) -> list[PriceRow]:
+    try:
+        data = Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise KvtoolError(f"cannot read prices `{path}`: {error.strerror or error}") from error
+    document = PriceDocument(decode(data, shown=path), path)
+    rows = _rows(document, document.value)
+    if not rows:
+        raise KvtoolError("there is no price of tokens in it", hint=_HINT, place=document.place(()))
+    return rows
+
+
+_HINT = f'known are {{"format": "{FORM}", "rows": […]}}, genai-prices\' data.json and LiteLLM\'s model_prices… .json'
+
+
+def _rows(document: PriceDocument, value: Any) -> list[PriceRow]:
+    if isinstance(value, dict) and value.get("format") == FORM:
+        rows = read_own(document)
+        check_days(rows)
+        return rows
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "models" in value[0]:
+        return read_genai(document)
+    if isinstance(value, dict) and any(
+        isinstance(one, dict) and "input_cost_per_token" in one for one in value.values()
+    ):
+        return read_litellm(document)
+    raise KvtoolError("these are no prices that kvtool knows", hint=_HINT, place=document.place(()))
+
+
+def check_days(rows: Sequence[PriceRow]) -> None:
+    """KvtoolError, with its place, where two rows of one model hold on a day, or none holds between two."""
+    by_model: dict[tuple[str, str], list[PriceRow]] = {}
+    for row in rows:
+        if row.since is not None and row.until is not None and row.until <= row.since:
+            raise KvtoolError(
+                "the price ends before it begins: `to` is the first day that it no longer holds", place=row.written
+            )
+        for name in row.models:
+            by_model.setdefault((row.provider, name), []).append(row)
+    for (_, name), same in by_model.items():
+        ordered = sorted(same, key=lambda row: row.since or date.min)
+        for before, after in pairwise(ordered):
+            if before.until is None or after.since is None or before.until > after.since:
+                shared = after.since or date.min
+                told = "always" if after.since is None else f"on {shared}"
+                raise KvtoolError(f"two prices of {name} hold {told}", hint="end one with `to`", place=after.written)
+            if before.until < after.since:
+                gap = f"from {before.until} to the day before {after.since}"
+                raise KvtoolError(f"no price of {name} holds {gap}", place=after.written)

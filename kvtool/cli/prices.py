@@ -1,0 +1,55 @@
+"""The command `kvtool prices`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.pricing_options import Pricing
+from kvtool.config.shown_options import Showing
+from kvtool.errors import KvtoolError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricesCommand(Command):
+    """What tokens of hosted models cost, from which day to which, where it stands and when it was checked."""
+
+    model: Annotated[str | None, Argument("Such as gpt-5.6-sol; left out: all.", "[MODEL]")] = None
+    on: Annotated[str | None, Option("Only what holds on this day.", "DATE")] = None
+    pricing: Annotated[Pricing, only("prices")]
+    showing: Annotated[Showing, only("json", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Print the rows. KvtoolError for a model without a price or a day that is none."""
+        from datetime import date
+
+        from kvtool.accounting.prices.price_lines import prices_document
+        from kvtool.accounting.prices.price_table import price_table
+
+        check_values(self)
+        table = price_table(self.pricing.prices)
+        rows = list(table.rows) if self.model is None else table.rows_of(self.model)
+        if not rows:
+            hint = "kvtool prices lists the models that have one; --prices FILE adds your own"
+            raise KvtoolError(f"no price of `{self.model}` is known", hint=hint)
+        if self.on is not None:
+            try:
+                day = date.fromisoformat(self.on)
+            except ValueError:
+                raise KvtoolError(f"--on {self.on[:40]} is no day", hint="write it like 2026-08-21") from None
+            rows = [row for row in rows if row.holds_on(day)]
+            if not rows:
+                raise KvtoolError(f"no price is known on {day}", hint="leave --on out to see the days that have one")
+        document = prices_document(rows)
+        if self.showing.json:
+            sys.stdout.write(document.to_json())
+            return 0
+        from kvtool.report.terminal.prices import print_prices
+        from kvtool.text.terminal.streams import printing
+
+        with printing():
+            print_prices(self.showing.console(), document, details=self.model is not None)
+        return 0

@@ -1,0 +1,28 @@
+"""What a pass left out of the traffic, in sentences."""
+
+from __future__ import annotations
+
+from kvtool.profiler.passes import PassResult
+from kvtool.text.terminal.numbers import plural
+
+_MOST = 5
+
+
+def left_out(result: PassResult) -> list[str]:
+    """Failed requests by status, and those of models without cache rules; the commonest first."""
+    told = []
+    if result.failed:
+        total = sum(result.failed.values())
+        told.append(f"{plural(total, 'failed request')} left out as no traffic: {_counted(result.failed, 'status ')}")
+    if result.unpredicted:
+        total = sum(result.unpredicted.values())
+        told.append(
+            f"{plural(total, 'request')} not predicted, no cache rules are known: {_counted(result.unpredicted, '')}"
+        )
+    return told
+
+
+def _counted(counts: dict[int, int] | dict[str, int], before: str) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+    shown = [f"{before}{name} ({count:,})" for name, count in ordered[:_MOST]]
+    return ", ".join([*shown, *([f"{len(ordered) - _MOST:,} more"] if len(ordered) > _MOST else [])])

@@ -1,0 +1,256 @@
+"""What was reported, predicted and paid, as reports have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from kvtool.accounting.prices.bill import Bill, shown_money
+from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
+from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
+from kvtool.accounting.prices.price_table import STALE_DAYS
+from kvtool.profiler.passes import PassResult
+from kvtool.results.money import (
+    CauseMoney,
+    GpuMoney,
+    GroupMoney,
+    Money,
+    MoneyParts,
+    Predicted,
+    PrefixAdvice,
+    Reported,
+)
+from kvtool.text.terminal.numbers import plural
+
+_DAY = 86_400.0
+_MONTH = Decimal("30.4375")
+_MOST_PREFIXES = 5
+_MOST_STALE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyTold:
+    """Parts of a report; all None where the log tells of no model that has a price, and of nothing that was read."""
+
+    reported: Reported | None = None
+    predicted: Predicted | None = None
+    difference: dict[str, int] | None = None
+    money: Money | None = None
+
+
+def money_told(result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None) -> MoneyTold:
+    """Of a run and, where fixes were kept, of the run with them."""
+    book = result.money
+    if book is None or not book.known:
+        return MoneyTold(money=None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests))
+    side = book.total[book.told]
+    if not side.predicted.requests and not side.costs.requests:
+        return MoneyTold()
+    reported = None
+    if side.reported.requests:
+        read = side.reported
+        reported = Reported(
+            requests=read.requests, prompt_tokens=read.prompt, cached_tokens=read.cached, hit_rate=min(read.rate, 1.0)
+        )
+    return MoneyTold(
+        reported=reported,
+        predicted=_predicted(book, side, result),
+        difference=dict(side.difference) if reported is not None else None,
+        money=_money(book, side, result, fixed, gpu),
+    )
+
+
+def _predicted(book: MoneyBook, side: MoneySide, result: PassResult) -> Predicted:
+    read = side.predicted
+    return Predicted(
+        requests=read.requests,
+        prompt_tokens=read.prompt,
+        cached_tokens=read.cached,
+        hit_rate=min(read.rate, 1.0),
+        reachable_tokens=min(side.reachable, read.prompt),
+        lost=dict(side.lost),
+        most_a_minute=book.most_a_minute,
+        tokens_per_own={} if result.hosted is None else result.hosted.ratios.told(),
+    )
+
+
+def _money(
+    book: MoneyBook, side: MoneySide, result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None
+) -> Money:
+    costs = side.costs
+    priced = costs.requests > 0
+    paid = costs.paid.total if book.told and priced else None
+    prefixes, marked = _marks(result, book)
+    best = _best(book, side, fixed, marked) if priced else None
+    base = paid if paid is not None else costs.predicted.total
+    span = None if book.first is None or book.last is None else book.last - book.first
+    saved = None if best is None else base - best
+    month = None
+    if saved is not None and span is not None and span >= _DAY:
+        month = saved * _MONTH * Decimal(str(_DAY)) / Decimal(str(span))
+    return Money(
+        currency=next(iter(book.currencies), "USD"),
+        requests=book.requests,
+        priced_requests=costs.requests,
+        paid=_text(paid),
+        paid_parts=_parts(costs.paid) if paid is not None else None,
+        predicted=_text(costs.predicted.total) if priced else None,
+        with_fixes=_text(best),
+        without_cache=_text(costs.without.total) if priced else None,
+        logged=_text(book.logged) if book.logged_requests else None,
+        days=None if span is None else span / _DAY,
+        month=_text(month),
+        per_1k_requests=_text(base * 1000 / costs.requests) if priced else None,
+        by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
+        by_cause=_causes(side),
+        prefixes=prefixes,
+        unpriced=dict(book.unpriced),
+        notices=_notices(book),
+        gpu=gpu,
+    )
+
+
+def _best(book: MoneyBook, side: MoneySide, fixed: PassResult | None, marked: Decimal | None) -> Decimal:
+    """The least of what it costs by the rules, with the fixes that were run, and with each prefix marked as it costs least."""
+    found = [side.costs.predicted.total]
+    output = side.costs.predicted.output
+    if marked is not None:
+        found.append(marked + output)
+    if fixed is not None and fixed.money is not None:
+        again = fixed.money.total[book.told].costs
+        if again.requests == side.costs.requests:
+            found.append(again.predicted.total)
+            _, with_marks = _marks(fixed, fixed.money)
+            if with_marks is not None:
+                found.append(with_marks + again.predicted.output)
+    return min(found)
+
+
+def _marks(result: PassResult, book: MoneyBook) -> tuple[list[PrefixAdvice], Decimal | None]:
+    """The costliest prefixes with their advice, and what all input costs where each prefix is marked as it costs least.
+
+    None where not every request is of a provider that stores what is marked, or not each is priced.
+    """
+    if result.hosted is None:
+        return [], None
+    told: list[tuple[Decimal, str, MarkedPrefix]] = []
+    total: Decimal | None = Decimal(0)
+    for scoped in result.hosted.trees.values():
+        row = book.used.get(scoped.model or "")
+        if row is None or not scoped.rules.needs_mark or row.above or row.hours:
+            total = None
+            continue
+        rates = book.prices.rates(row, 0, None)
+        for prefix in marked_prefixes(scoped, rates, result.hosted.ratios.scale(scoped.model or "")):
+            least = prefix.costs[prefix.best]
+            total = None if total is None else total + least
+            if prefix.requests > 1:
+                told.append((max(prefix.costs) - least, scoped.model or "", prefix))
+    told.sort(key=lambda one: (-one[0], one[1], one[2].end))
+    advice = [
+        PrefixAdvice(
+            model=model,
+            tokens=prefix.end,
+            requests=prefix.requests,
+            unmarked=str(prefix.costs[0]),
+            marked_5m=str(prefix.costs[1]),
+            marked_1h=str(prefix.costs[2]),
+            best=WAYS[prefix.best],
+        )
+        for _, model, prefix in told[:_MOST_PREFIXES]
+    ]
+    every = result.hosted.trees and book.requests == book.total[book.told].costs.requests
+    return advice, total if every else None
+
+
+def _group(side: MoneySide, *, told: bool) -> GroupMoney:
+    costs = side.costs
+    return GroupMoney(
+        requests=costs.requests,
+        paid=_text(costs.paid.total) if told else None,
+        predicted=_amount(costs.predicted.total),
+        without_cache=_amount(costs.without.total),
+        reported_hit_rate=min(side.reported.rate, 1.0) if told else None,
+        predicted_hit_rate=min(side.predicted.rate, 1.0),
+    )
+
+
+def _causes(side: MoneySide) -> dict[str, CauseMoney]:
+    """Those of the difference and those of the rules; one name may be both, and is then the sum."""
+    found: dict[str, CauseMoney] = {}
+    for (cause, difference), (tokens, cost) in side.cost.items():
+        before = found.get(cause)
+        if before is not None:
+            tokens, cost = tokens + before.tokens, cost + Decimal(before.cost)
+        found[cause] = CauseMoney(tokens=tokens, cost=_amount(cost), difference=difference)
+    return found
+
+
+def _notices(book: MoneyBook) -> list[str]:
+    """What is to be known of the prices: how old they are, which are missing, how far the log's own costs are from them."""
+    told = []
+    stale: Mapping[str, int] = {
+        model: (book.last_day - row.checked).days
+        for model, row in book.used.items()
+        if row.checked is not None and book.last_day is not None and (book.last_day - row.checked).days > STALE_DAYS
+    }
+    for model, days in list(stale.items())[:_MOST_STALE]:
+        told.append(f"prices of {model} were checked on {book.used[model].checked}: {days} days ago; --prices FILE")
+    if book.unpriced:
+        names = ", ".join(f"{name} ({count:,})" for name, count in book.unpriced.most_common(_MOST_STALE))
+        total = sum(book.unpriced.values())
+        told.append(
+            f"priced {book.requests - total:,} of {plural(book.requests, 'request')}; no price is known of {names}"
+        )
+    if book.undated:
+        told.append(f"{plural(book.undated, 'request')} without a date: the latest prices are taken")
+    if book.logged_requests:
+        ours = book.logged_priced
+        off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% from our {shown_money(ours)}"
+        told.append(
+            f"the log itself says {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}"
+        )
+    return told
+
+
+def _only_gpu(gpu: GpuMoney, requests: int) -> Money:
+    return Money(
+        currency="USD",
+        requests=requests,
+        priced_requests=0,
+        paid=None,
+        paid_parts=None,
+        predicted=None,
+        with_fixes=None,
+        without_cache=None,
+        logged=None,
+        days=None,
+        month=None,
+        per_1k_requests=None,
+        by_group={},
+        by_cause={},
+        prefixes=[],
+        unpriced={},
+        gpu=gpu,
+    )
+
+
+def _parts(bill: Bill) -> MoneyParts:
+    return MoneyParts(
+        input=_amount(bill.input),
+        written=_amount(bill.written),
+        read=_amount(bill.read),
+        output=_amount(bill.output),
+        storage=_amount(bill.storage),
+    )
+
+
+def _text(amount: Decimal | None) -> str | None:
+    return None if amount is None else _amount(amount)
+
+
+def _amount(amount: Decimal) -> str:
+    """A decimal number without an exponent and without zeros at its end."""
+    text = format(amount.normalize(), "f")
+    return text.rstrip("0").rstrip(".") or "0" if "." in text else text

@@ -1,0 +1,39 @@
+"""The page's section of money: the same lines and tables as in the terminal."""
+
+from __future__ import annotations
+
+from kvtool.report.html.page_parts import Section, Table, TableColumn
+from kvtool.report.money_lines import money_view
+from kvtool.results.report import Report
+
+
+def money_section(report: Report, prefix: str) -> Section | None:
+    """What was reported, predicted and paid; None where the report has none of it."""
+    view = money_view(report)
+    if view is None:
+        return None
+    columns = (
+        TableColumn("What"),
+        TableColumn("Hit rate", "number"),
+        TableColumn("Cost", "number"),
+        TableColumn("Of it"),
+    )
+    rows: list[tuple[object, ...]] = [
+        (
+            line.label,
+            line.rate,
+            f"{line.verb} {line.amount}".strip(),
+            " · ".join(part for part in (line.by, *line.parts) if part),
+        )
+        for line in view.lines
+    ]
+    tables = [Table("Reported, predicted and paid", columns, rows)]
+    for table in view.tables:
+        last = len(table.columns) - 1
+        kinds = ["" if at == 0 or (at == last and table.prose) else "number" for at in range(last + 1)]
+        heads = tuple(
+            TableColumn(name, kind) if kind else TableColumn(name)
+            for name, kind in zip(table.columns, kinds, strict=True)
+        )
+        tables.append(Table(table.title, heads, [tuple(row) for row in table.rows]))
+    return Section(f"{prefix}-money", "What it costs", tables=tables, notes=view.notes)

@@ -1,0 +1,208 @@
+"""What a report of money says, in words and figures: the terminal, Markdown and HTML show the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.results.finding import Finding
+from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, Money
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import percent, plural
+
+_MOST_GROUPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyLine:
+    """A rate or an amount of the whole log, with what it rests on."""
+
+    label: str
+    rate: str
+    by: str
+    verb: str = ""
+    amount: str = ""
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyTable:
+    """A table: its first column is words, the others are figures; the last one may be words again."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    prose: bool = False
+    """Whether the last column is words."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyView:
+    """All that is shown of money."""
+
+    lines: tuple[MoneyLine, ...]
+    tables: tuple[MoneyTable, ...]
+    notes: tuple[str, ...]
+
+
+def money_view(report: Report) -> MoneyView | None:
+    """None where a report has nothing of it."""
+    money = report.money
+    if money is None:
+        return None
+    lines = tuple(_lines(report, money))
+    tables = tuple(table for table in (_causes(report, money), _groups(money), _prefixes(money)) if table is not None)
+    return MoneyView(lines, tables, tuple(_notes(report, money)))
+
+
+def told_money(text: str | None, currency: str) -> str:
+    """An amount of a document for people; nothing for none."""
+    return "" if text is None else shown_money(Decimal(text), currency)
+
+
+def _lines(report: Report, money: Money) -> list[MoneyLine]:
+    found = []
+    currency = money.currency
+
+    def told(text: str | None) -> str:
+        return told_money(text, currency)
+
+    if report.reported is not None:
+        paid = money.paid_parts
+        named = (
+            ()
+            if paid is None
+            else (("input", paid.input), ("written", paid.written), ("read", paid.read), ("output", paid.output))
+        )
+        parts = tuple(f"{name} {told(amount)}" for name, amount in named if Decimal(amount))
+        by = f"by the provider, {plural(report.reported.requests, 'request')}"
+        rate = percent(report.reported.hit_rate)
+        found.append(MoneyLine("Reported", rate, by, "paid", told(money.paid), parts))
+    if report.predicted is not None:
+        would = "would" if money.predicted is not None else ""
+        rate = percent(report.predicted.hit_rate)
+        found.append(MoneyLine("Predicted", rate, "by its rules of the day", would, told(money.predicted)))
+    best = _best_rate(report.findings)
+    if money.with_fixes is not None:
+        base = Decimal(money.paid if money.paid is not None else money.predicted or 0)
+        saved = base - Decimal(money.with_fixes)
+        parts = () if saved <= 0 else (_saved(saved, base, money),)
+        found.append(
+            MoneyLine(
+                "With fixes",
+                best,
+                "each prefix marked as it costs least" if _marked(money) else "",
+                "would",
+                told(money.with_fixes),
+                parts,
+            )
+        )
+    if money.without_cache is not None:
+        found.append(MoneyLine("No cache", percent(0.0), "", "would", told(money.without_cache)))
+    if money.gpu is not None:
+        hours = f"{money.gpu.saved_seconds:,.1f} s of prefill, predicted, at ${money.gpu.hour} an hour"
+        found.append(MoneyLine("Own GPUs", percent(report.totals.hit_rate), hours, "saves", told(money.gpu.saved)))
+    return found
+
+
+def _marked(money: Money) -> bool:
+    return any(prefix.best != "unmarked" for prefix in money.prefixes)
+
+
+def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
+    """How much less it is, in a month where the log is long enough to tell, else for 1,000 requests."""
+    text = f"{shown_money(saved, money.currency)} less"
+    if money.month is not None and money.days is not None:
+        month = Decimal(money.month)
+        amount = (
+            shown_money(month, money.currency)
+            if abs(month) < 1000
+            else f"${month.quantize(Decimal(1), ROUND_HALF_UP):,f}"
+        )
+        return f"{text}: {amount} a month at this traffic ({money.days:,.2f} days)"
+    each = saved * 1000 / money.priced_requests if base and money.priced_requests else Decimal(0)
+    return f"{text}: {shown_money(each, money.currency)} per 1,000 requests"
+
+
+def _best_rate(findings: list[Finding]) -> str:
+    rates = [finding.rerun.total_after for finding in findings if finding.rerun is not None]
+    return percent(max(rates)) if rates else ""
+
+
+def _causes(report: Report, money: Money) -> MoneyTable | None:
+    """Why less was read than could be, the costliest first; then what was read beside the rules."""
+    predicted = report.predicted
+    if predicted is None:
+        return None
+    total = max(predicted.prompt_tokens, 1)
+    names = {**LOST, **MORE_PREDICTED}
+    rows = []
+    ordered = sorted(money.by_cause.items(), key=lambda item: (-Decimal(item[1].cost), item[0]))
+    for cause, of in ordered:
+        note = "beside the rules" if of.difference else "by the rules"
+        if cause == "over_15_a_minute":
+            note = f"one prefix, {predicted.most_a_minute:,} a minute at most; spread over more keys"
+        rows.append(
+            (
+                names.get(cause, cause),
+                f"{of.tokens:,}",
+                percent(of.tokens / total),
+                told_money(of.cost, money.currency),
+                note,
+            )
+        )
+    untold = [(cause, tokens) for cause, tokens in (report.difference or {}).items() if cause not in money.by_cause]
+    for cause, tokens in untold:
+        words, note = (
+            (MORE_REPORTED[cause], "read beside the rules") if cause in MORE_REPORTED else (names.get(cause, cause), "")
+        )
+        rows.append((words, f"{tokens:,}", percent(min(tokens / total, 1.0)), "", note))
+    if not rows:
+        return None
+    return MoneyTable(
+        "Why less was read", ("Why less was read", "tokens", "share", "cost", "what"), tuple(rows), prose=True
+    )
+
+
+def _groups(money: Money) -> MoneyTable | None:
+    if len(money.by_group) < 2:
+        return None
+    rows = []
+    ordered = sorted(money.by_group.items(), key=lambda item: (-Decimal(item[1].paid or item[1].predicted), item[0]))
+    for name, group in ordered[:_MOST_GROUPS]:
+        reported = "" if group.reported_hit_rate is None else percent(group.reported_hit_rate)
+        amounts = (group.paid, group.predicted, group.without_cache)
+        shown = tuple(told_money(amount, money.currency) for amount in amounts)
+        rows.append((name, f"{group.requests:,}", reported, percent(group.predicted_hit_rate), *shown))
+    if len(ordered) > _MOST_GROUPS:
+        rows.append((f"({len(ordered) - _MOST_GROUPS:,} more)", *[""] * 6))
+    columns = ("Group", "requests", "reported", "predicted", "paid", "by rules", "no cache")
+    return MoneyTable("What each group costs", columns, tuple(rows))
+
+
+def _prefixes(money: Money) -> MoneyTable | None:
+    if not money.prefixes:
+        return None
+    several = len({prefix.model for prefix in money.prefixes}) > 1
+    rows = tuple(
+        (
+            f"{prefix.tokens:,} tokens" + (f" of {prefix.model}" if several else ""),
+            f"{prefix.requests:,}",
+            *(told_money(cost, money.currency) for cost in (prefix.unmarked, prefix.marked_5m, prefix.marked_1h)),
+            prefix.best,
+        )
+        for prefix in money.prefixes
+    )
+    columns = ("Prefix", "requests", "unmarked", "5m", "1h", "cheapest")
+    return MoneyTable("What marking a prefix costs", columns, rows)
+
+
+def _notes(report: Report, money: Money) -> list[str]:
+    told = list(money.notices)
+    ratios = {} if report.predicted is None else report.predicted.tokens_per_own
+    if ratios:
+        shown = ", ".join(f"{model} {ratio:.3f}" for model, ratio in sorted(ratios.items())[:3])
+        more = f", {len(ratios) - 3:,} more" if len(ratios) > 3 else ""
+        told.append(f"tokens of the provider for each of ours: {shown}{more}")
+    return told

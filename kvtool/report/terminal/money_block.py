@@ -1,0 +1,60 @@
+"""The terminal's block of money: reported beside predicted, what was paid and would be, why, and what marking pays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.report.money_lines import MoneyLine, MoneyTable, MoneyView
+from kvtool.text.terminal.console import is_plain, put, put_field, sanitize, say
+from kvtool.text.terminal.table import Column, put_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_money(console: Console, view: MoneyView, plain: bool) -> None:
+    """All of it, no wider than the console."""
+    label = max((len(line.label) for line in view.lines), default=0) + 2
+    by = max((len(line.by) for line in view.lines), default=0)
+    amount = max((len(line.amount) for line in view.lines), default=0)
+    for line in view.lines:
+        _line(console, line, label, by, amount)
+    for table in view.tables:
+        put(console)
+        _table(console, table, plain)
+    for note in view.notes:
+        say(console, sanitize(note, ascii_only=plain), style="dim")
+
+
+def _line(console: Console, line: MoneyLine, label: int, by: int, amount: int) -> None:
+    """A rate and an amount; what does not fit beside them stands below."""
+    paid = f"{line.verb} {line.amount}".strip()
+    if is_plain(console):
+        put_field(
+            console, line.label, line.rate or line.by, *((line.by,) if line.rate else ()), paid, *line.parts, size=label
+        )
+        return
+    front = f"  {line.label:<{label}}{line.rate:>6}  "
+    right = f"{line.verb:<5} {line.amount:>{amount}}" if line.amount else ""
+    told = f"{front}{line.by:<{by}}  {right}".rstrip()
+    parts = list(line.parts)
+    if len(told) > console.width:
+        told = f"{front}{right}".rstrip()
+        parts = [*([line.by] if line.by else []), *parts]
+    joined = " · ".join(parts) if not console.options.ascii_only else " | ".join(parts)
+    if parts and len(told) + 3 + len(joined) <= console.width:
+        put(console, f"{told}   {joined}")
+        return
+    put(console, told)
+    if parts:
+        say(console, joined, indent=len(front) if console.width >= 70 else 4)
+
+
+def _table(console: Console, table: MoneyTable, plain: bool) -> None:
+    last = len(table.columns) - 1
+    columns = [
+        Column(title, "<" if at == 0 or (at == last and table.prose) else ">", prose=at == last and table.prose)
+        for at, title in enumerate(table.columns)
+    ]
+    rows = [[sanitize(cell, ascii_only=plain) for cell in row] for row in table.rows]
+    put_table(console, columns, rows)

@@ -1,0 +1,142 @@
+"""What providers reported beside what their rules predict, and what it costs: parts of `kvtool.report/1`.
+
+Amounts are decimal numbers as text, never rounded; tokens are as the provider counts them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kvtool.results.model import Count, Model, Ratio
+
+MORE_PREDICTED = {
+    "below_minimum": "about as short as the provider caches at least",
+    "setting_changed": "last used with other settings",
+    "expired": "kept for less than is allowed",
+    "parallel": "sent before the one that stored it was answered",
+    "over_15_a_minute": "over 15 a minute with one prefix and key",
+    "not_explained": "not explained (routing or eviction at the provider)",
+}
+"""Why a provider reads less than its rules say; a token has the first that applies."""
+MORE_REPORTED = {
+    "warm_before_the_log": "warm before the log",
+    "kept_longer": "kept longer than promised",
+    "text_not_in_the_log": "text not in the log",
+    "tokenizer": "tokenizer",
+}
+"""Why it reads more."""
+LOST = {
+    "parallel": "sent before the one that stored it was answered",
+    "expired": "expired before reuse",
+    "below_minimum": "below the provider's minimum",
+    "not_marked": "not marked",
+    "setting_changed": "setting changed",
+    "partial_block": "behind the last whole step",
+}
+"""Why rules give less than all that was sent before."""
+
+Amount = Annotated[str, Field(pattern=r"^-?[0-9]{1,30}(\.[0-9]{1,60})?$")]
+"""A decimal number as text."""
+
+
+class Reported(Model):
+    """What providers said that they read, of the requests of which both this and a prediction are known."""
+
+    requests: Count
+    prompt_tokens: Count
+    cached_tokens: Count
+    hit_rate: Ratio
+
+
+class Predicted(Model):
+    """What their rules say of the same requests; `lost` is what was sent before and is not read, by cause."""
+
+    requests: Count
+    prompt_tokens: Count
+    cached_tokens: Count
+    hit_rate: Ratio
+    reachable_tokens: Count
+    lost: dict[str, Count]
+    most_a_minute: Count
+    """Requests with one prefix and key in a minute, at most, where the rules tell a bound."""
+    tokens_per_own: dict[str, float]
+    """By model, how many tokens the provider counts for each of ours."""
+
+
+class MoneyParts(Model):
+    """An amount by what it is for."""
+
+    input: Amount
+    written: Amount
+    read: Amount
+    output: Amount
+    storage: Amount
+
+
+class GroupMoney(Model):
+    """Of one group, as in `Money`."""
+
+    requests: Count
+    paid: Amount | None
+    predicted: Amount
+    without_cache: Amount
+    reported_hit_rate: Ratio | None
+    predicted_hit_rate: Ratio
+
+
+class CauseMoney(Model):
+    """What tokens cost that were not read for one cause. `difference`: the rules say that they are read."""
+
+    tokens: Count
+    cost: Amount
+    difference: bool
+
+
+class PrefixAdvice(Model):
+    """A prefix that several requests share, and what its tokens cost unmarked, and marked for each time; computed from the gaps."""
+
+    model: str
+    tokens: Count
+    requests: Count
+    unmarked: Amount
+    marked_5m: Amount
+    marked_1h: Amount
+    best: str
+
+
+class GpuMoney(Model):
+    """What prefill that the cache saves would cost on one's own accelerators: predicted."""
+
+    hour: Amount
+    saved_seconds: float
+    saved: Amount
+
+
+class Money(Model):
+    """What the priced requests cost: as reported, by the rules, with the fixes, without a cache. None: not known."""
+
+    currency: str
+    requests: Count
+    priced_requests: Count
+    paid: Amount | None
+    paid_parts: MoneyParts | None
+    predicted: Amount | None
+    with_fixes: Amount | None
+    without_cache: Amount | None
+    logged: Amount | None
+    """What the log itself says that the requests cost."""
+    days: float | None
+    """From the first request to the last one."""
+    month: Amount | None
+    """What the fixes save in a month of 30.4375 days, for logs of a day or more."""
+    per_1k_requests: Amount | None
+    """The cost of 1,000 requests."""
+    by_group: dict[str, GroupMoney]
+    by_cause: dict[str, CauseMoney]
+    prefixes: list[PrefixAdvice]
+    unpriced: dict[str, Count]
+    """Requests by model of which no price is known."""
+    notices: list[str] = Field(default_factory=list)
+    gpu: GpuMoney | None = None

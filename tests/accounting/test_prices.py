@@ -1,0 +1,263 @@
+"""Prices of a day, their three forms, and bills to the cent."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvtool.accounting.prices.bill import Bill, Charged, bill_of, shown_money, storage_cost
+from kvtool.accounting.prices.price_row import Rates
+from kvtool.accounting.prices.price_table import PriceTable, price_table
+from kvtool.errors import KvtoolError
+
+D = Decimal
+OCTOBER = datetime(2026, 10, 20, 12, tzinfo=UTC)
+
+
+def billed(
+    model: str, tokens: Charged, moment: datetime = OCTOBER, times: int = 1, provider: str | None = None
+) -> Bill:
+    """So many requests alike."""
+    table = price_table()
+    row = table.row(model, provider, moment.date())
+    assert row is not None
+    bill = Bill()
+    for _ in range(times):
+        bill.add(bill_of(tokens, table.rates(row, tokens.prompt, moment)))
+    return bill
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "day", "rates"),
+    [
+        ("gpt-4o", None, "2026-10-20", "2.5 1.25 2.5 2.5 10"),
+        ("gpt-4.1", None, "2026-10-20", "2 0.5 2 2 8"),
+        ("gpt-5", None, "2026-10-20", "1.25 0.125 1.25 1.25 10"),
+        ("gpt-5.1", None, "2026-10-20", "1.25 0.125 1.25 1.25 10"),
+        ("gpt-5.4", None, "2026-10-20", "2.5 0.25 2.5 2.5 15"),
+        ("gpt-5.5", None, "2026-10-20", "5 0.5 5 5 30"),
+        ("gpt-5.6-sol", None, "2026-08-20", "5 0.5 6.25 6.25 30"),
+        ("gpt-5.6-sol", None, "2026-08-21", "4 0.4 5 5 20"),
+        ("gpt-5.6-luna", None, "2026-07-29", "1 0.1 1.25 1.25 6"),
+        ("gpt-5.6-luna", None, "2026-07-30", "0.2 0.02 0.25 0.25 1.2"),
+        ("gpt-6.1-sol", None, "2026-11-20", "2 0.1 2.5 2.5 10"),
+        ("claude-sonnet-4-5-20250929", None, "2026-10-20", "3 0.3 3.75 6 15"),
+        ("claude-haiku-4-5", None, "2026-10-20", "1 0.1 1.25 2 5"),
+        ("claude-opus-4-5", None, "2026-10-20", "5 0.5 6.25 10 25"),
+        ("claude-opus-4-8", None, "2026-10-20", "5 0.5 6.25 10 25"),
+        ("claude-opus-5", None, "2026-10-20", "5 0.5 6.25 10 25"),
+        ("claude-opus-5-5", None, "2026-10-20", "4 0.2 5 8 20"),
+        ("claude-sonnet-5-5", None, "2026-10-06", "2 0.2 2.5 4 10"),
+        ("claude-sonnet-5-5", None, "2026-10-07", "2 0.1 2.5 4 10"),
+        ("claude-haiku-5-5", None, "2026-10-20", "0.1 0.01 0.125 0.2 0.5"),
+        ("claude-fable-5-1", None, "2026-10-20", "10 0.25 12.5 20 50"),
+        ("gemini-2.5-flash", None, "2026-10-20", "0.3 0.03 0.3 0.3 2.5"),
+        ("gemini-2.5-pro", None, "2026-10-20", "1.25 0.125 1.25 1.25 10"),
+        ("gemini-2.5-pro", "vertex_ai", "2026-10-20", "1.25 0.125 1.25 1.25 10"),
+        ("grok-4.7", None, "2026-10-20", "2 0.5 2 2 6"),
+        ("kimi-k3", None, "2026-10-20", "3 0.3 3 6 15"),
+        ("openai/gpt-oss-120b", "groq", "2026-10-20", "0.15 0.075 0.15 0.15 0.6"),
+        ("mistral-large-latest", None, "2026-10-20", "0.5 0.05 0.5 0.5 1.5"),
+    ],
+)
+def test_the_prices_of_a_day(model: str, provider: str | None, day: str, rates: str) -> None:
+    row = price_table().row(model, provider, date.fromisoformat(day))
+    assert row is not None
+    found = row.rates
+    told = [found.input, found.read, found.write, found.write_1h, found.output]
+    assert told == [D(rate) for rate in rates.split()]
+    assert row.checked is not None
+    assert row.source
+
+
+def test_no_price_is_guessed() -> None:
+    table = price_table()
+    assert table.row("gpt-9-unknown", None, date(2026, 10, 1)) is None
+    assert table.row("meta-llama/Llama-3.1-8B-Instruct", None, None) is None
+
+
+def test_bill_1_claude_unmarked_for_five_minutes_and_for_an_hour() -> None:
+    model = "claude-sonnet-4-5"
+    unmarked = billed(model, Charged(10_200, output=300), times=1000)
+    assert unmarked.total == D("35.10")
+    five = billed(model, Charged(10_200, written=10_000, output=300), times=20)
+    five.add(billed(model, Charged(10_200, cached=10_000, output=300), times=980))
+    assert five.total == D("8.79")
+    hour = billed(model, Charged(10_200, written=10_000, written_1h=10_000, output=300), times=2)
+    hour.add(billed(model, Charged(10_200, cached=10_000, output=300), times=998))
+    assert shown_money(hour.total) == "$8.21"
+
+
+def test_bill_2_a_price_that_changes_between_two_days() -> None:
+    tokens = Charged(15_000, cached=12_000, written=3_000, output=100)
+    before, after = (datetime(2026, 8, day, 12, tzinfo=UTC) for day in (20, 21))
+    first, second = (billed("gpt-5.6-sol", tokens, moment, 1000).total for moment in (before, after))
+    assert (first, second) == (D("27.75"), D("21.80"))
+    plain = Charged(15_000, output=100)
+    assert [billed("gpt-5.6-sol", plain, moment, 1000).total for moment in (before, after)] == [D(78), D(62)]
+
+
+def test_bill_3_hours_of_a_peak() -> None:
+    tokens = Charged(10_000, cached=8_000, output=500)
+    monday, saturday = (datetime(2026, 11, day, 2, tzinfo=UTC) for day in (16, 21))
+    costs = [billed("deepseek-flash", tokens, moment, 1000).total for moment in (monday, saturday)]
+    assert costs == [D("1.248"), D("0.624")]
+    assert shown_money(sum(costs, D(0))) == "$1.87"
+
+
+def test_bill_4_an_explicit_cache_and_its_storage() -> None:
+    row = price_table().row("gemini-2.5-pro", None, OCTOBER.date())
+    assert row is not None
+    bill = bill_of(Charged(50_000), row.rates)
+    bill.storage = storage_cost(50_000, 3 * 3600.0, row.rates)
+    bill.add(billed("gemini-2.5-pro", Charged(50_200, cached=50_000, output=300), times=40))
+    assert bill.total == D("1.1175")
+    assert shown_money(bill.total) == "$1.12"
+    assert billed("gemini-2.5-pro", Charged(50_200, output=300), times=40).total == D("2.63")
+
+
+def test_bill_5_all_tokens_at_the_higher_rate() -> None:
+    assert billed("claude-haiku-5-5", Charged(100_000)).total == D("0.01")
+    over = billed("claude-haiku-5-5", Charged(100_001)).total
+    assert over == D("0.0500005")
+    assert shown_money(over) == "$0.05"
+
+
+def test_bill_6_input_of_unmarked_requests_and_of_marked_ones() -> None:
+    model = "claude-sonnet-4-5"
+    assert billed(model, Charged(5_100), times=3).total == D("0.045900")
+    marked = billed(model, Charged(5_100, written=5_000))
+    marked.add(billed(model, Charged(5_100, cached=5_000), times=2))
+    assert marked.total == D("0.022650")
+
+
+def test_the_step_of_sonnet_4_5_ended() -> None:
+    long = Charged(300_000)
+    assert billed("claude-sonnet-4-5", long, datetime(2026, 4, 30, tzinfo=UTC)).total == D("1.8")
+    assert billed("claude-sonnet-4-5", long, datetime(2026, 5, 1, tzinfo=UTC)).total == D("0.9")
+
+
+def test_batches_and_tiers() -> None:
+    table = price_table()
+    row = table.row("gpt-4o", None, OCTOBER.date())
+    assert row is not None
+    assert table.rates(row, 10, OCTOBER, batch=True).input == D("1.25")
+    assert table.rates(row, 10, OCTOBER, tier="priority").input == D("4.25")
+    assert table.rates(row, 10, OCTOBER, tier="default").input == D("2.5")
+    assert price_table(discount=D("0.12")).rates(row, 10, OCTOBER).input == D("2.2")
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("0.005", "$0.005000"), ("0.01", "$0.01"), ("1.005", "$1.01"), ("0", "$0.00"), ("-2.345", "-$2.35"),
+        ("1234.5", "$1,234.50"), ("0.0000005", "$0.000001"), ("0.009999", "$0.009999"),
+    ],
+)  # fmt: skip
+def test_amounts_for_people(amount: str, shown: str) -> None:
+    assert shown_money(D(amount)) == shown
+
+
+@given(*[st.integers(0, 10**7)] * 5)
+def test_a_bill_charges_every_token_once(prompt: int, cached: int, written: int, hour: int, output: int) -> None:
+    """With one rate for all, the parts of a prompt do not matter."""
+    same = Rates(*[D(3)] * 6)
+    assert bill_of(Charged(prompt, cached, written, hour, output), same).total == (prompt + output) * D(3) / 10**6
+
+
+def own(tmp_path: Path, *rows: dict[str, object]) -> str:
+    path = tmp_path / "prices.json"
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    path.write_text(f'{{"format": "kvtool.prices/1", "rows": [\n{lines}\n]}}')
+    return str(path)
+
+
+ROW: dict[str, object] = {"provider": "", "models": ["house-1"], "input": "1.5", "output": 3}
+
+
+def test_own_prices_go_before_those_that_come_along(tmp_path: Path) -> None:
+    table = price_table(own(tmp_path, ROW, {**ROW, "models": ["gpt-4o"], "input": 1}))
+    assert table.row("house-1", None, None) is not None
+    changed = table.row("gpt-4o", None, OCTOBER.date())
+    assert changed is not None
+    assert changed.rates.input == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message", "line"),
+    [
+        (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-04-30"}), "two prices of house-1 hold on 2026-04-30", 3),
+        (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-05-02"}), "no price of house-1 holds from 2026-05-01", 3),
+        ((ROW, ROW), "hold always", 3),
+        (({**ROW, "from": "2026-05-02", "to": "2026-05-01"},), "ends before it begins", 2),
+        (({**ROW, "input": -1},), "not negative", 2),
+        (({**ROW, "input": "NaN"},), "not negative", 2),
+        (({**ROW, "inputs": 1},), "unknown key `inputs`", 2),
+        (({**ROW, "from": "soon"},), "not a day", 2),
+        (({"models": ["x"], "input": 1},), "`output` is missing", 2),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_place(
+    tmp_path: Path, rows: tuple[dict[str, object], ...], message: str, line: int
+) -> None:
+    with pytest.raises(KvtoolError, match=message) as caught:
+        price_table(own(tmp_path, *rows))
+    assert caught.value.place is not None
+    assert caught.value.place.line == line
+    assert caught.value.place.column is not None
+
+
+def test_the_form_of_genai_prices(tmp_path: Path) -> None:
+    stepped = {"base": 4, "tiers": [{"start": 100, "price": 8}]}
+    dated = [
+        {"prices": {"input_mtok": 5, "output_mtok": 30}},
+        {"constraint": {"start_date": "2026-08-21"}, "prices": {"input_mtok": stepped, "output_mtok": 20}},
+    ]
+    model = {"id": "gpt-4o", "match": {"or": [{"equals": "gpt-4o"}, {"starts_with": "house-"}]}, "prices": dated}
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps([{"id": "openai", "models": [model]}]))
+    table = price_table(str(path))
+    rows = [table.row("gpt-4o", None, date(2026, 8, day)) for day in (20, 21)]
+    assert [row.rates.input for row in rows if row] == [5, 4]
+    assert rows[1] is not None
+    assert [rows[1].rates_for(count, None).input for count in (100, 101)] == [4, 8]
+
+
+def test_the_form_of_litellm(tmp_path: Path) -> None:
+    entry = {
+        "litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 2.5e-06, "output_cost_per_token": 1e-05,
+        "cache_read_input_token_cost": 1.25e-06, "input_cost_per_token_above_200k_tokens": 5e-06,
+    }  # fmt: skip
+    path = tmp_path / "model_prices.json"
+    path.write_text(json.dumps({"sample_spec": {"input_cost_per_token": 0}, "gpt-4o": entry}))
+    row = price_table(str(path)).row("gpt-4o", None, None)
+    assert row is not None
+    assert (row.rates.input, row.rates.read, row.rates.output) == (D("2.5"), D("1.25"), 10)
+    assert row.rates_for(200_001, None).input == 5
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", '{"rows": []}', "[1]", "null", '"x"', '{"format": "kvtool.prices/1", "rows": []}']
+)
+def test_what_is_no_file_of_prices(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "prices.json"
+    path.write_text(text)
+    with pytest.raises(KvtoolError):
+        price_table(str(path))
+
+
+def test_the_table_has_no_day_with_two_prices() -> None:
+    """Of any model that it names, on any day of two years."""
+    table: PriceTable = price_table()
+    for row in table.rows:
+        for model in ("gpt-5.6-sol", "claude-sonnet-4-5", "claude-sonnet-5-5", "gpt-5.6-luna"):
+            if row.is_of(model):
+                same = [one for one in table.rows if one.provider == row.provider and one.is_of(model)]
+                for month in range(1, 13):
+                    assert sum(one.holds_on(date(2026, month, 21)) for one in same) <= 1

@@ -1,0 +1,295 @@
+"""Reported beside predicted, and money, from logs to reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvtool.accounting.caches.cache_rules import Prediction
+from kvtool.accounting.caches.providers import find_provider
+from kvtool.accounting.prices.difference import difference_of
+from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.accounting.prices.price_table import price_table
+from kvtool.cli.app import run
+from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
+from kvtool.workload.call import Call, CallSettings, Usage
+from tests.conftest import Command
+
+START = datetime(2026, 10, 20, 8, tzinfo=UTC)
+HEAD = len("system: ")
+
+
+@dataclass
+class Sent:
+    """A request of a log: a system text, a question of its own, and what the provider said of it."""
+
+    model: str = "gpt-4o"
+    at: float = 0.0
+    prompt: int = 2100
+    cached: int | None = 0
+    system: int = 2048 - HEAD
+    output: int = 50
+    mark: dict[str, str] | None = None
+    written: int = 0
+    body: dict[str, Any] = field(default_factory=dict)
+    start: datetime = START
+
+
+def record(number: int, sent: Sent) -> dict[str, Any]:
+    """One line of a log; the prompt has as many bytes as tokens were reported."""
+    part: dict[str, Any] = {"type": "text", "text": "s" * sent.system}
+    if sent.mark is not None:
+        part["cache_control"] = sent.mark
+    before = HEAD + sent.system + len("\nuser: ") + len("\nassistant:")
+    ask = f"{number:04}" + "q" * max(sent.prompt - before - 4, 0)
+    claude = sent.model.startswith("claude")
+    messages: list[dict[str, Any]] = [{"role": "user", "content": ask}]
+    request: dict[str, Any] = {"model": sent.model, **sent.body}
+    if claude:
+        request |= {"system": [part], "messages": messages, "max_tokens": 10}
+        usage = {
+            "input_tokens": sent.prompt - (sent.cached or 0) - sent.written,
+            "cache_read_input_tokens": sent.cached,
+            "cache_creation_input_tokens": sent.written,
+            "output_tokens": sent.output,
+        }
+        response = {"type": "message", "content": [{"type": "text", "text": "ok"}], "usage": usage}
+    else:
+        request["messages"] = [{"role": "system", "content": [part]}, *messages]
+        details = {"prompt_tokens_details": {"cached_tokens": sent.cached}} if sent.cached is not None else {}
+        usage = {"prompt_tokens": sent.prompt, "completion_tokens": sent.output, **details}
+        response = {"choices": [{"message": {"role": "assistant", "content": "ok"}}], "usage": usage}
+    time = (sent.start + timedelta(seconds=sent.at)).isoformat()
+    return {"id": f"r{number}", "timestamp": time, "request": request, "response": response}
+
+
+def written(requests: Sequence[Sent], path: str = "prod.jsonl") -> str:
+    Path(path).write_text("".join(json.dumps(record(n, sent)) + "\n" for n, sent in enumerate(requests)))
+    return path
+
+
+def profiled(in_folder: Command, requests: Sequence[Sent], *flags: str) -> dict[str, Any]:
+    code, out, err = in_folder("profile", written(requests), "--dry-run", "--json", *flags)
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+R1 = [
+    Sent(at=at, cached=cached, body={"prompt_cache_retention": "in_memory"})
+    for at, cached in ((0, 0), (10, 2048), (20, 0), (4000, 2048))
+]
+
+
+def test_r1_totals_agree_and_requests_do_not(in_folder: Command) -> None:
+    found = profiled(in_folder, R1)
+    assert found["reported"] == {"requests": 4, "prompt_tokens": 8400, "cached_tokens": 4096, "hit_rate": 4096 / 8400}
+    assert found["predicted"]["cached_tokens"] == 4096
+    assert found["difference"] == {"not_explained": 2048, "kept_longer": 2048}
+    money = found["money"]
+    assert Decimal(money["paid"]) == Decimal("0.017880")
+    assert Decimal(money["without_cache"]) == Decimal("0.023000")
+    assert money["priced_requests"] == 4
+    assert money["currency"] == "USD"
+    assert money["month"] is None
+
+
+def test_each_request_has_both_figures_and_its_causes(in_folder: Command) -> None:
+    rows = profiled(in_folder, R1, "--per-request")["requests"]
+    assert [row["provider"]["predicted_tokens"] for row in rows] == [0, 2048, 2048, 0]
+    assert [row["provider"]["reported_tokens"] for row in rows] == [0, 2048, 0, 2048]
+    assert [row["provider"]["difference"] for row in rows] == [{}, {}, {"not_explained": 2048}, {"kept_longer": 2048}]
+
+
+def test_unmarked_requests_have_a_cause_and_a_fix(in_folder: Command) -> None:
+    requests = [Sent("claude-sonnet-4-5", 10.0 * n, 5100, 0, system=5000 - HEAD, output=0) for n in range(3)]
+    found = profiled(in_folder, requests)
+    predicted, money = found["predicted"], found["money"]
+    assert predicted["cached_tokens"] == found["reported"]["cached_tokens"] == 0
+    assert found["difference"] == {}
+    lost = predicted["lost"]
+    assert set(lost) == {"not_marked"}
+    shared = lost["not_marked"] / 2  # the questions begin with a few characters alike
+    assert 5000 <= shared < 5040
+    assert Decimal(money["paid"]) == Decimal("0.045900")
+    expected = (Decimal("3.75") + 2 * Decimal("0.30")) * int(shared) / 10**6 + 3 * (5100 - int(shared)) * Decimal(
+        3
+    ) / 10**6
+    assert abs(Decimal(money["with_fixes"]) - expected) < Decimal("0.0001")
+    assert money["prefixes"][0]["best"] == "5m"
+
+
+@pytest.mark.parametrize(("requests", "best"), [(2, "unmarked"), (3, "1h")])
+def test_a_mark_that_loses_is_advised_against(in_folder: Command, requests: int, best: str) -> None:
+    sent = [Sent("claude-sonnet-4-5", 1200.0 * n, 5100, 0, system=5000 - HEAD, output=0) for n in range(requests)]
+    money = profiled(in_folder, sent)["money"]
+    prefix = max(money["prefixes"], key=lambda one: one["requests"])
+    assert prefix["best"] == best
+    if best == "unmarked":
+        assert money["with_fixes"] == money["predicted"]
+        assert Decimal(prefix["marked_5m"]) > Decimal(prefix["marked_1h"]) > Decimal(prefix["unmarked"])
+
+
+def test_a_month_is_told_of_a_log_of_a_day_and_writes_are_paid(in_folder: Command) -> None:
+    mark = {"type": "ephemeral"}
+    sent = [
+        Sent("claude-sonnet-4-5", 43_200.0 * n, 3100, 0, system=3000 - HEAD, mark=mark, written=3000) for n in range(3)
+    ]
+    money = profiled(in_folder, sent)["money"]
+    assert Decimal(money["paid_parts"]["written"]) == 3 * 3000 * Decimal("3.75") / 10**6
+    saved = Decimal(money["paid"]) - Decimal(money["with_fixes"])
+    assert saved > 0, "a mark that is never read costs more than it saves"
+    assert abs(Decimal(money["month"]) - saved * Decimal("30.4375")) < Decimal("0.000001")
+
+
+def test_two_models_and_groups_are_priced_each_by_its_own(in_folder: Command) -> None:
+    sent = [Sent("gpt-4o", 0.0), Sent("gpt-4.1", 1.0), Sent("gpt-9", 2.0)]
+    found = profiled(in_folder, sent, "--group-by", "request.model")
+    money = found["money"]
+    assert money["requests"] == 3
+    assert money["priced_requests"] == 2
+    assert money["unpriced"] == {"gpt-9": 1}
+    assert any("priced 2 of 3 requests" in notice for notice in money["notices"])
+    assert any("gpt-9" in note for note in found["notes"])
+    total = sum(Decimal(group["paid"]) for group in money["by_group"].values())
+    assert total == Decimal(money["paid"])
+
+
+def test_a_discount_and_a_file_of_prices(in_folder: Command) -> None:
+    full = Decimal(profiled(in_folder, R1)["money"]["paid"])
+    less = Decimal(profiled(in_folder, R1, "--discount", "12%")["money"]["paid"])
+    assert less == full * Decimal("0.88")
+    Path("own.json").write_text(
+        '{"format": "kvtool.prices/1", "rows": [{"models": ["gpt-4o"], "input": 0, "output": 1}]}'
+    )
+    own = profiled(in_folder, R1, "--prices", "own.json")["money"]
+    assert Decimal(own["paid"]) == 200 * Decimal(1) / 10**6
+    code, _, err = in_folder("profile", "prod.jsonl", "--prices", "none.json", "--dry-run")
+    assert code == 2
+    assert "none.json" in err
+    code, _, err = in_folder("profile", "prod.jsonl", "--discount", "a lot", "--dry-run")
+    assert code == 2
+    assert "12%" in err
+
+
+def test_stale_prices_are_told(in_folder: Command) -> None:
+    late = datetime(2027, 6, 1, tzinfo=UTC)
+    notices = profiled(in_folder, [Sent(start=late)])["money"]["notices"]
+    assert any("days ago; --prices FILE" in notice for notice in notices)
+    assert not profiled(in_folder, [Sent()])["money"]["notices"]
+
+
+def test_an_engine_of_one_s_own_is_asked_for_or_logged(in_folder: Command) -> None:
+    """Hosted rules are left where an engine is asked for, and never taken for open weights."""
+    sized = profiled(in_folder, R1, "--block-size", "16")
+    assert "money" not in sized
+    assert sized["config"]["block_size"] == 16
+    local = profiled(in_folder, [Sent("meta-llama/Llama-3.1-8B-Instruct")] * 2)
+    assert "money" not in local
+    assert "rules_by_day" not in local["config"]
+
+
+def test_saved_prefill_in_dollars(in_folder: Command) -> None:
+    sent = [Sent("meta-llama/Llama-3.1-8B-Instruct", n) for n in range(3)]
+    money = profiled(in_folder, sent, "--gpu-hour", "2.50")["money"]
+    assert money["paid"] is None
+    seconds = Decimal(str(round(money["gpu"]["saved_seconds"], 9)))
+    assert Decimal(money["gpu"]["saved"]) == seconds * Decimal("2.50") / 3600
+    assert seconds > 0
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_block_is_no_wider_than_the_terminal(in_folder: Command, width: int) -> None:
+    written(R1)
+    code, out, _ = in_folder("profile", "prod.jsonl", "--dry-run", "--width", str(width))
+    assert code == 0
+    assert max(len(line) for line in out.splitlines()) <= width
+    for words in ("Reported", "48.8%", "Predicted", "kept longer than promised", "not explained"):
+        assert words in out
+
+
+def test_markdown_and_html_have_the_same_figures(in_folder: Command) -> None:
+    written(R1)
+    assert in_folder("profile", "prod.jsonl", "--dry-run", "-o", "report.md", "-o", "report.html", "--quiet")[0] == 0
+    for name in ("report.md", "report.html"):
+        text = Path(name).read_text()
+        for words in ("Reported", "$0.02", "not explained"):
+            assert words in text
+
+
+def test_a_saved_report_shows_the_block_again(in_folder: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    written(R1)
+    assert in_folder("profile", "prod.jsonl", "--dry-run", "-o", "r.json", "--quiet")[0] == 0
+    assert run(["report", "r.json"]) == 0
+    assert "Reported" in capsys.readouterr().out
+
+
+RULES = [find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini", "deepseek")]
+predictions = st.builds(
+    lambda rules, prompt, cached, kept, known, age, flags, rate: Prediction(
+        rules=rules, prompt=prompt, cached=min(cached, prompt), kept=min(max(kept, cached), prompt),
+        known=min(known, prompt), age=age, unanswered=flags[0], other_settings=flags[1], in_a_minute=rate,
+    ),
+    st.sampled_from(RULES), st.integers(0, 9000), *[st.integers(0, 9000)] * 3, st.floats(0, 10**6),
+    st.tuples(st.booleans(), st.booleans()), st.integers(0, 40),
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(predictions, st.integers(0, 9000), st.booleans()), max_size=12))
+def test_sums_of_differences_are_exact(requests: list[tuple[Prediction, int, bool]]) -> None:
+    """Whatever was predicted and reported: one sign for each request, and predicted less reported is what the causes say."""
+    book = MoneyBook(price_table())
+    for prediction, reported, cut in requests:
+        call = Call(
+            model="gpt-4o",
+            usage=Usage(prompt=prediction.prompt, cached=min(reported, prediction.prompt), output=1),
+            settings=CallSettings(),
+            incomplete="cut" if cut else None,
+        )
+        parts = difference_of(prediction, min(reported, prediction.prompt), call)
+        assert len({cause in MORE_PREDICTED for cause, _ in parts}) <= 1
+        assert all(tokens > 0 for _, tokens in parts)
+        assert sum(tokens for _, tokens in parts) == abs(prediction.cached - min(reported, prediction.prompt))
+        book.add("g", call, prediction, output=1, now=0.0, moment=START)
+    side = book.total[True]
+    more = sum(tokens for cause, tokens in side.difference.items() if cause in MORE_PREDICTED)
+    less = sum(tokens for cause, tokens in side.difference.items() if cause in MORE_REPORTED)
+    assert side.predicted.cached - side.reported.cached == more - less
+    assert set(side.difference) <= {*MORE_PREDICTED, *MORE_REPORTED}
+
+
+@pytest.mark.parametrize(
+    ("gate", "code", "words"),
+    [
+        ('cost_per_1k_requests = "<=$4"', 1, "1,000 requests cost $4.47, beyond the $4.00"),
+        ('cost_per_1k_requests = "4.47"', 0, "within"),
+        ('reported_gap = "<=10%"', 1, "the provider read 24.4 points less than its rules say"),
+        ('reported_gap = "25%"', 0, "within"),
+    ],
+)
+def test_gates_of_money(in_folder: Command, gate: str, code: int, words: str) -> None:
+    requests = [*R1[:3], Sent(at=30.0, cached=2048, body={"prompt_cache_retention": "in_memory"})]
+    written(R1 if gate.startswith("cost") else requests)
+    Path("kvtool.toml").write_text(f'workloads = ["prod.jsonl"]\n[gate]\n{gate}\n')
+    got, out, _ = in_folder("check", "--no-advice", "--json")
+    assert got == code
+    [check] = [one for one in json.loads(out)["verdict"]["checks"] if one["kind"] in gate]
+    assert words in check["message"]
+
+
+def test_a_gate_of_money_needs_prices(in_folder: Command) -> None:
+    Path("prod.jsonl").write_text('{"prompt": "a text of nobody"}\n' * 2)
+    Path("kvtool.toml").write_text('workloads = ["prod.jsonl"]\n[gate]\ncost_per_1k_requests = "4"\n')
+    got, out, _ = in_folder("check", "--no-advice", "--json")
+    assert got == 1
+    assert "no price is known" in json.loads(out)["verdict"]["checks"][0]["message"]
