@@ -6,17 +6,18 @@ from kvtool.engine.request import Request, Status
 from kvtool.engine.scheduler import Scheduler
 
 
-def account(scheduler: Scheduler, request: Request) -> None:
+def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> None:
     """Take one request from submission to its end, leaving the cache as step after step with a DryRunner would.
 
     With nothing else running, chunks and decode steps take blocks from the free queue in the same order as one allocation of their
     sum, and nobody can look in between; so prompt and output are allocated at once (where events are recorded, one after the
     other: an event tells what was stored together). Forced outputs are taken as they are; free ones count as `max_tokens` zeros.
-    EngineError for a request that could never run.
+    EngineError for a request that could never run; `fits` says that `check_fits` let this one pass.
     """
     assert not len(scheduler), "account() is for an idle scheduler"
     cache = scheduler.cache
-    scheduler.check_fits(request)
+    if not fits:
+        scheduler.check_fits(request)
     request.order = scheduler.num_submitted
     scheduler.num_submitted += 1
     hits = cache.match(request)

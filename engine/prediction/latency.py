@@ -183,16 +183,29 @@ class LatencyModel:
 
 
 class PrefillTimes:
-    """`prefill_seconds` of many requests with one budget: whole chunks that begin at the same token take equally long."""
+    """`prefill_seconds` of many requests with one budget: prompts of one length, of which nothing is cached, take equally long, and
+    so do whole chunks that begin at the same token."""
 
     def __init__(self, model: LatencyModel, max_num_batched_tokens: int) -> None:
         self._model = model
         self._budget = max_num_batched_tokens
         self._whole: dict[int, float] = {}
         """Seconds of a whole chunk by where it begins."""
+        self._uncached: dict[int, float] = {}
+        """Seconds of a whole prompt by its tokens."""
 
     def seconds(self, prompt_tokens: int, cached_tokens: int) -> float:
         """TTFT of a request that runs alone, the chunks added up in the same order as there."""
+        if cached_tokens:
+            return self._added_up(prompt_tokens, cached_tokens)
+        seconds = self._uncached.get(prompt_tokens)
+        if seconds is None:
+            seconds = self._added_up(prompt_tokens, 0)
+            if len(self._uncached) < _MOST_CHUNKS:
+                self._uncached[prompt_tokens] = seconds
+        return seconds
+
+    def _added_up(self, prompt_tokens: int, cached_tokens: int) -> float:
         seconds, at, budget, whole = 0.0, cached_tokens, self._budget, self._whole
         while at + budget <= prompt_tokens:
             known = whole.get(at)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.look_alike import as_latin, ascii_signs, compatible
+from kvtool.text.unseen import FORMAT, JOINERS, KINDS_OF_SPACE
 
-_FORMAT = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
-)
-_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\t]")
+_INVISIBLE = re.compile(f"[{FORMAT}{JOINERS}]")
+_SPACES = re.compile(f"[{KINDS_OF_SPACE}\t]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ NORMALIZERS: list[Normalizer] = [  # the mildest first
     Normalizer(
         DifferenceKind("invisible", "invisible characters", KV121.code),
         "without invisible characters",
-        lambda text: _FORMAT.sub("", text),
+        lambda text: _INVISIBLE.sub("", text),
     ),
     Normalizer(
         DifferenceKind("compatible", "compatibility forms of letters", KV121.code),

@@ -6,11 +6,11 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
+from kvtool.text.structure.fenced import fenced_ranges
 from kvtool.text.traced import marks_of
 
 _HEADING = re.compile(r"^(#{1,6}) ", re.MULTILINE)
 _BLANK = re.compile(r"\n(?:[ \t\r]*+\n)++")
-_FENCE = re.compile(r"^[ \t]{0,3}+(?:```|~~~)", re.MULTILINE)
 _OPENING = re.compile(r"\s*<([A-Za-z][\w.-]{0,40})(?:[ \t][^<>\n]{0,300})?>")
 _MOST_BLOCKS = 200
 
@@ -51,7 +51,7 @@ def _segments(text: str) -> list[Block]:
 
 
 def _sections(text: str) -> list[Block]:
-    fenced = _fenced(text)
+    fenced = fenced_ranges(text)
     marks = [found for found in _HEADING.finditer(text) if not _inside(found.start(), fenced)]
     levels = [len(found[1]) for found in marks]
     level = next((each for each in sorted(set(levels)) if levels.count(each) > 1), None)
@@ -65,7 +65,7 @@ def _sections(text: str) -> list[Block]:
 
 def _paragraphs(text: str) -> list[Block]:
     """What blank lines part; fenced code and an element with its closing tag stay in one piece."""
-    fenced = _fenced(text)
+    fenced = fenced_ranges(text)
     blocks: list[Block] = []
     begin = at = 0
     until = 0  # the end of an element that was opened
@@ -82,11 +82,6 @@ def _paragraphs(text: str) -> list[Block]:
             blocks.append(Block(begin, end))
         begin = at = found.end() if found else stop
     return blocks
-
-
-def _fenced(text: str) -> list[tuple[int, int]]:
-    fences = [found.start() for found in _FENCE.finditer(text)]
-    return list(zip(fences[::2], [*fences[1::2], len(text)], strict=False))
 
 
 def _inside(at: int, ranges: list[tuple[int, int]]) -> bool:

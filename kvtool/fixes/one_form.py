@@ -10,20 +10,17 @@ from dataclasses import dataclass, field
 
 from kvtool.fixes.turn_texts import edited, lines_with_places, map_texts, texts_of
 from kvtool.text.look_alike import compatible_letters, in_one_script, signs_in_ascii
+from kvtool.text.structure.fenced import fenced_ranges
 from kvtool.text.traced import Traced
+from kvtool.text.unseen import FORMAT, JOINERS, KINDS_OF_SPACE
 from kvtool.workload.turn import Turn
 
 _MOST_ROUNDS = 8
 _MOST_TEXTS = 512
 _MOST_LINES = 20_000
-_FENCE = re.compile(r"^[ \t]{0,3}+(?:```|~~~)", re.MULTILINE)
-_FORMAT = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]++"
-    # between other letters than Latin ones joiners say how these are written, and in emoji which it is
-    "|(?<![^\x00-\u024f])[\u200c\u200d\ufe00-\ufe0f]++(?![^\x00-\u024f])"
-)
+_INVISIBLE = re.compile(f"[{FORMAT}]++|(?<![^\x00-\u024f])[{JOINERS}]++(?![^\x00-\u024f])")
+"""Joiners only where no letters other than Latin ones, and no emoji, are beside them."""
 _COMPOSED = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]++")
-_KINDS_OF_SPACE = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _INDENT = re.compile(r"[ \t]*+")
 Edit = tuple[int, int, str]
 """Characters `[start, stop)`, and what to put there."""
@@ -46,13 +43,13 @@ _EDITS: dict[str, Callable[[str], list[Edit]]] = {
     "final_newline": _each(r"(?<![\r\n])[\r\n]++\Z", lambda _: ""),
     "trailing_space": _each(r"(?<![ \t])[ \t]++(?=\r?(?:\n|\Z))", lambda _: ""),
     "unicode_form": _composed,
-    "invisible": _each(_FORMAT, lambda _: ""),
+    "invisible": _each(_INVISIBLE, lambda _: ""),
     "compatible": compatible_letters,
     "look_alike": in_one_script,
     "signs": signs_in_ascii,
-    "space_kind": _each(f"[{_KINDS_OF_SPACE}]", lambda _: " "),
+    "space_kind": _each(f"[{KINDS_OF_SPACE}]", lambda _: " "),
     "whitespace": _each(
-        rf"(?<=[^\s])[ \t{_KINDS_OF_SPACE}]{{2,}}+(?=\S)|\n{{3,}}+",
+        rf"(?<=[^\s])[ \t{KINDS_OF_SPACE}]{{2,}}+(?=\S)|\n{{3,}}+",
         lambda found: "\n\n" if found[0][0] == "\n" else " ",
     ),
     "tab": _each(r"\t", lambda _: " "),
@@ -203,10 +200,7 @@ def _outside(edits: list[Edit], ranges: list[tuple[int, int]]) -> list[Edit]:
 
 def _left_alone(text: str, *, code: bool) -> Iterator[tuple[int, int]]:
     """The values of variables, and fenced code where that is asked for, in order and not overlapping."""
-    ranges: list[tuple[int, int]] = []
-    fences = [found.start() for found in _FENCE.finditer(str.__str__(text))] if code else []
-    for start, stop in zip(fences[::2], [*fences[1::2], len(text)], strict=False):
-        ranges.append((start, stop))
+    ranges = fenced_ranges(text) if code else []
     at = 0
     for length, origin, _ in text.marks if isinstance(text, Traced) else ():
         if origin is not None and origin.variable is not None:

@@ -16,7 +16,6 @@ from kvtool.fixes.turn_texts import role_of_part
 from kvtool.text.rearranged import rearranged
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.sentences import goes_on, introduces
-from kvtool.text.structure.text_unit import UnitKind
 from kvtool.text.traced import Traced, line_around
 
 _LEADS_ON = re.compile(r"[ \t]*(?:[-*+•>|]|\d{1,9}[.)]|```|~~~|</?[\w.:-]+[^<>\n]*>[ \t\r]*\Z)|[ \t]{2}")
@@ -41,10 +40,8 @@ class Parted:
 
 def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Parted:
     """A text up to `end` without what the targets name, and that."""
-    traced = text if isinstance(text, Traced) else Traced(text)
-    plain = str.__str__(traced)
-    movables = [unit for target in targets for unit in _units(traced, target, role) if isinstance(unit, Movable)]
-    return parted_at(plain, movables, end)
+    movables = [unit for target in targets for unit in units_held(text, target, role) if isinstance(unit, Movable)]
+    return parted_at(str.__str__(text), movables, end)
 
 
 def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
@@ -61,18 +58,6 @@ def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
         units.append(MovedUnit(start, stop, _stands_apart(text, start, stop, end, unit.is_block)))
         at = max(high, at)
     return Parted([*kept, (at, end)], units)
-
-
-def kinds_moved(text: str, target: MoveTarget, role: str) -> Iterator[UnitKind]:
-    """What the units are that hold the target's values and may move."""
-    traced = text if isinstance(text, Traced) else Traced(text)
-    yield from (unit.kind for unit in _units(traced, target, role) if isinstance(unit, Movable))
-
-
-def refusals(text: str, target: MoveTarget, role: str) -> Iterator[str]:
-    """Why units of a text that hold the target's values cannot move."""
-    traced = text if isinstance(text, Traced) else Traced(text)
-    yield from (unit for unit in _units(traced, target, role) if isinstance(unit, str))
 
 
 def units_last(text: Traced, found: Parted, end: int) -> Traced:
@@ -122,14 +107,16 @@ def leads_on(text: str, unit: str) -> bool:
     return _LEADS_ON.match(line) is not None or introduces(line) or goes_on(line, str.__str__(unit).split("\n", 1)[0])
 
 
-def _units(text: Traced, target: MoveTarget, role: str) -> Iterator[Movable | str]:
+def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | str]:
+    """The units of a text that hold the target's values; of those that cannot move, why."""
     plain = str.__str__(text)
     if target.sections:
         if not role or role == role_of_part(target.slot.part):
             yield from (Movable(low, high, "section") for low, high in places_of_sections(plain, target.sections))
         return
     places = [
-        (value_in(text, *place, target) if _is_line(target.slot) else place, place) for place in places_at(text, target)
+        (value_in(text, *place, target) if _is_line(target.slot) else place, place)
+        for place in places_at(text if isinstance(text, Traced) else Traced(text), target)
     ]
     if not places:
         return

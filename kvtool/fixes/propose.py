@@ -30,11 +30,12 @@ from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.inline_order import InlineOrder
+from kvtool.fixes.movable_unit import Movable
 from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget, target_of
 from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
-from kvtool.fixes.parted_text import kinds_moved, refusals
+from kvtool.fixes.parted_text import units_held
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
@@ -143,15 +144,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     target = target_of(cause, samples)
     if is_asked(cause, target, samples):
         return [_advice(cause, ASKED, "P3", BEFORE_IT)]
-    noun = next(
-        (
-            _NOUNS.get(kind, "block")
-            for turn in samples
-            for at in texts_of(turn)
-            for kind in kinds_moved(at.text, target, at.role)
-        ),
-        "line",
-    )
+    noun, refusal = _moved(target, samples)
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     fixes = [_fix(cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]))]
@@ -160,20 +153,29 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             cause, "move-within", "P2", what + near, lambda: lambda turn: move_targets(turn, [target], within=True)
         )
         fixes.insert(0, within)
-    named = _named_once(cause, target, samples, near)
+    named = [] if refusal is None else [_named_once(cause, target, refusal, near)]
     return [*fixes, *(named or _layouts(cause, samples))]
 
 
-def _named_once(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn], end: str) -> list[Fix]:
+def _moved(target: MoveTarget, samples: Sequence[Turn]) -> tuple[str, str | None]:
+    """What moves with the values, in words, as the first sample tells it that has any; and why a unit of the first few cannot."""
+    noun = refusal = None
+    for number, turn in enumerate(samples):
+        if noun is not None and (refusal is not None or number >= _LOOKED_AT):
+            break
+        for at in texts_of(turn):
+            for unit in units_held(at.text, target, at.role):
+                if isinstance(unit, Movable):
+                    noun = noun or _NOUNS.get(unit.kind, "block")
+                elif number < _LOOKED_AT:
+                    refusal = refusal or unit
+    return noun or "line", refusal
+
+
+def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
     """Advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
-    reason = next(
-        (why for turn in samples[:_LOOKED_AT] for at in texts_of(turn) for why in refusals(at.text, target, at.role)),
-        None,
-    )
-    if reason is None:
-        return []
     what = f"name the value once, at {end}, and refer to it where it stands now: {reason}, so no move was tried"
-    return [_fix(cause, "refer", "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)]
+    return _fix(cause, "refer", "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

@@ -348,7 +348,7 @@ class Pass:
         if self._unlimited is not None and job.prompt is not None:
             self._unlimited.execute(job.request, self._entries[id(job)].reachable)
             return
-        account(self.engine.scheduler, job.request)
+        account(self.engine.scheduler, job.request, fits=True)  # or `_begin` had refused it
         self._drain()
 
     def _drain(self) -> None:
@@ -407,14 +407,13 @@ class Pass:
         self.money.add(turn.group, turn.call, prediction, output=output, now=now, moment=moment)
 
     def _settle(self, job: Job, hit: int) -> None:
-        key = (job.turn.group, job.request.id, job.turn.index)
         outcome = None if self._by_rules is None else self._by_rules.outcome(job)
         if outcome is not None and outcome.prediction is not None:
             self._price(job, outcome.prediction, job.request.arrival)
         if self._windows is not None:
             self._windows.add(job.turn, job.request)
         if self.keep_hits:
-            self.result.hits.setdefault(key, []).append(hit)
+            self.result.hits.setdefault(_hits_key(job), []).append(hit)
         if self.only_hits:
             self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
             self.progress.advance(1)
@@ -424,7 +423,7 @@ class Pass:
             self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
             self.progress.advance(1)
             return
-        others = None if self.unlimited_hits is None else self.unlimited_hits.get(key)
+        others = None if self.unlimited_hits is None else self.unlimited_hits.get(_hits_key(job))
         unlimited = others.pop(0) if others else None
         if self.plan.engine.num_blocks is None:
             unlimited = hit
@@ -449,3 +448,7 @@ class Pass:
                 )
                 self.result.rows.append(row)
         self.progress.advance(1)
+
+
+def _hits_key(job: Job) -> tuple[str, str, int]:
+    return job.turn.group, job.request.id, job.turn.index

@@ -54,10 +54,11 @@ class _Rewritten:
 
 def rewritten(conversations: Iterator[Conversation], rewrite: Rewrite | None) -> Iterator[Conversation]:
     """The conversations with every turn changed; in a session the change comes before the question enters the history."""
+    return conversations if rewrite is None else _all_rewritten(conversations, rewrite)
+
+
+def _all_rewritten(conversations: Iterator[Conversation], rewrite: Rewrite) -> Iterator[Conversation]:
     for conversation in conversations:
-        if rewrite is None:
-            yield conversation
-            continue
         members = conversation.members if isinstance(conversation, Interleaved) else [conversation]
         sessions = [member for member in members if isinstance(member, Session)]
         for session in sessions:

@@ -32,14 +32,14 @@ def test_it_profiles_the_example_and_writes_nothing(empty: Path, capsys: pytest.
     assert list(empty.iterdir()) == []
 
 
-def test_json_is_the_report_alone(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_report_alone_and_no_configuration_around_it_is_read(
+    empty: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (empty / "kvtool.toml").write_text("[gate]\nmin_hit_rate = 1.0\n[engine]\nblock_size = 3\n", encoding="utf-8")
     assert run(["demo", "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["config"]["input"] == "workloads/support-bot.yaml"
-
-
-def test_the_configuration_around_it_is_not_read(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (empty / "kvtool.toml").write_text("[gate]\nmin_hit_rate = 1.0\n", encoding="utf-8")
-    assert run(["demo", "--dry-run", "--quiet"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["config"]["input"] == "workloads/support-bot.yaml"
+    assert document["config"]["block_size"] == 16
 
 
 def test_the_examples_are_copied_once(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:

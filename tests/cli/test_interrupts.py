@@ -157,8 +157,10 @@ def interrupted_process(folder: Path, arguments: list[str], stage: str) -> tuple
     """Send SIGINT to a process that waits for it as soon as it has finished a request of the stage, however long that takes."""
     program = f"""
 import os, signal, sys
+from kvtool.text.terminal import progress
 from kvtool.text.terminal.progress import Progress
 from kvtool.__main__ import main
+progress.LINE_EVERY = float("inf")  # on a busy machine lines would tell how long it takes
 advance = Progress.advance
 arrived, waker = os.pipe()
 os.set_blocking(waker, False)

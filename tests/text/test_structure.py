@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.text.structure import structure
+from kvtool.text.structure.markdown_block import MarkdownBlock
+from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.sentences import sentence_ends
-from kvtool.text.structure.structure import MOST_LINES, Structure, smallest_unit, structure_of
+from kvtool.text.structure.structure import MOST_LINES, Structure, structure_of
 from kvtool.text.structure.text_unit import TextUnit
 
 
@@ -155,5 +158,20 @@ def test_units_nest_and_each_range_has_a_smallest_one(lines: list[str], start: i
 )
 def test_hostile_texts_have_units_as_well(text: str) -> None:
     middle = len(text) // 2
-    unit = smallest_unit(text, middle, middle + 1)
+    unit = structure_of(text).path(middle, middle + 1)[-1]
     assert unit.holds(middle, middle + 1)
+
+
+def test_the_last_long_texts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long text is asked for once for each place, value and fix; texts that differ in a number are one."""
+    read: list[int] = []
+
+    def counted(lines: list[str]) -> list[MarkdownBlock]:
+        read.append(len(lines))
+        return markdown_blocks(lines)
+
+    monkeypatch.setattr(structure, "markdown_blocks", counted)
+    texts = [f"At {number}.\n\n" + f"{name} rests here.\n\n" * 5_000 for name in ("Ada", "Berta") for number in (1, 2)]
+    for text in texts * 3:
+        assert structure_of(text).path(3, 4)[-1].kind == "statement"
+    assert len(read) == 2

@@ -297,7 +297,9 @@ class Ledger:
             self._sums.enter(entry.owner, entry.turn, entry.prompt, entry.num_tokens, entry.known, booked)
         group.add(entry.num_tokens, hit)
         group.reachable_tokens += entry.reachable
-        turn = group.turns.setdefault(entry.turn.index, TurnTotals())
+        turn = group.turns.get(entry.turn.index)
+        if turn is None:
+            turn = group.turns[entry.turn.index] = TurnTotals()
         turn.requests += 1
         turn.prompt_tokens += entry.num_tokens
         turn.hit_tokens += hit

@@ -9,7 +9,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from kvtool.text.structure.data_values import data_in
-from kvtool.text.structure.markdown_blocks import MarkdownBlock, markdown_blocks
+from kvtool.text.structure.markdown_block import MarkdownBlock
+from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
 from kvtool.text.structure.masking import Span, placeholders
 from kvtool.text.structure.prose import ROW, introduction, prose_units
@@ -33,7 +34,9 @@ _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
 _KEPT = 64
 _MOST_PATHS = 256
-_LONGEST_KEPT = 1 << 16
+_SHORT = 1 << 16
+_KEPT_LONG = 2
+"""Texts of at most so many characters are kept, and the last two of others: one is asked for each place, value and fix in turn."""
 
 
 class Structure:
@@ -98,23 +101,23 @@ class Structure:
 
 
 @lru_cache(maxsize=_KEPT)
-def _kept(text: str) -> Structure:
+def _of_short(text: str) -> Structure:
+    return Structure(text)
+
+
+@lru_cache(maxsize=_KEPT_LONG)
+def _of_long(text: str) -> Structure:
     return Structure(text)
 
 
 def structure_of(text: str) -> Structure:
-    """The structure of a text; of the last few short ones it is kept, for all that differ in numbers alone."""
-    plain = str.__str__(text)
-    return _kept(_ALIKE.sub(_ones, plain)) if len(plain) <= _LONGEST_KEPT else Structure(plain)
+    """The structure of a text; the last few are kept, each for all texts that differ from it in numbers alone."""
+    alike = _ALIKE.sub(_ones, str.__str__(text))
+    return _of_short(alike) if len(alike) <= _SHORT else _of_long(alike)
 
 
 def _ones(found: re.Match[str]) -> str:
     return "1" * len(found[0])
-
-
-def smallest_unit(text: str, start: int, stop: int) -> TextUnit:
-    """The smallest whole unit around `[start, stop)`."""
-    return structure_of(text).path(start, stop)[-1]
 
 
 def _child(unit: TextUnit, start: int, stop: int) -> TextUnit | None:
@@ -178,11 +181,11 @@ class _Blocks:
             if last > first:
                 lines[first] = self._lines[first][: start - self._starts[first]] + "x"
                 lines[first + 1 : last + 1] = ["x"] * (last - first)
-        blocks = markdown_blocks("\n".join(lines))
+        blocks = markdown_blocks(lines)
         fence = next((block for block in reversed(blocks) if block.kind == "fence"), None)
         if fence is not None and not fence.depth and not self._is_closed(fence):
             lines[fence.first] = "x"
-            blocks = markdown_blocks("\n".join(lines))
+            blocks = markdown_blocks(lines)
         return blocks
 
     def _is_closed(self, fence: MarkdownBlock) -> bool:

@@ -21,7 +21,7 @@ from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
 _PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
-_TENANTS = (
+TENANTS = (
     *("tenant", "tenant_id", "user", "user_id", "userId", "end_user", "safety_identifier"),
     *("request_user_id", "customer_id", "end_user_id"),
 )
@@ -55,7 +55,7 @@ _TOLD = frozenset(
         *(
             *_MODELS,
             *_PROVIDERS,
-            *_TENANTS,
+            *TENANTS,
             *_ORGANISATIONS,
             *_WORKSPACES,
             *_REGIONS,
@@ -87,7 +87,7 @@ def call_of(
     return Call(
         model=_word(_first(said, _MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
-        tenant=_word(_first(said, _TENANTS)) or _tenant_in(record),
+        tenant=_word(_first(said, TENANTS)) or _tenant_in(record),
         usage=usage,
         scope=_scope(record, said),
         settings=_settings(record, response, images),
@@ -160,7 +160,7 @@ def _tenant_in(record: Record) -> str | None:
         for name in _METADATA:
             inner = fields.get(name)
             if isinstance(inner, dict):
-                for each in _TENANTS:
+                for each in TENANTS:
                     if (found := _word(inner.get(each))) is not None:
                         return found
     return None

@@ -14,7 +14,7 @@ from kvtool.workload.logs.not_answered import FAILED
 from kvtool.workload.logs.reading import LeftOut, Reading
 from kvtool.workload.logs.record import Record, seconds
 from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.told_calls import names_of, tenant_of
+from kvtool.workload.logs.told_calls import TENANTS, names_of
 from kvtool.workload.logs.usage import usage_of
 
 Fields = dict[str, Any]
@@ -73,7 +73,7 @@ def read(record: Record) -> Reading:
     identity = found if isinstance(found := fields.get("identity"), dict) else {}
     around = Around(
         session=names_of([metadata.get(name) for name in _SESSIONS]),
-        tenant=tenant_of(Record(metadata, record.where)) or names_of([identity.get("arn")]),
+        tenant=names_of([*(metadata.get(name) for name in TENANTS), identity.get("arn")]),
         time=seconds(fields.get("timestamp"), "s"),
         identity=names_of([fields.get("requestId")]),
         output_text=_text(answer),
