@@ -35,6 +35,7 @@ def is_claude_code(fields: Fields) -> bool:
 def is_codex(fields: Fields) -> bool:
     """A line of a rollout of Codex: of today, or of its first year, when items stood there by themselves."""
     kind = fields.get("type")
+    kind = kind if isinstance(kind, str) else None
     if kind in _CODEX_LINES and isinstance(fields.get("payload"), dict):
         return True
     if "record_type" in fields and len(fields) <= 2:
@@ -46,7 +47,8 @@ def is_codex(fields: Fields) -> bool:
 
 def is_openhands_event(fields: Fields) -> bool:
     """An event of OpenHands."""
-    if fields.get("source") not in _OPENHANDS_SOURCES:
+    source = fields.get("source")
+    if not isinstance(source, str) or source not in _OPENHANDS_SOURCES:
         return False
     kind = fields.get("kind")
     if isinstance(kind, str):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.workload.logs.streamed import answer_in
-from tests.workload.logs.reading_made import Read, lines
+from tests.workload.logs.reading_made import Read, lines, refusal
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
 
@@ -125,3 +125,10 @@ def test_no_events_break_it(events: list[Any]) -> None:
     answer_in(
         [{"object": "chat.completion.chunk", "delta": each, "choices": each, "candidates": each} for each in events]
     )
+
+
+def test_fields_of_other_kinds_than_a_format_has_are_a_bad_record(tmp_path: Path) -> None:
+    for number, record in enumerate(
+        ({"type": [], "payload": {}}, {"source": {}, "action": "x"}, {"log": {"entries": 5}})
+    ):
+        assert refusal(lines(tmp_path / f"{number}.jsonl", record)).place is not None
