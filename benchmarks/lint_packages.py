@@ -1,11 +1,13 @@
 """What `kvtool lint` says about packages that were read by a person, against what the person found; with two other linters.
 
-    python benchmarks/lint_packages.py PACKAGES [--judged FILE] [--pcdlint PYTHON] [--promptcachelint PYTHON]
+    python benchmarks/lint_packages.py PACKAGES [--judged FILE]... [--pcdlint PYTHON] [--promptcachelint PYTHON]
 
-PACKAGES holds unpacked packages, a folder NAME-VERSION for each that FILE names (see `judged.py`); nothing is downloaded, and
-nothing in them is run. Precision: right findings among all that were judged, where an arguable one is no right one; what nobody
-has judged is counted apart. Recall: sites that a finding with a fitting code names. The other linters are run by the interpreter
-of their own environments, and judged by the same truth (see `peer_source.py`). CPU seconds are of each tool's processes.
+PACKAGES holds unpacked packages, a folder NAME-VERSION for each that a FILE names (see `judged.py`); nothing is downloaded, and
+nothing in them is run. Each FILE is a set with tables of its own; without the option they are those of `data/`, and the development
+of the linter never looked at the packages of `fresh_packages.yaml`. Precision: right findings among all that were judged, where an
+arguable one is no right one; what nobody has judged is counted apart. Recall: sites that a finding with a fitting code names. The
+other linters are run by the interpreter of their own environments, and judged by the same truth (see `peer_source.py`). CPU seconds
+are of each tool's processes.
 `--unjudged` and `--missed` list findings and sites, to judge and to look at.
 """
 
@@ -22,7 +24,8 @@ from judged import UNJUDGED, VERDICTS, Found, JudgedPackage, Tally, read_judged
 from peer_source import pcdlint, promptcachelint, run_measured
 from timing import machine
 
-JUDGED = Path(__file__).parent / "data" / "judged_packages.yaml"
+DATA = Path(__file__).parent / "data"
+SETS = (DATA / "judged_packages.yaml", DATA / "fresh_packages.yaml")
 SEVERITIES = ("error", "warning", "info")
 
 
@@ -71,15 +74,17 @@ def kloc(folder: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", type=Path, metavar="PACKAGES")
-    parser.add_argument("--judged", type=Path, default=JUDGED, metavar="FILE")
+    parser.add_argument("--judged", type=Path, action="append", metavar="FILE", help="a set, once or more often")
     parser.add_argument("--pcdlint", metavar="PYTHON", help="the interpreter of an environment with pcdlint")
     parser.add_argument("--promptcachelint", metavar="PYTHON", help="the same with promptcachelint")
     parser.add_argument("--unjudged", action="store_true", help="list what nobody has judged, as rows of the file")
     parser.add_argument("--missed", action="store_true", help="list the sites that kvtool does not find")
     asked = parser.parse_args()
-    packages = read_judged(asked.judged)
+    sets = {path.stem: read_judged(path) for path in asked.judged or SETS}
     root = asked.packages.resolve()
-    absent = [package.folder for package in packages if not (root / package.folder).is_dir()]
+    absent = [
+        package.folder for packages in sets.values() for package in packages if not (root / package.folder).is_dir()
+    ]
     if absent:
         parser.error(f"not below {asked.packages}: {', '.join(absent)}")
     tools = {"kvtool": kvtool}
@@ -87,19 +92,21 @@ def main() -> None:
         tools["pcdlint"] = lambda folder: pcdlint(asked.pcdlint, folder)
     if asked.promptcachelint:
         tools["promptcachelint"] = lambda folder: promptcachelint(asked.promptcachelint, folder)
-    said = {name: Said() for name in tools}
-    for package in packages:
-        for name, tool in tools.items():  # in turns, so that what else the machine does meets all
-            findings, cpu = tool(root / package.folder)
-            said[name].findings[package.folder] = findings
-            said[name].cpu += cpu
-    lines = {package.folder: kloc(root / package.folder) for package in packages}
     print(machine())
-    report(packages, said, lines)
-    if asked.unjudged:
-        list_unjudged(packages, said)
-    if asked.missed:
-        list_missed(packages, said["kvtool"])
+    for title, packages in sets.items():
+        said = {name: Said() for name in tools}
+        for package in packages:
+            for name, tool in tools.items():  # in turns, so that what else the machine does meets all
+                findings, cpu = tool(root / package.folder)
+                said[name].findings[package.folder] = findings
+                said[name].cpu += cpu
+        lines = {package.folder: kloc(root / package.folder) for package in packages}
+        print(f"\n{title}")
+        report(packages, said, lines)
+        if asked.unjudged:
+            list_unjudged(packages, said)
+        if asked.missed:
+            list_missed(packages, said["kvtool"])
 
 
 def report(packages: Sequence[JudgedPackage], said: dict[str, Said], lines: dict[str, float]) -> None:
@@ -117,6 +124,8 @@ def report(packages: Sequence[JudgedPackage], said: dict[str, Said], lines: dict
     _head("", "CPU s", "CPU s/kLOC")
     for name, one in said.items():
         for part, members in parts.items():
+            if not members:
+                continue
             cost = (f"{one.cpu:.1f}", f"{one.cpu / total:.4f}" if total else "-") if part == "all packages" else ()
             _row(f"{name}, {part}", one.tally(members), *cost)
     ours = said["kvtool"]

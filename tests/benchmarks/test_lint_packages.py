@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-JUDGED = ROOT / "benchmarks" / "data" / "judged_packages.yaml"
+DATA = ROOT / "benchmarks" / "data"
 ONE = """\
 packages:
   - name: made
@@ -107,11 +107,15 @@ def test_a_file_of_judgements_that_is_wrong_is_refused(
 
 
 def test_the_judgements_hold_enough_packages_and_places_below_them(judged: ModuleType) -> None:
-    packages = judged.read_judged(JUDGED)
+    packages = judged.read_judged(DATA / "judged_packages.yaml")
+    fresh = judged.read_judged(DATA / "fresh_packages.yaml")
     assert len(packages) >= 15
     assert sum(package.held_out for package in packages) >= 6
     assert sum(len(package.verdicts) + len(package.sites) for package in packages) >= 150
-    for package in packages:
+    assert len(fresh) >= 12
+    assert all(package.held_out for package in fresh)
+    assert not {package.name for package in packages} & {package.name for package in fresh}
+    for package in (*packages, *fresh):
         for site in package.sites:
             assert not site.file.startswith(("/", "..")), site
             assert all(code.startswith("KV") and len(code) == 5 for code in site.codes), site
@@ -132,6 +136,27 @@ def test_a_package_is_linted_and_its_findings_stand_below_it(program: ModuleType
     assert [(found.file, found.line, found.code) for found in findings] == [("made/prompts.py", 6, "KV101")]
     assert cpu > 0
     assert program.kloc(folder) == pytest.approx(0.008)
+
+
+def test_each_set_has_its_own_tables(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["lint_packages.py", str(tmp_path)]
+    for name in ("seen", "unseen"):
+        folder = tmp_path / f"{name}-1.0" / "made"
+        folder.mkdir(parents=True)
+        (folder / "prompts.py").write_text(PROMPT, encoding="utf-8")
+        judged = tmp_path / f"{name}.yaml"
+        judged.write_text(ONE.replace("made\n", f"{name}\n").replace("1, 3", "1, 8"), encoding="utf-8")
+        command += ["--judged", str(judged)]
+    monkeypatch.setattr(sys, "argv", command)
+    program.main()
+    seen, unseen = capsys.readouterr().out.split("\nunseen\n")
+    assert seen.count("\nseen\n") == 1
+    for name, said in (("seen", seen), ("unseen", unseen)):
+        assert "1 packages, 0 kLOC of Python, 2 sites; 0 packages held out" in said
+        assert f"\n{name} 1.0 " in said
+        assert "kvtool, held out" not in said
 
 
 def _written(folder: Path, text: str) -> Path:

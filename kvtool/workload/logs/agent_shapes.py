@@ -10,7 +10,10 @@ from kvtool.text.files.json_stream import is_message
 Fields = dict[str, Any]
 
 _CLAUDE_KIND = re.compile(r"[a-z][a-z-]{2,40}")
-_CLAUDE_IDS = ("uuid", "parentUuid", "leafUuid", "isSnapshotUpdate")
+_CLAUDE_KINDS = frozenset(
+    ("system", "summary", "file-history-snapshot", "queue-operation", "progress", "attachment", "worktree-state", "tag")
+)
+_CLAUDE_IDS = frozenset(("sessionId", "uuid", "parentUuid", "leafUuid", "isSnapshotUpdate"))
 _PROMPTS = frozenset(("messages", "prompt", "input", "inputs", "request", "body", "params", "request_body"))
 _CODEX_LINES = frozenset(("session_meta", "response_item", "compacted", "turn_context", "event_msg"))
 _CODEX_ITEMS = frozenset(
@@ -19,36 +22,44 @@ _CODEX_ITEMS = frozenset(
         *("custom_tool_call_output", "web_search_call", "ghost_snapshot", "compaction"),
     )
 )
+_CODEX_META = frozenset(("id", "timestamp", "instructions", "git", "cwd", "originator", "cli_version", "source"))
 _OPENHANDS_SOURCES = ("agent", "user", "environment")
 _OPENHANDS_KINDS = ("Condensation", "CondensationRequest", "UserRejectObservation", "CondensationSummaryEvent")
 _OPENHANDS_FIELDS = frozenset(("args", "content", "extras", "message", "cause"))
 
 
 def is_claude_code(fields: Fields) -> bool:
-    """A line of a session of Claude Code."""
+    """A line of a session of Claude Code: a message, or one of its notes, which have a field of their kind's name."""
     kind = fields.get("type")
-    if not isinstance(kind, str) or not _PROMPTS.isdisjoint(fields) or not _CLAUDE_KIND.fullmatch(kind):
+    if not isinstance(kind, str) or not _CLAUDE_KIND.fullmatch(kind) or not _PROMPTS.isdisjoint(fields):
         return False
-    return "sessionId" in fields or any(name in fields for name in _CLAUDE_IDS)
+    if _CLAUDE_IDS.isdisjoint(fields):
+        return False
+    if kind in ("user", "assistant"):
+        return isinstance(fields.get("message"), dict)
+    first, *rest = kind.split("-")
+    return kind in _CLAUDE_KINDS or "parentUuid" in fields or first + "".join(map(str.capitalize, rest)) in fields
 
 
 def is_codex(fields: Fields) -> bool:
     """A line of a rollout of Codex: of today, or of its first year, when items stood there by themselves."""
     kind = fields.get("type")
-    kind = kind if isinstance(kind, str) else None
+    if not isinstance(kind, str | None):
+        return False
     if kind in _CODEX_LINES and isinstance(fields.get("payload"), dict):
         return True
-    if "record_type" in fields and len(fields) <= 2:
-        return True
-    if kind in _CODEX_ITEMS and _PROMPTS.isdisjoint(fields.keys() - {"input"}):
-        return "sessionId" not in fields and "uuid" not in fields
-    return kind is None and {"id", "timestamp", "instructions"} <= fields.keys() and "input" not in fields
+    if kind in _CODEX_ITEMS:
+        return _CLAUDE_IDS.isdisjoint(fields) and _PROMPTS.isdisjoint(fields.keys() - {"input"})
+    if kind is not None:
+        return False
+    return fields == {"record_type": "state"} or (
+        {"id", "timestamp", "instructions"} <= fields.keys() and _CODEX_META.issuperset(fields)
+    )
 
 
 def is_openhands_event(fields: Fields) -> bool:
     """An event of OpenHands."""
-    source = fields.get("source")
-    if not isinstance(source, str) or source not in _OPENHANDS_SOURCES:
+    if fields.get("source") not in _OPENHANDS_SOURCES:
         return False
     kind = fields.get("kind")
     if isinstance(kind, str):

@@ -179,7 +179,9 @@ class _AnswerCalls:
         extra = message.get("extra")
         usage, model = self._told.get(at, (None, None))
         call = replace(self._common, usage=usage, model=self._common.model or model)
-        return call, time_of(message) or (time_of(extra) if isinstance(extra, dict) else None)
+        answered = time_of(message) or (time_of(extra) if isinstance(extra, dict) else None)
+        asked = time_of(self._messages[at - 1])
+        return call, asked if asked is not None and (answered is None or asked <= answered) else answered
 
 
 def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:

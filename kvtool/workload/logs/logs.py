@@ -144,6 +144,8 @@ class LogSource:
             if state.left_out.counts:
                 there = f"there is no request of a model in it; {state.left_out.notes()[0]}"
                 raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
+            if state.records:
+                raise KvtoolError("there is no request of a model in it", place=Place(named))
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
 
     def entries(self) -> Iterator[LogEntry | KvtoolError]:

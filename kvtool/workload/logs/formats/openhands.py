@@ -104,14 +104,17 @@ class OpenHandsEvents:
         name = names_of([fields.get("id")])
         match kind:
             case "SystemPromptEvent":
-                prompt = fields.get("system_prompt")
-                self._add(record, name, "system", [prompt] if isinstance(prompt, dict) else prompt, "system_prompt")
+                parts = [each for each in (fields.get("system_prompt"), fields.get("dynamic_context")) if each]
+                self._add(record, name, "system", parts, "system_prompt")
                 self._tools = _sdk_tools(record)
             case "MessageEvent":
                 message = _object(fields.get("llm_message"))
                 path = ("llm_message", "content")
                 if fields.get("source") != "agent":
-                    return self._said(record, name, message.get("content"), *path)
+                    said = message.get("content")
+                    if isinstance(more := fields.get("extended_content"), list) and isinstance(said, list):
+                        said = [*said, *more]
+                    return self._said(record, name, said, *path)
                 content = content_of(record, message.get("content"), path, "llm_message (assistant)")
                 return self._answered(
                     record, name, {"role": "assistant", "content": content}, fields.get("llm_response_id")

@@ -52,7 +52,9 @@ def _call(record: Record, config: dict[str, Any]) -> FoundCall | LeftOut:
     raw = parsed_text(raw) if isinstance(raw, str) else raw
     body = raw if isinstance(raw, dict) else {}
     at = (*record.pointer, "response", "raw")
-    prompt = fields["prompt"]
+    prompt = fields.get("prompt")
+    if prompt is None or (isinstance(prompt, dict) and prompt.get("raw") is None):
+        raise record.error("`prompt.raw` is missing", *(("prompt",) if prompt is not None else ()))
     output = response.get("output")
     around = Around(
         identity=names_of([body.get("id")]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def test_events_of_openhands_since_its_first_release(tmp_path: Path) -> None:
     events = [
         {"id": "a", "kind": "SystemPromptEvent", "source": "agent", "system_prompt": {"type": "text", "text": "be brief"},
          "tools": [{"title": "terminal", "description": "d"}]},
-        {"id": "b", "kind": "MessageEvent", "source": "user", "llm_message": {"role": "user", "content": [text]}},
+        {"id": "b", "kind": "MessageEvent", "source": "user", "llm_message": {"role": "user", "content": [text]},
+         "extended_content": [{"type": "text", "text": " closely"}]},
         {"id": "c", "kind": "ActionEvent", "source": "agent", "thought": [], "action": {"command": "ls", "kind": "TerminalAction"},
          "tool_name": "terminal", "tool_call_id": "k", "tool_call": {"id": "k", "name": "terminal", "arguments": "{}"},
          "llm_response_id": "r1"},
@@ -81,7 +83,7 @@ def test_events_of_openhands_since_its_first_release(tmp_path: Path) -> None:
         {"id": "f", "kind": "ConversationStateUpdateEvent", "source": "environment", "key": "k", "value": 1},
     ]  # fmt: skip
     (first, second), _ = rows(lines(tmp_path / "events.jsonl", events))
-    assert (said(first), first["tools"]) == (["be brief", "look"], ["terminal"])
+    assert (said(first), first["tools"]) == (["be brief", "look closely"], ["terminal"])
     assert [role for role, _ in second["messages"]] == ["system", "user", "assistant", "tool"]
 
 
@@ -201,3 +203,29 @@ def test_what_aider_sent_is_read(tmp_path: Path) -> None:
     assert said(first) == ["be brief\n\nalways", "TO LLM 1"]
     assert (first["time"], said(second), second["time"]) == (1767225600, ["more"], 1767225660)
     assert list(source.formats.values()) == ["chat"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "event", "sessionId": "s", "data": {"prompt": "SECRET"}},
+        {"type": "user", "sessionId": "s", "said": "SECRET"},
+        {"type": "note", "payload": {"said": "SECRET"}},
+        {"id": 1, "timestamp": "2026-01-01", "instructions": "SECRET", "answer": "b"},
+        {"source": "user", "action": "click", "at": 5},
+        {"trajectory": 5, "doc": {}, "results": {"results": {}}},
+    ],
+)
+def test_what_only_resembles_a_session_is_not_passed_over_in_silence(tmp_path: Path, record: Any) -> None:
+    error = refusal(lines(tmp_path / "log.jsonl", [record]))
+    assert error.message.startswith("no prompt found in this record")
+    assert "SECRET" not in f"{error.message}{error.hint}"
+
+
+def test_files_may_be_compressed_and_of_several_formats(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl.gz"
+    chat = {"messages": [{"role": "user", "content": "hi"}], "timestamp": "2026-01-02T00:00:00"}
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, [*openhands()[:4], chat, *openhands()[9:]])).encode()))
+    found, source = rows(path)
+    assert [len(said(row)) for row in found] == [1, 2, 4]
+    assert list(source.formats.values()) == ["openhands, chat"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -186,3 +187,35 @@ def test_a_line_that_was_cut_can_be_skipped(tmp_path: Path) -> None:
     assert refusal(path).message.startswith("not JSON")
     (only,), source = rows(path, on_bad_line="skip")
     assert (said(only), source.skipped) == (["hi"], 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_answer_of_a_random_session_is_one_call_with_its_own_chain(tmp_path: Path, seed: int) -> None:
+    """Parts, tools, what was undone and notes between, in random order: the prompt is always the way to the first line."""
+    random = Random(seed)
+    written: list[dict[str, Any]] = []
+    chains: dict[str, list[str]] = {}
+    """By the last line of each message, the texts up to it."""
+    expected: list[list[str]] = []
+    for number in range(30):
+        parent = random.choice([*chains][-3:]) if chains else None
+        before = chains.get(parent, []) if parent else []
+        ask = f"u{number}"
+        written.append(user(ask, parent, f"ask {number}"))
+        last, texts = ask, []
+        expected.append([*before, f"ask {number}"])
+        for at in range(random.randint(1, 3)):
+            if random.random() < 0.3:
+                note = f"n{number}.{at}"
+                written.append(
+                    {"type": "progress", "uuid": note, "parentUuid": last, "sessionId": _SESSION, "data": {"a": 1}}
+                )
+                last = note
+            line = f"a{number}.{at}"
+            written.append(part(line, last, f"msg_{number}", text(f"[{number}.{at}]")))
+            texts.append(f"[{number}.{at}]")
+            last = line
+        chains[last] = [*before, f"ask {number}", "".join(texts)]
+    found, _ = rows(lines(tmp_path / "s.jsonl", written))
+    assert [said(row) for row in found] == expected
+    assert [row["turn"] for row in found] == list(range(30))

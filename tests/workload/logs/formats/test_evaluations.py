@@ -244,3 +244,13 @@ def test_half_the_fields_of_an_evaluation_are_an_error_with_a_place(tmp_path: Pa
     assert "SECRET" not in f"{error.message} {error.hint}"
     assert error.place is not None
     assert (error.place.line, error.place.column) == (1, 20)
+
+
+@pytest.mark.parametrize("prompt", [None, {}, {"raw": None}])
+def test_a_row_of_promptfoo_without_its_prompt_is_an_error(tmp_path: Path, prompt: Any) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"results": {"results": [result("SECRET"), {**result(""), "prompt": prompt}]}}))
+    error = refusal(path)
+    assert error.message == "`prompt.raw` is missing"
+    assert error.place is not None
+    assert (error.place.column or 0) > 100
