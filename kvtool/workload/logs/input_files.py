@@ -9,6 +9,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.compressed import open_bytes, refuse_binary
@@ -248,10 +249,17 @@ def _kind(path: str, format_: RecordFormat | None) -> str:
 
 
 def _has_records(kind: FileKind, reader: io.BufferedReader, path: str) -> bool:
+    """Whether one of the first records of a file that is no JSON holds a prompt."""
     try:
-        return next(kind.read(reader, path, path), None) is not None
+        for raw in islice(kind.read(reader, path, path), _TRIED):
+            try:
+                read_record(parse(raw.data) if raw.value is None else raw.value, Where(path))
+                return True
+            except (NotJSONError, RecordError):
+                continue
     except KvtoolError:
-        return False
+        pass
+    return False
 
 
 def _kind_of_text(path: str, format_: RecordFormat | None, *, promises: bool) -> str:

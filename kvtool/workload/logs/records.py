@@ -314,7 +314,11 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
         "gemini",
         "contents",
-        lambda f: isinstance(f.get("contents"), list | dict) or ("contents" in f and "model" in f),
+        lambda f: (
+            isinstance(f.get("contents"), list | dict)
+            or ("contents" in f and "model" in f)
+            or (isinstance(f.get("content"), dict) and "parts" in f["content"])
+        ),
         "gemini.read",
         "s",
     ),

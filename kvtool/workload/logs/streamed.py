@@ -25,8 +25,12 @@ def answer_in(value: Any) -> Any:
         if parsed is None:
             return assembled(_events_of(value)) if is_event_stream(value) else value
         value = parsed
-    if isinstance(value, list) and value and all(map(_is_event, value)):
-        return assembled(_objects(value))
+    if isinstance(value, list) and value:
+        if all(isinstance(each, str) for each in value):  # each an event, or a line of one
+            joined = "\n".join(value)
+            return assembled(_events_of(joined)) if is_event_stream(joined) else value
+        if all(map(_is_event, value)):
+            return assembled(value)
     return value
 
 
@@ -73,8 +77,6 @@ def _events_of(text: str) -> Iterator[Fields]:
 
 
 def _is_event(value: Any) -> bool:
-    if isinstance(value, str):
-        return is_event_stream(value)
     if not isinstance(value, dict):
         return False
     kind = value.get("type")
@@ -86,14 +88,6 @@ def _is_event(value: Any) -> bool:
         or "outputText" in value
         or "generation" in value
     )
-
-
-def _objects(values: list[Any]) -> Iterator[Fields]:
-    for value in values:
-        if isinstance(value, str):
-            yield from _events_of(value)
-        else:
-            yield value
 
 
 class _Answer:

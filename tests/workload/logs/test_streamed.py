@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.workload.logs.streamed import answer_in
-from tests.workload.logs.reading_made import Read, lines
+from tests.workload.logs.reading_made import Read, lines, refusal
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
 
@@ -41,7 +41,9 @@ def test_chunks_of_a_chat_with_calls(tmp_path: Path) -> None:
             usage={"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}},
         ),
     ]
-    for number, value in enumerate((stream(*events, "[DONE]"), events, [stream(each) for each in events])):
+    for number, value in enumerate(
+        (stream(*events, "[DONE]"), events, [stream(each) for each in events], stream(*events, "[DONE]").split("\n"))
+    ):
         [row] = Read(lines(tmp_path / f"{number}.jsonl", {"request": BODY, "response": value})).rows
         assert row["said"].startswith('bc[{"type":"function","function":{"name":"f","arguments":"{\\"x\\":1}"}}]')
         assert (row["prompt_tokens"], row["cached_tokens"], row["output_tokens"]) == (9, 8, 4)
@@ -123,3 +125,10 @@ def test_no_events_break_it(events: list[Any]) -> None:
     answer_in(
         [{"object": "chat.completion.chunk", "delta": each, "choices": each, "candidates": each} for each in events]
     )
+
+
+def test_fields_of_other_kinds_than_a_format_has_are_a_bad_record(tmp_path: Path) -> None:
+    for number, record in enumerate(
+        ({"type": [], "payload": {}}, {"source": {}, "action": "x"}, {"log": {"entries": 5}})
+    ):
+        assert refusal(lines(tmp_path / f"{number}.jsonl", record)).place is not None

@@ -14,7 +14,7 @@ from kvtool.text.message import Message
 from kvtool.workload.logs.around_call import Around
 from kvtool.workload.logs.chat_records import requests_of
 from kvtool.workload.logs.not_answered import FAILED
-from kvtool.workload.logs.reading import Reading
+from kvtool.workload.logs.reading import LeftOut, Reading
 from kvtool.workload.logs.record import Record, kind, text_of
 from kvtool.workload.logs.told_calls import answer_object, names_of
 from kvtool.workload.logs.whole_prompts import kind_of_part
@@ -33,6 +33,8 @@ def read(record: Record) -> Reading:
     status = record.first("status")
     if isinstance(status, str) and status and not answer and any("response" in each for each in record.around):
         return FAILED  # Vertex's batches write the reason there
+    if "contents" not in record.fields:
+        return LeftOut("embedding")
     fields = _with_config(record.fields)
     parts = _Parts(record)
     messages: list[Message] = []

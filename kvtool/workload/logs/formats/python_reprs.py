@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
+from typing import Any
 
 _STRING = re.compile(r"'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"", re.DOTALL)
-_TOKEN = re.compile(_STRING.pattern + r"|[()\[\]{},]", re.DOTALL)
+_TOKEN = re.compile(_STRING.pattern + r"|[()\[\]{},'\"]", re.DOTALL)
+_LONGEST = 64 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INTEGERS = re.compile(r"\[(?:\d{1,10}(?:, ?\d{1,10})*)?\]")
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?(?:e[-+]?\d{1,3})?")
+
+
+def literal(written: str) -> Any:
+    """The value of a literal; None for what is none."""
+    if len(written) > _LONGEST:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not write
+            return ast.literal_eval(written)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def string_at(text: str, at: int) -> tuple[str, int] | None:
@@ -17,11 +32,9 @@ def string_at(text: str, at: int) -> tuple[str, int] | None:
     found = _STRING.match(text, at)
     if found is None:
         return None
-    try:
-        value = ast.literal_eval(found[0])
-    except (ValueError, SyntaxError, MemoryError):
-        return None
-    return _SURROGATE.sub("\ufffd", value), found.end()
+    written = found[0]
+    value = written[1:-1] if "\\" not in written and "\n" not in written else literal(written)
+    return (_SURROGATE.sub("\ufffd", value), found.end()) if isinstance(value, str) else None
 
 
 def string_of(written: str) -> str | None:
@@ -44,11 +57,13 @@ def number_of(written: str) -> int | float | None:
 
 def items_at(text: str, at: int) -> tuple[dict[str, str], int]:
     """What is written behind the bracket before `at`, as `name=value` or `'name': value`, each as it is written, and where the
-    closing one ends; all that is there where that is missing."""
+    closing one ends; -1 where that is missing, and what is whole before it."""
     items: dict[str, str] = {}
     depth, start = 0, at
     for token in _TOKEN.finditer(text, at):
         mark = token[0]
+        if mark in ("'", '"'):  # a text that does not end: nothing behind it can be told apart
+            return items, -1
         if mark in "([{":
             depth += 1
         elif mark in ")]}":
@@ -59,8 +74,7 @@ def items_at(text: str, at: int) -> tuple[dict[str, str], int]:
         elif mark == "," and not depth:
             _add(items, text[start : token.start()])
             start = token.end()
-    _add(items, text[start:])
-    return items, len(text)
+    return items, -1
 
 
 def _add(items: dict[str, str], written: str) -> None:

@@ -47,7 +47,9 @@ def records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRe
             said = event if isinstance(event, dict) and is_event(event) else None
         else:
             said = _event(line.text, clock)
-        if said is not None:
+        if said == {}:
+            yield RawRecord(b"", line.number, 1, True, "the line of this request is cut off", line.offset, value={})
+        elif said is not None:
             yield RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
 
 
@@ -132,11 +134,13 @@ def _object(value: Any) -> Fields:
 
 
 def _event(text: str, clock: LogClock) -> Fields | None:
-    """What a line of text says; None where it is of no request."""
+    """What a line of text says; nothing where it is cut off, None where it is of no request."""
     found = _REQUEST.search(text)
     if found is None or (front := front_of(text, found.start())) is None:
         return None
     items, end = items_at(text, found.end())
+    if end < 0:
+        return {}
     asked: Fields = {"class": found[2]}
     for name in ("rid", "text"):
         if name in items:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+from kvtool.workload.logs.formats.python_reprs import literal
 from kvtool.workload.logs.record import parsed_text
 
 Fields = dict[str, Any]
@@ -62,6 +62,7 @@ _NUMBERS = re.compile(
     r"(?:tokens?|count|cost|spend|status|status_code|length|price|_ms|_us|_ns)(?:_usd)?$", re.IGNORECASE
 )
 _NOTHING = frozenset(("", "NULL", "null", "None", "NaN", "nan", "\\N", "N/A"))
+_LONGEST_PYTHON = 8 << 20
 _NESTED = frozenset(("usage", "metadata", "request", "response", "body", "payload"))
 _ALIASES = {"session": "session_id", "date": "timestamp", "datetime": "timestamp", "answer": "response"}
 _BODY = frozenset(("messages", "contents", "prompt", "input", "instructions", "inputs"))
@@ -130,11 +131,7 @@ def _parsed(cell: str) -> Any:
     parsed = parsed_text(cell)
     if parsed is not None or not cell.lstrip().startswith(("[{'", '[{"', "{'", '{"')):
         return parsed
-    try:
-        value = ast.literal_eval(cell.strip())
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-    return _plain(value)
+    return None if len(cell) > _LONGEST_PYTHON else _plain(literal(cell.strip()))
 
 
 def _says_messages(value: Any) -> bool:

@@ -137,3 +137,14 @@ def test_a_last_line_that_is_cut_off(tmp_path: Path) -> None:
     assert error.message.startswith("not JSON")
     assert error.place is not None
     assert error.place.line == 2
+
+
+def test_what_is_embedded_and_what_failed_is_left_out(tmp_path: Path) -> None:
+    embedded = {
+        "request": {"model": "text-embedding-004", "content": {"parts": [{"text": "e"}]}},
+        "response": {"embedding": {}},
+    }
+    failed = {"request": asked("f"), "response": {"error": {"code": 503}}}
+    read = Read(lines(tmp_path / "a.jsonl", embedded, failed, {"request": asked("a"), "response": answered("b")}))
+    assert read.of("said") == ["b"]
+    assert read.left_out == {"embedding": 1, "failed": 1}

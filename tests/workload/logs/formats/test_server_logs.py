@@ -131,6 +131,12 @@ def test_events_of_sglang(tmp_path: Path) -> None:
     assert bare.hint == "run it with --log-requests-level 3"
 
 
+def test_a_line_of_sglang_that_is_cut_off(tmp_path: Path) -> None:
+    error = refusal(text(tmp_path / "a.log", finish("a", "fine"), finish("b", "secret things").partition("things")[0]))
+    assert error.message.startswith("the line of this request is cut off")
+    assert "secret" not in f"{error.message}{error.place}"
+
+
 def test_the_middle_that_level_2_cuts_out_of_a_text(tmp_path: Path) -> None:
     line = "[2025-10-27 09:00:00] Finish: obj=GenerateReqInput(rid='a', text='begin' ... 'end', input_ids=[1] ... [9]), out={}"
     [row] = Read(text(tmp_path / "a.log", line)).rows
@@ -175,3 +181,9 @@ def test_arguments_come_back_as_they_were_written(values: dict[str, Any], behind
 def test_any_line_behind_a_request(tail: str) -> None:
     items_at(tail, 0)
     string_of(tail)
+
+
+def test_texts_that_no_repr_writes() -> None:
+    assert string_of("'\\d'") == "\\d"
+    assert string_of("'a\nb'") is None
+    assert items_at("a=1, b='" + "\\'" * 200_000, 0)[0] == {"a": "1"}  # in time that grows with its length

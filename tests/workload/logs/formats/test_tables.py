@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.workload.logs.formats.table_rows import record_of
+from kvtool.workload.logs.input_files import find_inputs
 from tests.workload.logs.reading_made import Read, refusal
 
 MESSAGES = [{"role": "system", "content": "S"}, {"role": "user", "content": 'a, "b"\nc;d'}]
@@ -113,7 +114,18 @@ def test_what_is_not_utf_8(tmp_path: Path) -> None:
 
 _NAMES = ["prompt", "messages", "x_tokens", "usage.a", "usage", "time", ""]
 _cells = st.text(max_size=20) | st.sampled_from(
-    ["[{'", "{'a': [", '[{"role": 5}]', "-1e999", "1e400", "((((", "{" * 50, "\\N"]
+    [
+        "[{'",
+        "{'a': [",
+        '[{"role": 5}]',
+        "-1e999",
+        "1e400",
+        "((((",
+        "[{'a': '\\d'}]",
+        "[{'a': " + "-" * 20_000 + "1}]",
+        "{" * 50,
+        "\\N",
+    ]
 )
 
 
@@ -164,3 +176,12 @@ def test_without_pyarrow_it_is_refused_with_the_way_out(tmp_path: Path, monkeypa
     path.write_bytes(b"PAR1" + bytes(100))
     error = refusal(path)
     assert (error.message, error.hint) == ("this is a Parquet file", "pip install 'kvtool[parquet]'")
+
+
+def test_a_folder_has_tables_of_prompts_among_its_logs(tmp_path: Path) -> None:
+    table(tmp_path / "a.csv", ["id", "prompt"], ["1", "a"])
+    table(tmp_path / "b.csv", ["id", "message"], ["1", "nothing"])
+    table(tmp_path / "c.csv", ["id", "cost"], ["1", "2"])
+    found = find_inputs([str(tmp_path)])
+    assert [Path(path).name for path in found.paths] == ["a.csv"]
+    assert sorted(Path(each.path).name for each in found.passed_over) == ["b.csv", "c.csv"]
