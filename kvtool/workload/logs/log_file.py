@@ -84,6 +84,8 @@ class LogFile:
     skip: bool = False
     """Whether a record that cannot be read is given as its error, and not raised."""
     joins: Joins | None = None
+    file_name: str = ""
+    """What it is called among the files of its source, in short."""
     formats: dict[str, None] = field(default_factory=dict)
     records: int = 0
     """How many were read so far, whatever became of them."""
@@ -174,7 +176,17 @@ class LogFile:
         ordinal = next(self.ordinals)
         self.records += 1
         return Where(
-            self.path, line, column, label, ordinal, self.group, self.block_size, number, self.of_many, self.joins
+            self.path,
+            line,
+            column,
+            label,
+            ordinal,
+            self.group,
+            self.block_size,
+            number,
+            self.of_many,
+            self.joins,
+            self.file_name,
         )
 
     def _read(self, reader: io.BufferedReader, told: Told | None) -> Iterator[LogEntry | KvtoolError]:

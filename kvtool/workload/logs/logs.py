@@ -28,6 +28,7 @@ from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, Pas
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
 from kvtool.workload.logs.record import Dialogue
 from kvtool.workload.logs.records import TEXT_FORMAT, format_named
+from kvtool.workload.logs.session_names import session_names
 from kvtool.workload.logs.source_survey import UNREADABLE, Repeated, SourceSurvey
 from kvtool.workload.logs.spool import Spool
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
@@ -89,6 +90,7 @@ class LogSource:
         """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
         self._text_logs: dict[str, bool] = {}
+        self._file_names = session_names(self._paths)
         self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""
@@ -329,6 +331,7 @@ class LogSource:
             values=values,
             parked=len(self._paths) > _MOST_OPEN,
             skip=self.options.on_bad_line != "error",
+            file_name=self._file_names[path],
         )
 
     def _surveyed(self) -> SourceSurvey:

@@ -14,6 +14,7 @@ import orjson
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import NO_CALL, Call
+from kvtool.workload.logs.session_names import session_of
 from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import RequestName, Turn
@@ -87,6 +88,13 @@ class Where:
     of_many: bool = False
     joins: Joins | None = None
     """What other records of the source say of the same calls; None while these are still looked for."""
+    file_name: str = ""
+    """What the file is called among those of the source, in short."""
+
+    @property
+    def session(self) -> str:
+        """Names what the record holds as one conversation, where it does not itself."""
+        return session_of(self.file_name or self.path, self.path, self.label, self.number)
 
     @property
     def name(self) -> str:
@@ -188,7 +196,7 @@ class Record:
 
     @property
     def own_session(self) -> str | None:
-        value = self.first("session_id", "conversation_id")
+        value = self.first("session_id", "conversation_id", "conversation_hash")
         if value is None and (value := self.first("sessionId", "thread_id", "conversation")) is None:
             for fields in (self.fields, *self.around):
                 if isinstance(inner := fields.get("metadata"), dict):
@@ -200,7 +208,7 @@ class Record:
     @property
     def session(self) -> str:
         """Names the record's turns as one session, whether or not the record itself does."""
-        return self.own_session or f"{self.where.path}:{self.where.label}"
+        return self.own_session or self.where.session
 
     def arrival(self, unit: Unit = "s") -> float | None:
         """Seconds, on the clock of the log; `unit` is what the format counts small numbers in."""

@@ -44,7 +44,7 @@ class CodexRollout:
     """A file of a session: a call is told when its tokens are, or when the user says something else."""
 
     def __init__(self, where: Where) -> None:
-        self._session = where.path
+        self._session = where.file_name or where.path
         self._named = False
         self._system: list[Message] = []
         self._history: list[Message] = []

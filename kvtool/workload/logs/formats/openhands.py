@@ -60,7 +60,7 @@ class OpenHandsEvents:
     """The events of a session, one after another."""
 
     def __init__(self, where: Where, session: str | None = None) -> None:
-        self._session = session or where.path
+        self._session = session or where.file_name or where.path
         self._tools: list[Any] | None = None
         self._history: list[tuple[str | None, Message]] = []
         """Messages, each with the id of its event."""
@@ -260,7 +260,7 @@ def read_run(record: Record) -> Reading:
     fields = record.fields
     name = next(each for each in ("history", "trajectory", "events") if isinstance(fields.get(each), list))
     session = names_of([fields.get("instance_id"), fields.get("session_id"), fields.get("conversation_id")])
-    state = OpenHandsEvents(record.where, session or f"{record.where.path}:{record.where.label}")
+    state = OpenHandsEvents(record.where, session or record.where.session)
     found = Several()
     for at, event in enumerate(fields[name]):
         paths: list[tuple[str | int, ...]] = [(name, at)]
