@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -52,7 +53,8 @@ def money_view(report: Report) -> MoneyView | None:
     if money is None:
         return None
     lines = tuple(_lines(report, money))
-    tables = tuple(table for table in (_causes(report, money), _groups(money), _prefixes(money)) if table is not None)
+    made = (_less(report, money), _more(report), _groups(money), _prefixes(money))
+    tables = tuple(table for table in made if table is not None)
     return MoneyView(lines, tables, tuple(_notes(report, money)))
 
 
@@ -130,8 +132,8 @@ def _best_rate(findings: list[Finding]) -> str:
     return percent(max(rates)) if rates else ""
 
 
-def _causes(report: Report, money: Money) -> MoneyTable | None:
-    """Why less was read than could be, the costliest first; then what was read beside the rules."""
+def _less(report: Report, money: Money) -> MoneyTable | None:
+    """Why less was read than could be, the costliest cause first."""
     predicted = report.predicted
     if predicted is None:
         return None
@@ -143,26 +145,33 @@ def _causes(report: Report, money: Money) -> MoneyTable | None:
         note = "beside the rules" if of.difference else "by the rules"
         if cause == "over_15_a_minute":
             note = f"one prefix, {predicted.most_a_minute:,} a minute at most; spread over more keys"
-        rows.append(
-            (
-                names.get(cause, cause),
-                f"{of.tokens:,}",
-                percent(of.tokens / total),
-                told_money(of.cost, money.currency),
-                note,
-            )
-        )
-    untold = [(cause, tokens) for cause, tokens in (report.difference or {}).items() if cause not in money.by_cause]
-    for cause, tokens in untold:
-        words, note = (
-            (MORE_REPORTED[cause], "read beside the rules") if cause in MORE_REPORTED else (names.get(cause, cause), "")
-        )
-        rows.append((words, f"{tokens:,}", percent(min(tokens / total, 1.0)), "", note))
-    if not rows:
+        cost = told_money(of.cost, money.currency)
+        rows.append((names.get(cause, cause), f"{of.tokens:,}", percent(of.tokens / total), cost, note))
+    rows += [
+        (names.get(cause, cause), f"{tokens:,}", percent(min(tokens / total, 1.0)), "", "")
+        for cause, tokens in (report.difference or {}).items()
+        if cause not in money.by_cause and cause not in MORE_REPORTED
+    ]
+    return _table("Why less was read", ("tokens", "share", "cost", "what"), rows, prose=True)
+
+
+def _more(report: Report) -> MoneyTable | None:
+    """Why more was read than the rules predict."""
+    if report.predicted is None:
         return None
-    return MoneyTable(
-        "Why less was read", ("Why less was read", "tokens", "share", "cost", "what"), tuple(rows), prose=True
-    )
+    total = max(report.predicted.prompt_tokens, 1)
+    rows = [
+        (MORE_REPORTED[cause], f"{tokens:,}", percent(min(tokens / total, 1.0)))
+        for cause, tokens in (report.difference or {}).items()
+        if cause in MORE_REPORTED
+    ]
+    return _table("Why more was read than predicted", ("tokens", "share"), rows)
+
+
+def _table(
+    title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, prose: bool = False
+) -> MoneyTable | None:
+    return MoneyTable(title, (title, *columns), tuple(rows), prose=prose) if rows else None
 
 
 def _groups(money: Money) -> MoneyTable | None:

@@ -549,7 +549,7 @@ def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypat
     [
         (["--kv-cache-dtype", "int3"], f"one of {', '.join(KV_CACHE_DTYPES)}"),
         (["--dtype", "int3"], ", ".join(MODEL_DTYPES)),
-        (["--hash-algo", "md5"], "'native', 'sha256', 'sha256_cbor', 'xxhash_cbor'"),
+        (["--hash-algo", "md5"], "'native', 'sha256', 'sha256_cbor', 'xxhash', 'xxhash_cbor'"),
         (["--load-format", "gguf"], "'auto', 'dummy'"),
         (["--tensor-parallel", "0"], "--tensor-parallel must be at least 1, not 0"),
         (["--tensor-parallel", "3"], "cannot be cut for 3 accelerators"),

@@ -150,6 +150,7 @@ def test_a_request_with_another_text_is_the_same_beside_that() -> None:
         name=RequestName("f", 1),
         extra={"a": 1},
         call=Call(model="m"),
+        epoch=7.5,
     )
     assert turn.with_text(Traced("b")) == replace(turn, text=Traced("b"))
-    assert len(fields(Turn)) == 18
+    assert len(fields(Turn)) == 19

@@ -26,6 +26,7 @@ groups:
 COMMANDS = {
     "demo": ["--dry-run"],
     "profile": ["w.yaml", "--dry-run"],
+    "logs": ["l.jsonl", "--requests", "--show-text", "full"],
     "check": ["w.yaml", "--min-hit-rate", "0.9"],
     "lint": ["w.yaml", "t.j2"],
     "optimize": ["w.yaml", "--allow", "P2", "--breakpoints", "2"],
@@ -58,6 +59,7 @@ def test_a_command_prints_what_its_document_dumps(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write("w.yaml", WORKLOAD)
+    write("l.jsonl", '{"model": "m", "messages": [{"role": "user", "content": "hi"}], "usage": {"prompt_tokens": 3}}')
     write("t.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
     for name, clock in (("a", 5), ("b", 6)):
         write(f"{name}.txt", f"It is 10:1{clock}. " + "You are the agent of a shop. " * 4)

@@ -25,6 +25,7 @@ _CHUNK = 1 << 20
 _EXCERPT = 200
 _QUOTE = ord('"')
 _SPACES = b" \t\r\n"
+_OPENING, _CLOSING = (b"{", b"["), (b"}", b"]")
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 # A whole string, or a bracket, or the quote of a string whose end has not been read yet.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
@@ -160,13 +161,12 @@ def _value_end(data: bytes, at: int) -> int:
         return scalar.end() if scalar and scalar.end() < len(data) else 0
     depth = 0
     for token in _TOKEN.finditer(data, at):
-        byte = data[token.start()]
-        if byte == _QUOTE:
-            if token.end() - token.start() == 1:
-                return 0
-        elif byte in b"{[":
+        text = token[0]
+        if text == b'"':
+            return 0
+        if text in _OPENING:
             depth += 1
-        else:
+        elif text in _CLOSING:
             depth -= 1
             if not depth:
                 return token.end()
