@@ -9,7 +9,7 @@ from typing import Annotated
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.run_options import Reading
-from kvtool.config.shown_options import Showing, Writing
+from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.errors import all_in_one
 from kvtool.text.terminal.streams import check_piped
 
@@ -26,6 +26,7 @@ class LogsCommand(Command):
         bool, Option("With --json: a row for each request; its text only with --show-text full.", flag="--requests")
     ] = False
     reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map")]
+    configured: Configured
     writing: Annotated[Writing, only("show_text")]
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
@@ -33,15 +34,16 @@ class LogsCommand(Command):
         """Print what is in the logs. KvtoolError, or ProblemsError, for what cannot be read."""
         check_values(self)
         check_piped("logs", self.inputs)
+        from kvtool.config.asked_run import RunOptions
+        from kvtool.config.loading import read_config
         from kvtool.report.terminal.logs import print_logs
         from kvtool.text.terminal.streams import printing
         from kvtool.workload.logs.input_files import find_inputs
         from kvtool.workload.logs.logs import LogOptions, LogSource
         from kvtool.workload.logs.overview import overview_of
 
-        options = LogOptions(
-            on_bad_line=self.reading.on_bad_line, format=self.reading.log_map or self.reading.log_format
-        )
+        asked = RunOptions(inputs=self.inputs, reading=self.reading).over(read_config(self.configured))
+        options = LogOptions(on_bad_line=self.reading.on_bad_line, format=asked.log_format)
         source = LogSource(find_inputs(self.inputs, log_format=options.format), options)
         document = overview_of(source, rows=self.requests, full=self.writing.show_text == "full")
         with printing():

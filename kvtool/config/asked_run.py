@@ -57,6 +57,17 @@ class RunOptions:
         file = self.fallback_file
         return self.reading.group_by or (None if file is None else file.config.group_by)
 
+    @property
+    def log_format(self) -> str | None:
+        """The format of logs, or a map of it, where anybody says one."""
+        said, file = self.reading.log_map or self.reading.log_format, self.fallback_file
+        if said is not None or file is None or (logs := file.config.logs).map is None:
+            return said
+        if logs.messages is None and logs.prompt is None:
+            hint = 'add messages = "path.to.messages" or prompt = "path"'
+            raise KvtoolError("[logs] names no prompt", hint=hint, place=file.place("logs"))
+        return logs.map
+
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""
         check_values(self)

@@ -55,6 +55,58 @@ class CheckOptions(SpecModel):
     """Whether fixes are tried for the costliest causes."""
 
 
+def _as_way(value: object) -> str:
+    """A path to a field, as `--map` takes it."""
+    text = as_str(value)
+    from kvtool.workload.logs.mapped_records import way_of
+
+    try:
+        way_of(text)
+    except KvtoolError as error:
+        raise fail(error.message.removeprefix("--map: "), error.hint) from None
+    return text
+
+
+Way = Annotated[str, BeforeValidator(_as_way), WithJsonSchema({"type": "string", "minLength": 1})]
+
+
+class LogFields(SpecModel):
+    """Where records of logs have what, as `--map` says it, for logs of no known format: messages = "payload.req.messages"."""
+
+    messages: Way | None = None
+    """The list of messages of a request."""
+    prompt: Way | None = None
+    """Its prompt, where that is one text."""
+    tools: Way | None = None
+    """Its tools."""
+    session: Way | None = None
+    """What its conversation is called."""
+    tenant: Way | None = None
+    """For whom it was made."""
+    time: Way | None = None
+    """When it was sent."""
+    end: Way | None = None
+    """When it was answered."""
+    model: Way | None = None
+    """The model that was asked."""
+    provider: Way | None = None
+    """Who serves the model."""
+    usage: Way | None = None
+    """The object of reported tokens."""
+    output: Way | None = None
+    """The text of the answer."""
+    id: Way | None = None
+    """What the request is called."""
+    cost: Way | None = None
+    """What it cost, in US dollars."""
+
+    @property
+    def map(self) -> str | None:
+        """The same as `--map` takes it; None where nothing is said."""
+        said = [f"{name}={path}" for name in type(self).model_fields if (path := getattr(self, name)) is not None]
+        return ",".join(said) or None
+
+
 class LintOptions(SpecModel):
     """What `kvtool lint` reports."""
 
@@ -83,6 +135,8 @@ class Config(SpecModel):
     """How `kvtool check` judges."""
     lint: LintOptions = Field(default_factory=LintOptions)
     """What `kvtool lint` reports."""
+    logs: LogFields = Field(default_factory=LogFields)
+    """Where records of logs of no known format have what; `--map` and `--format` go before it."""
     requests: Count | None = None
     """Only the first so many requests of each workload."""
     group_by: FieldNames | None = None

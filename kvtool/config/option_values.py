@@ -73,6 +73,12 @@ def option_values(given: Given, workload: WorkloadFile | None, file: ConfigFile 
         found += _gate(file, ("gate",), file.config.gate)
         for name, group in sorted(file.config.gate.groups.items()):
             found += _gate(file, ("gate", "groups", name), group)
+        logs = file.config.logs
+        found += [
+            OptionValue(f"logs.{name}", getattr(logs, name), ValueOrigin("config", place=file.place("logs", name)))
+            for name in type(logs).model_fields
+            if name in logs.model_fields_set
+        ]
     found += _gates_of(workload)
     found += _table(file, "check", None if file is None else file.config.check)
     found += _table(file, "lint", None if file is None else file.config.lint)

@@ -168,7 +168,7 @@ def open_workload(
         on_bad_line=reading.on_bad_line,
         trace_block_size=options.tracing.trace_block_size,
         limit=reading.requests,
-        format=reading.log_map or reading.log_format,
+        format=options.log_format,
     )
     if source is None:
         source = open_inputs(

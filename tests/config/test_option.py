@@ -85,7 +85,7 @@ def test_every_key_of_the_configuration_is_an_option() -> None:
     assert set(in_table("engine")) == set(EngineOptions.model_fields)
     assert set(in_table("check")) == set(CheckOptions.model_fields)
     assert set(in_table("lint")) == set(LintOptions.model_fields)
-    assert set(in_table("")) >= set(Config.model_fields) - {"workloads", "engine", "gate", "check", "lint"}
+    assert set(in_table("")) >= set(Config.model_fields) - {"workloads", "engine", "gate", "check", "lint", "logs"}
     assert default_of("check", "max_drop", float) == 0.005
 
 

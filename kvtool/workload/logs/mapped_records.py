@@ -60,7 +60,7 @@ def mapped_format(text: str) -> RecordFormat:
             raise KvtoolError(f"{FLAG}: there is no `{name[:40]}`", hint=f"names are {', '.join(NAMES)}")
         if name in ways:
             raise KvtoolError(f"{FLAG}: `{name}` is there twice", hint=_FORM)
-        ways[name] = _parsed(path)
+        ways[name] = way_of(path)
     prompt = next((name for name in _PROMPTS if name in ways), None)
     if prompt is None:
         raise KvtoolError(f"{FLAG} names no prompt", hint=_FORM)
@@ -73,7 +73,8 @@ def mapped_format(text: str) -> RecordFormat:
     )
 
 
-def _parsed(path: str) -> Way:
+def way_of(path: str) -> Way:
+    """The way that a path describes; KvtoolError for what is none."""
     parts = [part.strip(".") for part in path.split("[]")]
     return Way(tuple(parse_fields(part, FLAG)[0] if part else None for part in parts))
 

@@ -542,7 +542,9 @@ def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, Re
                     raise _unknown(inner[missing])
                 return [each for each in held if each is not None]
     if format_ is not None:
-        raise record.error(f"this is no record of the format {format_.name}, which has {format_.shape}")
+        mapped = format_.name not in FORMAT_NAMES
+        hint = "--format NAME, if it is of a known format; --on-bad-line skip, if not" if mapped else None
+        raise record.error(f"this is no record of the format {format_.name}, which has {format_.shape}", hint=hint)
     raise _unknown(record)
 
 
