@@ -80,6 +80,8 @@ class Names(ABC):
         self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
         self._silent = silent
         self.in_function = False
+        self.unread: set[str] = set()
+        """Names that nothing has asked for since they were assigned: what is assigned over them takes nothing away."""
         self.turned: set[str] = set()
         """Names of lists that are read backwards: they are told so."""
         self.given: set[str] = set()
@@ -116,6 +118,7 @@ class Names(ABC):
             head = ".".join(parts[:length])
             for values in (self.values, self.outer):
                 if head in values:
+                    self.unread.discard(head)
                     return values[head], ".".join(parts[length:])
         root = parts[0]
         rest = ".".join(parts[1:])

@@ -262,9 +262,10 @@ class _Scope(Expressions):
         if not name:
             self.told(value, Evidence.NOTHING)
             return
-        if name in self.values and self.values[name] is not value:
+        if name in self.values and self.values[name] is not value and name not in self.unread:
             self.told(self.values[name], Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING)
         self.values[name] = value
+        self.unread.add(name)
         for other in [one for one in self.values if one.startswith(f"{name}.")] if isinstance(target, ast.Name) else ():
             del self.values[other]
         known_nothing = not value and not isinstance(

@@ -209,3 +209,20 @@ def test_messages_that_are_built_from_the_last_one_on(body: str, turn: str, line
 def test_reversed_turns_a_list_around() -> None:
     text = BUILT.format(body=CLOCK + LONG, turn="").replace("return messages", "return list(reversed(messages))")
     assert told(python(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("between", "lines"),
+    [
+        ("", []),
+        ("    send(prompt)\n", [3]),
+        ("    if prompt:\n        send(1)\n", []),
+        ("    text = prompt + 'x'\n", [3]),
+    ],
+)
+def test_what_is_overwritten_before_anybody_reads_it_is_no_prompt(between: str, lines: list[int]) -> None:
+    text = (
+        f"from datetime import datetime\ndef build():\n    prompt = f'It is {{datetime.now()}}. {RULES}'\n{between}"
+        f"    prompt = 'Be kind. {RULES}'\n    return prompt\n"
+    )
+    assert [line for code, line in told(python(text)) if code == "KV101"] == lines
