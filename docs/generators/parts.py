@@ -17,7 +17,7 @@ from kvtool.lint.formats.prompt_formats import FORMATS as PROMPT_FORMATS
 from kvtool.report.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
 from kvtool.workload.logs.file_kinds import FILE_KINDS
-from kvtool.workload.logs.records import RECORD_FORMATS
+from kvtool.workload.logs.known_formats import RECORD_FORMATS
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FENCES = {".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".py": "python", ".md": "markdown"}

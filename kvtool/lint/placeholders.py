@@ -62,8 +62,8 @@ _OF_A_PROGRAM = _words(
 """Words for what is the same in all requests of a deployment, wherever they stand in a name."""
 _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
 """What a conversation adds to, whosever it is."""
-_LIMITS = _words("max min num number limit limits cap maximum minimum")
-"""Words of names for numbers that a program is set up with."""
+_LIMITS = _words("max min num number limit limits cap maximum minimum budget version")
+"""Words of names for numbers that a program is set up with, at their beginning or end."""
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
@@ -76,6 +76,8 @@ def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
 @lru_cache(maxsize=4096)
 def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     words = words_of(name)
+    if _LIMITS.intersection((*words[:1], *words[-1:])):
+        return None
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
         return kind, ""
     return None if _is_settled(name) else (OTHER, doubt_of(name))

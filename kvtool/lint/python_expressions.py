@@ -228,5 +228,7 @@ class Expressions(Calls):
                 ):
                     return piece.values[node.slice.value]
         if isinstance(node.slice, ast.Slice):
-            return value
+            step = node.slice.step
+            turned = isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub)
+            return self.turned_around(node.value) if turned else value
         return holes_of(value)

@@ -49,9 +49,7 @@ _SAME_CALLS = frozenset(
         "markupsafe.Markup",
     ]
 )
-_SAME_ITEMS = frozenset(
-    ["list", "tuple", "reversed", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict"]
-)
+_SAME_ITEMS = frozenset(["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict"])
 _SETS = frozenset(["set", "frozenset"])
 
 
@@ -172,6 +170,8 @@ class KnownCalls(Names):
             if name == "format" and len(node.args) > 1:
                 return self.refine(value, "strftime", self._constant(node.args[1]))
             return self.as_text(value, node.args[0])
+        if name == "reversed" and node.args:
+            return self.turned_around(node.args[0])
         if name in _SAME_ITEMS and node.args:
             return (
                 self._element(ast.Starred(node.args[0])) if name == "itertools.chain" else self.value_of(node.args[0])

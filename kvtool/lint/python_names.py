@@ -24,6 +24,7 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
+    backwards,
     either,
     has_fields,
     has_param,
@@ -79,6 +80,10 @@ class Names(ABC):
         self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
         self._silent = silent
         self.in_function = False
+        self.unread: set[str] = set()
+        """Names that nothing has asked for since they were assigned: what is assigned over them takes nothing away."""
+        self.turned: set[str] = set()
+        """Names of lists that are read backwards: they are told so."""
         self.given: set[str] = set()
         """Names that were assigned something of which only is known that it is made of what callers give."""
         self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
@@ -113,6 +118,7 @@ class Names(ABC):
             head = ".".join(parts[:length])
             for values in (self.values, self.outer):
                 if head in values:
+                    self.unread.discard(head)
                     return values[head], ".".join(parts[length:])
         root = parts[0]
         rest = ".".join(parts[1:])
@@ -283,6 +289,12 @@ class Names(ABC):
         return either(*varying) if varying else ()
 
     # What becomes of texts
+
+    def turned_around(self, node: ast.expr) -> Value:
+        """What is known of a list that is read backwards."""
+        if isinstance(node, ast.Name):
+            self.turned.add(node.id)
+        return backwards(self.value_of(node))
 
     def told(self, value: Value, evidence: Evidence) -> None:
         """Hand on a text that is finished, with what the code says of it."""

@@ -18,7 +18,20 @@ from kvtool.lint.python_nodes import without_holes
 from kvtool.lint.python_package import FunctionCode, PythonFiles, imported
 from kvtool.lint.python_program import Program, Summary
 from kvtool.lint.python_syntax import dotted
-from kvtool.lint.python_values import MOST_PIECES, Callee, Either, Items, Many, Mapped, Param, Piece, Value, cut, either
+from kvtool.lint.python_values import (
+    MOST_PIECES,
+    Callee,
+    Either,
+    Items,
+    Many,
+    Mapped,
+    Param,
+    Piece,
+    Value,
+    backwards,
+    cut,
+    either,
+)
 from kvtool.lint.skeleton import Hole, Node
 from kvtool.lint.volatile import shuffled, unordered
 
@@ -100,7 +113,8 @@ class _Scope(Expressions):
     def run(self, body: Iterable[ast.stmt]) -> None:
         """Read statements; at the end of those of a whole function or module its names are told."""
         self._body(body)
-        for name, value in list(self.values.items()):
+        for name, forwards in list(self.values.items()):
+            value = backwards(forwards) if name in self.turned else forwards
             self.told(value, Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING)
 
     def _body(self, body: Iterable[ast.stmt]) -> bool:
@@ -248,9 +262,10 @@ class _Scope(Expressions):
         if not name:
             self.told(value, Evidence.NOTHING)
             return
-        if name in self.values and self.values[name] is not value:
+        if name in self.values and self.values[name] is not value and name not in self.unread:
             self.told(self.values[name], Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING)
         self.values[name] = value
+        self.unread.add(name)
         for other in [one for one in self.values if one.startswith(f"{name}.")] if isinstance(target, ast.Name) else ():
             del self.values[other]
         known_nothing = not value and not isinstance(

@@ -109,6 +109,18 @@ Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Insta
 Value = tuple[Piece, ...]
 
 
+def backwards(value: Value) -> Value:
+    """A list in the opposite order."""
+    return tuple(
+        replace(piece, values=piece.values[::-1])
+        if isinstance(piece, Items)
+        else Either(tuple(map(backwards, piece.branches)))
+        if isinstance(piece, Either)
+        else piece
+        for piece in reversed(value)
+    )
+
+
 def cut(pieces: Iterable[Piece]) -> Value:
     """At most so many pieces that copying them stays cheap."""
     result: list[Piece] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
+from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
 from kvtool.lint.shared_beginning import EACH_REQUEST, often, with_hidden
 from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
@@ -212,7 +213,8 @@ def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Sever
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
     severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
-    return "warning" if severity == "error" and (hole.capped or hole.doubt) else severity
+    counted = hole.kind is COUNTER and not hole.certain  # that something counts, a name alone does not prove
+    return "warning" if severity == "error" and (hole.capped or hole.doubt or counted) else severity
 
 
 def _badness(found: Found, block_size: int) -> tuple[int, bool, int]:

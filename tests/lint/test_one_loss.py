@@ -178,3 +178,51 @@ def test_tokens_are_counted_as_the_built_in_tokenizer_has_them() -> None:
         *FORMS.values(),
     ]
     assert [count(text) for text in texts] == [len(tokenizer.encode_ids(text)) for text in texts]
+
+
+# Lists that are built from their end
+
+
+BUILT = (
+    "from datetime import datetime\nimport openai\n"
+    "def messages_of():\n    messages = []\n{body}    return messages{turn}\n"
+    "def ask():\n    openai.chat.completions.create(model='m', messages=messages_of())\n"
+)
+CLOCK = "    messages.append({'role': 'user', 'content': f'It is {datetime.now()}.'})\n"
+LONG = f"    messages.append({{'role': 'user', 'content': '{RULES}'}})\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "turn", "lines"),
+    [
+        (CLOCK + LONG, "", [5]),
+        (CLOCK + LONG, "[::-1]", []),
+        (LONG + CLOCK, "", []),
+        (LONG + CLOCK, "[::-1]", [6]),
+        (LONG + CLOCK, "[:-1]", []),
+    ],
+)
+def test_messages_that_are_built_from_the_last_one_on(body: str, turn: str, lines: list[int]) -> None:
+    assert [line for code, line in told(python(BUILT.format(body=body, turn=turn))) if code == "KV101"] == lines
+
+
+def test_reversed_turns_a_list_around() -> None:
+    text = BUILT.format(body=CLOCK + LONG, turn="").replace("return messages", "return list(reversed(messages))")
+    assert told(python(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("between", "lines"),
+    [
+        ("", []),
+        ("    send(prompt)\n", [3]),
+        ("    if prompt:\n        send(1)\n", []),
+        ("    text = prompt + 'x'\n", [3]),
+    ],
+)
+def test_what_is_overwritten_before_anybody_reads_it_is_no_prompt(between: str, lines: list[int]) -> None:
+    text = (
+        f"from datetime import datetime\ndef build():\n    prompt = f'It is {{datetime.now()}}. {RULES}'\n{between}"
+        f"    prompt = 'Be kind. {RULES}'\n    return prompt\n"
+    )
+    assert [line for code, line in told(python(text)) if code == "KV101"] == lines

@@ -112,3 +112,16 @@ def test_mustache() -> None:
     names = [node.what for node in nodes if isinstance(node, Hole)]
     assert names == ["`y`", "`input`", "`Name`"]
     assert [len(node.branches) for node in nodes if isinstance(node, Choice)] == [2]
+
+
+@pytest.mark.parametrize("name", ["max_retries", "step_budget", "version_string", "versionString", "api_version"])
+def test_what_a_program_is_set_up_with_is_no_value_of_a_request(name: str) -> None:
+    assert placeholder(name, SPOT) is None
+
+
+def test_a_counter_by_its_name_alone_is_no_error() -> None:
+    rules = "Be short, be kind, be right, and be quick. " * 40
+    (counter,) = jinja("Attempt {{ step_counter }}. " + rules)
+    (clock,) = jinja("It is {{ now }}. " + rules)
+    assert (counter.code, counter.severity) == ("KV105", "warning")
+    assert (clock.code, clock.severity) == ("KV101", "error")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kvtool.text.files.compressed import HEAD
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs import agent_shapes
-from kvtool.workload.logs.records import loaded
+from kvtool.workload.logs.record_format import loaded
 
 Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
 """Makes the records of a file: told the bytes of it, where it lies, and what the user calls it. Raises KvtoolError."""

@@ -19,9 +19,11 @@ from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.file_kinds import FileKind, kind_of
+from kvtool.workload.logs.known_formats import TEXT_FORMAT, format_named
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.logs.record import RecordError, Where
-from kvtool.workload.logs.records import TEXT_FORMAT, RecordFormat, format_named, opens, read_record
+from kvtool.workload.logs.record_format import RecordFormat
+from kvtool.workload.logs.records import opens, read_record
 
 MOST_FILES = 1_000_000
 """Files and folders that one folder or pattern may hold."""

@@ -23,11 +23,11 @@ from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
 from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.grouping import BY_FILE, Grouping
 from kvtool.workload.logs.input_files import InputFiles
+from kvtool.workload.logs.known_formats import TEXT_FORMAT, format_named
 from kvtool.workload.logs.log_file import LogEntry, LogFile
 from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
 from kvtool.workload.logs.record import Dialogue
-from kvtool.workload.logs.records import TEXT_FORMAT, format_named
 from kvtool.workload.logs.session_names import session_names
 from kvtool.workload.logs.source_survey import UNREADABLE, Repeated, SourceSurvey
 from kvtool.workload.logs.spool import Spool

@@ -12,7 +12,7 @@ from kvtool.workload.logs.field_paths import FieldPath, parse_fields
 from kvtool.workload.logs.not_answered import FAILED, has_failed
 from kvtool.workload.logs.reading import Reading
 from kvtool.workload.logs.record import Record, parsed_text, seconds
-from kvtool.workload.logs.records import RecordFormat
+from kvtool.workload.logs.record_format import RecordFormat
 from kvtool.workload.logs.told_calls import decimal_of, names_of
 from kvtool.workload.logs.usage import usage_of
 

@@ -106,7 +106,7 @@ def read(record: Record) -> Reading:
 
 
 def _prompt(record: Record, asked: Fields) -> Reading:
-    from kvtool.workload.logs.records import prompts
+    from kvtool.workload.logs.prompt_records import prompts
 
     name = "text" if asked.get("text") is not None else "input_ids"
     value = asked[name]

@@ -73,7 +73,7 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
 
 def read(record: Record) -> Reading:
     """The request of a line."""
-    from kvtool.workload.logs.records import prompts
+    from kvtool.workload.logs.prompt_records import prompts
 
     return prompts(record) if record.fields.get("prompt") else NO_PROMPT
 
