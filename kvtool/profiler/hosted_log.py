@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.log_clock import day_of
 from kvtool.config.asked_run import RunOptions
+from kvtool.results.choices import SIZES
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
@@ -16,7 +17,8 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 _LOOKED_AT = 32
 """Requests at the front of a log that decide."""
 _ENGINE = (
-    *("block_size", "capacity", "gpu_memory", "gpu_memory_utilization", "max_model_len", "max_num_batched_tokens"),
+    *SIZES,
+    *("block_size", "gpu_memory_utilization", "max_model_len", "max_num_batched_tokens"),
     *(
         "max_num_seqs",
         "enable_prefix_caching",

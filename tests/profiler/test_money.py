@@ -190,6 +190,7 @@ def test_stale_prices_are_told(in_folder: Command) -> None:
 
 def test_an_engine_of_one_s_own_is_asked_for_or_logged(in_folder: Command) -> None:
     """Hosted rules are left where an engine is asked for, and never taken for open weights."""
+    assert profiled(in_folder, R1, "--num-gpu-blocks", "400")["config"]["capacity_blocks"] == 399
     sized = profiled(in_folder, R1, "--block-size", "16")
     assert "money" not in sized
     assert sized["config"]["block_size"] == 16
