@@ -76,7 +76,7 @@ def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
 @lru_cache(maxsize=4096)
 def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     words = words_of(name)
-    if _LIMITS.intersection((*words[:1], *words[-1:])):
+    if _is_limit(words):
         return None
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
         return kind, ""
@@ -97,11 +97,15 @@ def _is_settled(name: str) -> bool:
     words = words_of(name)
     if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
         return True
-    if _LIMITS.intersection((*words[:1], *words[-1:])):
+    if _is_limit(words):
         return True
     if doubt_of(name) == "use":
         return False
     return bool(_OF_A_PROGRAM.intersection(words) or _SET_UP.intersection(words) or _SYSTEM.intersection(words))
+
+
+def _is_limit(words: list[str]) -> bool:
+    return not _LIMITS.isdisjoint((*words[:1], *words[-1:]))
 
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:

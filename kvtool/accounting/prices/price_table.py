@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from kvtool.accounting.hosted_models import hosted_model
-from kvtool.accounting.prices.genai_form import read_genai
-from kvtool.accounting.prices.litellm_form import read_litellm
 from kvtool.accounting.prices.own_form import FORM, read_own
 from kvtool.accounting.prices.price_document import PriceDocument
 from kvtool.accounting.prices.price_row import PriceRow, Rates
@@ -110,10 +108,14 @@ def _rows(document: PriceDocument, value: Any) -> list[PriceRow]:
         check_days(rows)
         return rows
     if isinstance(value, list) and value and isinstance(value[0], dict) and "models" in value[0]:
+        from kvtool.accounting.prices.genai_form import read_genai
+
         return read_genai(document)
     if isinstance(value, dict) and any(
         isinstance(one, dict) and "input_cost_per_token" in one for one in value.values()
     ):
+        from kvtool.accounting.prices.litellm_form import read_litellm
+
         return read_litellm(document)
     raise KvtoolError("these are no prices that kvtool knows", hint=_HINT, place=document.place(()))
 

@@ -16,10 +16,10 @@ from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.any_order import RecordsInOrder
 from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.joins import Joins, Key
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Several, Turns
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Several, Turns, collected
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.record_format import FileState, RecordFormat
-from kvtool.workload.logs.records import calls_seen, collected, look_at, opens, read_record
+from kvtool.workload.logs.records import calls_seen, look_at, opens, read_record
 from kvtool.workload.logs.survey import Survey
 from kvtool.workload.logs.trace_records import plain_mooncake, plain_time, time_in_line
 from kvtool.workload.turn import RequestName, Turn

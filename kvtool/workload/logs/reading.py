@@ -46,3 +46,12 @@ class Several(list["FoundCall | LeftOut"]):
 
 Reading = Turns | FoundCall | LeftOut | Several
 """What the reader of a format makes of a record."""
+
+
+def collected(reading: Reading) -> Several:
+    """All that a reader found, as a list."""
+    if isinstance(reading, Several):
+        return reading
+    if isinstance(reading, LeftOut | FoundCall):
+        return Several([reading])
+    return Several([FoundCall(reading)])

@@ -308,6 +308,11 @@ def text_of(message: Message) -> str:
     return text + json.dumps(calls, ensure_ascii=False, separators=(",", ":")) if calls else text
 
 
+def object_of(value: object) -> dict[str, Any]:
+    """The object that a value is; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def parsed_text(text: str) -> dict[str, Any] | list[Any] | None:
     """The object or the list that a text is the JSON of; None where it is something else."""
     if text[:1] not in ("{", "[") and text.lstrip()[:1] not in ("{", "["):

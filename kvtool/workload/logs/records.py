@@ -10,7 +10,7 @@ from kvtool.workload.logs import agent_shapes, chat_records
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.known_formats import FORMAT_NAMES, RECORD_FORMATS
 from kvtool.workload.logs.not_answered import left_out_of
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several, collected
 from kvtool.workload.logs.record import Record, RecordError, Where, kind
 from kvtool.workload.logs.record_format import Fields, FileState, RecordFormat, loaded
 from kvtool.workload.logs.told_calls import answer_object
@@ -112,15 +112,6 @@ def look_at(
 
 def _whole(value: Fields, where: Where, around: Fields | None) -> Record:
     return Record(value, where) if around is None else Record(value, where, (), (around,))
-
-
-def collected(reading: Reading) -> Several:
-    """All that a reader found, as a list."""
-    if isinstance(reading, Several):
-        return reading
-    if isinstance(reading, LeftOut | FoundCall):
-        return Several([reading])
-    return Several([FoundCall(reading)])
 
 
 def calls_seen(items: Several) -> list[SeenCall | None]:

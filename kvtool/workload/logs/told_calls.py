@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
-from kvtool.workload.logs.record import RESPONSES, Record, seconds
+from kvtool.workload.logs.record import RESPONSES, Record, object_of, seconds
 from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.turn import Ids
@@ -131,7 +131,8 @@ def sampled_of(record: Record) -> Ids | None:
 
 
 def _finish(response: dict[str, Any]) -> str | None:
-    said = _first_choice(response).get("finish_reason") or response.get("stop_reason")
+    choice = _first_choice(response)
+    said = choice.get("finish_reason", choice.get("finishReason")) or response.get("stop_reason")
     if said is None and response.get("status") == "incomplete":  # Responses API
         said = response["status"]
     return _word(said)
@@ -141,7 +142,7 @@ def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
     for name in ("choices", "candidates"):
         choices = response.get(name)
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            return {"finish_reason": choices[0].get("finishReason"), **choices[0]}
+            return choices[0]
     return {}
 
 
@@ -208,10 +209,10 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
     batch = "custom_id" in fields or any("custom_id" in each for each in record.around)
     if _SETTINGS.isdisjoint(fields) and tier is None and not batch and not images:
         return NO_SETTINGS
-    reasoning, output = _object(fields.get("reasoning")), _object(fields.get("output_config"))
-    cache, control = _object(fields.get("prompt_cache_options")), _object(fields.get("cache_control"))
+    reasoning, output = object_of(fields.get("reasoning")), object_of(fields.get("output_config"))
+    cache, control = object_of(fields.get("prompt_cache_options")), object_of(fields.get("cache_control"))
     schema = fields.get("response_format") or fields.get("output_format")
-    schema = schema or _object(fields.get("text")).get("format") or output.get("format")
+    schema = schema or object_of(fields.get("text")).get("format") or output.get("format")
     control_ttl = (_word(control.get("ttl")) or "5m") if control else None
     return CallSettings(
         tool_choice=_compared(fields.get("tool_choice", fields.get("toolChoice"))),
@@ -232,8 +233,8 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
 
 
 def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
-    usage = _object(response.get("usage"))
-    for value in (_first(said, _COSTS), usage.get("cost"), _object(said.get("costDetails")).get("total")):
+    usage = object_of(response.get("usage"))
+    for value in (_first(said, _COSTS), usage.get("cost"), object_of(said.get("costDetails")).get("total")):
         if (cost := decimal_of(value)) is not None:
             return cost
     return None
@@ -258,10 +259,6 @@ def _compared(value: object) -> str | None:
     if len(text) <= _LONGEST_SCHEMA:
         return text
     return blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _word(value: object) -> str | None:

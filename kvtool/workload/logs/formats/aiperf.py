@@ -7,7 +7,7 @@ from typing import Any
 from kvtool.workload.logs.around_call import Around, body
 from kvtool.workload.logs.chat_records import answer_of
 from kvtool.workload.logs.not_answered import FAILED, has_failed
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.reading import LeftOut, Reading, Several, collected
 from kvtool.workload.logs.record import Record, kind, seconds
 from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.told_calls import names_of, usage_in
@@ -48,15 +48,7 @@ def read_inputs(record: Record) -> Reading:
         inner = record.inner("payloads", i)
         if inner is None:
             raise record.error(f"payloads[{i}] must be an object, not {kind(payload)}", "payloads", i)
-        reading = body(inner, Around(session=session))
-        if reading is None:
-            found.append(_OTHER)
-        elif isinstance(reading, LeftOut):
-            found.append(reading)
-        elif isinstance(reading, Several):
-            found += reading
-        else:
-            found.append(reading if isinstance(reading, FoundCall) else FoundCall(reading))
+        found += collected(body(inner, Around(session=session)) or _OTHER)
     return found
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.around_call import Around, body
 from kvtool.workload.logs.not_answered import FAILED
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, seconds
+from kvtool.workload.logs.reading import LeftOut, Reading, Several, collected
+from kvtool.workload.logs.record import Record, object_of, seconds
 from kvtool.workload.logs.told_calls import names_of
 from kvtool.workload.logs.usage import check_usage, count_of
 
@@ -39,20 +39,14 @@ def read(record: Record) -> Reading:
                 one = record.inner("benchmarks", i, "requests", name, j)
                 if one is None:
                     continue
-                reading = FAILED if name in ("errored", "incomplete") else _request(one)
-                if isinstance(reading, LeftOut):
-                    found.append(reading)
-                elif isinstance(reading, Several):
-                    found += reading
-                else:
-                    found.append(reading if isinstance(reading, FoundCall) else FoundCall(reading))
+                found += collected(FAILED if name in ("errored", "incomplete") else _request(one))
     return found
 
 
 def _request(record: Record) -> Reading:
     fields = record.fields
-    timings = _object(_object(fields.get("info")).get("timings")) or _object(
-        _object(fields.get("scheduler_info")).get("request_timings")
+    timings = object_of(object_of(fields.get("info")).get("timings")) or object_of(
+        object_of(fields.get("scheduler_info")).get("request_timings")
     )
     output = fields.get("output")
     own_time = fields.get("request_start_time", fields.get("start_time"))
@@ -80,7 +74,7 @@ def _usage(record: Record) -> Usage | None:
     """The counts of both sides."""
     prompt = _count(record, "input_metrics", "prompt_tokens")
     output = _count(record, "output_metrics", "output_tokens")
-    cached = _object(record.fields.get("input_metrics")).get("cached_tokens")
+    cached = object_of(record.fields.get("input_metrics")).get("cached_tokens")
     if prompt is None and output is None:
         return None
     at = record.pointer if record.in_text else (*record.pointer, "input_metrics")
@@ -90,13 +84,9 @@ def _usage(record: Record) -> Usage | None:
 
 
 def _count(record: Record, metrics: str, computed: str) -> int | None:
-    inner = _object(record.fields.get(metrics))
+    inner = object_of(record.fields.get(metrics))
     for name in ("total_tokens", "text_tokens"):
         if inner.get(name) is not None:
             return count_of(inner[name], name, record.pointer if record.in_text else (*record.pointer, metrics))
     value = record.fields.get(computed)
     return None if value is None else count_of(value, computed, record.pointer)
-
-
-def _object(value: Any) -> Fields:
-    return value if isinstance(value, dict) else {}

@@ -11,8 +11,8 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.around_call import Around, body
 from kvtool.workload.logs.chat_records import answer_of
 from kvtool.workload.logs.not_answered import FAILED, left_out_of
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, kind, parsed_text, seconds
+from kvtool.workload.logs.reading import LeftOut, Reading, Several, collected
+from kvtool.workload.logs.record import Record, kind, object_of, parsed_text, seconds
 from kvtool.workload.logs.streamed import answer_in
 from kvtool.workload.logs.told_calls import names_of, usage_in
 
@@ -38,25 +38,19 @@ def read(record: Record) -> Reading:
     for i, entry in enumerate(log["entries"]):
         if not isinstance(entry, dict):
             raise record.error(f"entries[{i}] must be an object, not {kind(entry)}", "log", "entries", i)
-        reading = _entry(record, entry, i)
-        if isinstance(reading, LeftOut):
-            found.append(reading)
-        elif isinstance(reading, Several):
-            found += reading
-        else:
-            found.append(reading if isinstance(reading, FoundCall) else FoundCall(reading))
+        found += collected(_entry(record, entry, i))
     return found
 
 
 def _entry(record: Record, entry: Fields, number: int) -> Reading:
-    request, response = _object(entry.get("request")), _object(entry.get("response"))
-    posted = _object(request.get("postData"))
+    request, response = object_of(entry.get("request")), object_of(entry.get("response"))
+    posted = object_of(request.get("postData"))
     path = str(request.get("url", "")).partition("?")[0].partition("#")[0]
     fields = parsed_text(_decoded(posted) or "")
     if str(request.get("method", "")).upper() != "POST" or not isinstance(fields, dict) or not _asks(path, fields):
         return OTHER
     at = (*record.pointer, "log", "entries", number)
-    answer = answer_in(_decoded(_object(response.get("content"))))
+    answer = answer_in(_decoded(object_of(response.get("content"))))
     answer = answer if isinstance(answer, dict) else {}
     status = response.get("status")
     if isinstance(status, int) and (status >= 400 or status == 0):
@@ -122,7 +116,3 @@ def _headers(message: Fields) -> dict[str, str]:
 def _duration(entry: Fields) -> float:
     took = entry.get("time")
     return took / 1000 if isinstance(took, int | float) and took > 0 else 0.0
-
-
-def _object(value: Any) -> Fields:
-    return value if isinstance(value, dict) else {}

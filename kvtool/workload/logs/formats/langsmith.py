@@ -6,7 +6,7 @@ from typing import Any
 
 from kvtool.workload.logs.around_call import Around, call_from
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Several
-from kvtool.workload.logs.record import Record, seconds
+from kvtool.workload.logs.record import Record, object_of, seconds
 from kvtool.workload.logs.told_calls import decimal_of, names_of
 from kvtool.workload.logs.usage import usage_of
 
@@ -37,11 +37,11 @@ def _add(found: Several, record: Record, run: dict[str, Any]) -> None:
 
 
 def _call(record: Record, run: dict[str, Any]) -> FoundCall | LeftOut:
-    outputs = _object(run.get("outputs"))
+    outputs = object_of(run.get("outputs"))
     if run.get("error") and not outputs:
         return LeftOut("failed")
-    extra = _object(run.get("extra"))
-    told, asked = _object(extra.get("metadata")), _object(extra.get("invocation_params"))
+    extra = object_of(run.get("extra"))
+    told, asked = object_of(extra.get("metadata")), object_of(extra.get("invocation_params"))
     answer, usage = _answer(outputs)
     around = Around(
         session=names_of([*(told.get(name) for name in _SESSIONS), run.get("thread_id"), run.get("trace_id")]),
@@ -68,20 +68,16 @@ def _call(record: Record, run: dict[str, Any]) -> FoundCall | LeftOut:
 def _answer(outputs: dict[str, Any]) -> tuple[Any, Any]:
     """The message that was answered, and what is said of tokens."""
     usage = outputs.get("usage_metadata") or outputs.get("usage")
-    model = _object(outputs.get("llm_output"))
+    model = object_of(outputs.get("llm_output"))
     usage = usage or model.get("token_usage") or model.get("usage")
     generations = outputs.get("generations")
     while isinstance(generations, list) and generations:
         generations = generations[0]
     if isinstance(generations, dict):
         message = generations.get("message") or generations.get("text")
-        inner = _object(message)
-        inner = _object(inner.get("kwargs")) or _object(inner.get("data")) or inner
+        inner = object_of(message)
+        inner = object_of(inner.get("kwargs")) or object_of(inner.get("data")) or inner
         return message, inner.get("usage_metadata") or usage
     if "choices" in outputs or "content" in outputs:
         return outputs, usage
     return outputs.get("message") or outputs.get("messages") or outputs.get("output"), usage
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -18,7 +18,7 @@ from kvtool.workload.logs.chat_records import content_of, tools_of
 from kvtool.workload.logs.made_calls import found_call
 from kvtool.workload.logs.not_answered import UNSEEN
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, Where, seconds, text_of
+from kvtool.workload.logs.record import Record, Where, object_of, seconds, text_of
 from kvtool.workload.logs.told_calls import names_of
 from kvtool.workload.logs.usage import check_usage, count_of
 
@@ -89,7 +89,7 @@ class OpenHandsEvents:
             else:
                 return self._said(record, name, args.get("content", fields.get("message")), "args", "content")
         elif isinstance(seen, str) and seen not in _NO_PROMPT:
-            of = _object(fields.get("tool_call_metadata")).get("tool_call_id")
+            of = object_of(fields.get("tool_call_metadata")).get("tool_call_id")
             self._add(record, name, "tool" if of else "user", fields.get("content"), "content", of=of)
         elif action == "recall" or seen == "recall":
             self._uncounted["recall"] += seen == "recall"
@@ -108,7 +108,7 @@ class OpenHandsEvents:
                 self._add(record, name, "system", parts, "system_prompt")
                 self._tools = _sdk_tools(record)
             case "MessageEvent":
-                message = _object(fields.get("llm_message"))
+                message = object_of(fields.get("llm_message"))
                 path = ("llm_message", "content")
                 if fields.get("source") != "agent":
                     said = message.get("content")
@@ -120,8 +120,8 @@ class OpenHandsEvents:
                     record, name, {"role": "assistant", "content": content}, fields.get("llm_response_id")
                 )
             case "ActionEvent":
-                call = _object(fields.get("tool_call"))
-                function = _object(call.get("function")) or call
+                call = object_of(fields.get("tool_call"))
+                function = object_of(call.get("function")) or call
                 said = {
                     "name": names_of([function.get("name"), fields.get("tool_name")]),
                     "arguments": function.get("arguments"),
@@ -133,7 +133,7 @@ class OpenHandsEvents:
                 message = {"role": "assistant", "content": thought, "tool_calls": [asked]}
                 return self._answered(record, name, message, fields.get("llm_response_id"))
             case "ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation":
-                seen = _object(fields.get("observation"))
+                seen = object_of(fields.get("observation"))
                 content = seen.get("content", seen.get("output", fields.get("error", fields.get("rejection_reason"))))
                 self._add(record, name, "tool", content, "observation", "content", of=fields.get("tool_call_id"))
             case "Condensation":
@@ -154,8 +154,8 @@ class OpenHandsEvents:
         return found
 
     def _acted(self, record: Record, name: str | None, action: str, args: dict[str, Any]) -> Reading:
-        metadata = _object(record.fields.get("tool_call_metadata"))
-        response = _object(metadata.get("model_response"))
+        metadata = object_of(record.fields.get("tool_call_metadata"))
+        response = object_of(metadata.get("model_response"))
         if action == "message" or not metadata:
             said = args.get("content") if action == "message" else args.get("thought") or record.fields.get("message")
             content = content_of(record, said, ("args", "content"), "args (assistant)")
@@ -187,12 +187,12 @@ class OpenHandsEvents:
 
     def _count(self, record: Record, answer: _Answer) -> None:
         """Its tokens: as they are told for its response, or as more than was told before."""
-        metrics = _object(record.fields.get("llm_metrics"))
+        metrics = object_of(record.fields.get("llm_metrics"))
         each = metrics.get("token_usages")
         for at, told in enumerate(each if isinstance(each, list) else []):
-            if answer.id is not None and _object(told).get("response_id") == answer.id:
+            if answer.id is not None and object_of(told).get("response_id") == answer.id:
                 answer.usage = self._usage(_counts(record, told, "llm_metrics", "token_usages", at), record)
-        summed = _object(metrics.get("accumulated_token_usage"))
+        summed = object_of(metrics.get("accumulated_token_usage"))
         if not summed:
             return
         model = names_of([summed.get("model")])
@@ -288,10 +288,6 @@ def _sdk_tools(record: Record) -> list[Any] | None:
         named = {"name": tool.get("name", tool.get("title")), **tool} if isinstance(tool, dict) else tool
         plain.append(named)
     return tools_of(replace(record, fields={"tools": plain}))
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _counts(record: Record, told: dict[str, Any], *path: str | int) -> tuple[int, ...]:

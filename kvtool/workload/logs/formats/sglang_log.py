@@ -17,7 +17,7 @@ from kvtool.workload.logs.formats.server_lines import LogClock, front_of, has_li
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.not_answered import FAILED
 from kvtool.workload.logs.reading import LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, parsed_text, seconds
+from kvtool.workload.logs.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.told_calls import names_of
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.logs.whole_prompts import CUT
@@ -94,7 +94,7 @@ def read(record: Record) -> Reading:
     lasted = float(took) if isinstance(took, int | float) and 0 <= took < 1e6 else 0.0
     answer = out.get("text") if isinstance(out, dict) else None
     around = Around(
-        session=names_of([asked.get("session_id"), _object(asked.get("session_params")).get("id")]),
+        session=names_of([asked.get("session_id"), object_of(asked.get("session_params")).get("id")]),
         time=None if written is None else written - lasted,
         end=written if ended else None,
         identity=own,
@@ -127,10 +127,6 @@ def _is_cut(asked: Fields) -> bool:
 
 def _id_of(fields: Fields) -> str | None:
     return names_of([fields.get("rid"), fields["obj"].get("rid")])
-
-
-def _object(value: Any) -> Fields:
-    return value if isinstance(value, dict) else {}
 
 
 def _event(text: str, clock: LogClock) -> Fields | None:
