@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.compressed import open_bytes, uncompressed
 from kvtool.text.files.file_patterns import is_pattern
 from kvtool.text.files.json_stream import RawRecord, parse, read_records
 from kvtool.text.files.text_files import check_file, decode, read_text
@@ -153,7 +153,7 @@ def _exists(path: str) -> bool:
 
 
 def _plain_suffix(path: str) -> str:
-    return Path(path.lower().removesuffix(".gz").removesuffix(".zst")).suffix
+    return Path(uncompressed(path.lower())).suffix
 
 
 def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict[_Wanted, InputSide]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.results.finding import ExamplePair, Snippet
+from kvtool.text.files.compressed import uncompressed
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.known_formats import TEXT_FORMAT
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
@@ -44,9 +45,7 @@ class PairCommand:
         if self.log_format is not None:
             return "--format", self.log_format
         texts = [name.path for name in names if not name.record]
-        by_suffix = all(
-            path.lower().removesuffix(".gz").removesuffix(".zst").endswith(PLAIN_SUFFIXES) for path in texts
-        )
+        by_suffix = all(uncompressed(path.lower()).endswith(PLAIN_SUFFIXES) for path in texts)
         return () if by_suffix else ("--format", TEXT_FORMAT)
 
 

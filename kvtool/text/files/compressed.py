@@ -33,6 +33,11 @@ _OTHER_KINDS = {
 }
 
 
+def uncompressed(path: str) -> str:
+    """The name of a file without the endings that say how it is compressed."""
+    return path.removesuffix(".gz").removesuffix(".zst")
+
+
 class _Checked(io.RawIOBase):
     """Reads through `inner`; what goes wrong on the way becomes a `KvtoolError` that names the file."""
 

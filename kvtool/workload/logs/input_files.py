@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.compressed import open_bytes, refuse_binary
+from kvtool.text.files.compressed import open_bytes, refuse_binary, uncompressed
 from kvtool.text.files.file_patterns import is_folder_entry, is_pattern, literal_start, matching
 from kvtool.text.files.json_stream import NotJSONError, parse, read_records
 from kvtool.text.files.root_folder import RootFolder
@@ -29,7 +29,6 @@ MOST_FILES = 1_000_000
 """Files and folders that one folder or pattern may hold."""
 _LOG_SUFFIXES = (".jsonl", ".ndjson")
 """Names that promise a log: one that cannot be read is a mistake, and not something else."""
-_COMPRESSED = (".gz", ".zst")
 _BINARY, _EMPTY, _NO_PROMPTS, _OTHER, _TEXT, _YAML = "binary", "empty", "without prompts", "other", "text", "YAML"
 _OTHERS = {
     (".yaml", ".yml"): _YAML,
@@ -229,9 +228,7 @@ class _Search:
 
 def _kind(path: str, format_: RecordFormat | None) -> str:
     """`log`, `prompt`, or what else a file is. A log that cannot be read is one all the same: reading it tells why."""
-    name = path.lower()
-    for suffix in _COMPRESSED:
-        name = name.removesuffix(suffix)
+    name = uncompressed(path.lower())
     if name.endswith(PLAIN_SUFFIXES) and format_ is None:
         return "prompt"
     other = next((what for suffixes, what in _OTHERS.items() if name.endswith(suffixes)), None)

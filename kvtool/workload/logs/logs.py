@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
-from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.compressed import open_bytes, uncompressed
 from kvtool.text.files.json_position import character_start, line_and_column, value_start
 from kvtool.text.files.json_stream import read_records
 from kvtool.text.message import Message
@@ -359,7 +359,7 @@ class LogSource:
         return double
 
     def _is_plain(self, path: str) -> bool:
-        name = path.lower().removesuffix(".gz").removesuffix(".zst")
+        name = uncompressed(path.lower())
         if self.options.format is not None:
             return self.options.format == TEXT_FORMAT
         return name.endswith(PLAIN_SUFFIXES) and not self._is_log(path)

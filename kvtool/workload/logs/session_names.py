@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from kvtool.text.files.compressed import uncompressed
+
 _OF_LINES = (".jsonl", ".ndjson")
 _GENERIC = frozenset(
     (
@@ -26,14 +28,10 @@ def session_names(paths: Sequence[str]) -> dict[str, str]:
 
 def session_of(name: str, path: str, label: str, number: int) -> str:
     """The session of a record; `number` counts them from 1. A file of lines has a conversation in each."""
-    return name if number == 1 and not _bare(path).endswith(_OF_LINES) else f"{name}:{label}"
+    return name if number == 1 and not uncompressed(path).endswith(_OF_LINES) else f"{name}:{label}"
 
 
 def _short(path: str) -> str:
-    file = PurePath(_bare(path))
+    file = PurePath(uncompressed(path))
     name = file.name.split(".")[0] or file.name
     return file.parent.name or name if name.lower() in _GENERIC else name
-
-
-def _bare(path: str) -> str:
-    return path.removesuffix(".gz").removesuffix(".zst")

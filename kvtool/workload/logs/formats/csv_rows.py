@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.compressed import refuse_binary
+from kvtool.text.files.compressed import refuse_binary, uncompressed
 from kvtool.text.files.json_stream import MAX_RECORD, RawRecord
 from kvtool.workload.logs.formats.table_rows import PROMPT_COLUMNS, column_name, holds_prompts, record_of
 
@@ -28,7 +28,7 @@ class _CsvReader(Protocol):
 
 def begins(head: bytes, path: str) -> bool:
     """Whether a file is a table: by its name, or by a header line of which a column holds prompts."""
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
+    name = uncompressed(path.lower())
     if name.endswith(_SUFFIXES):
         return head.lstrip()[:1] not in (b"[", b"{")
     names, _ = _header(head)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.compressed import uncompressed
 from kvtool.text.files.json_stream import RawRecord
 
 _SONNET = "sonnet.txt"
@@ -15,7 +16,7 @@ _FIRST_LINE = b"FROM fairest creatures we desire increase"
 
 def is_sonnet(head: bytes, path: str) -> bool:
     """Whether a text is the one from which vLLM's benchmark draws lines."""
-    name = PurePath(path.lower().removesuffix(".gz").removesuffix(".zst")).name
+    name = PurePath(uncompressed(path.lower())).name
     return head.lstrip().startswith(_FIRST_LINE) or (name == _SONNET and head.count(b"\n") > 1)
 
 
