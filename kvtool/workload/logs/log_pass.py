@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs.by_arrival import ArrivalCounts
-from kvtool.workload.logs.grouping import Division
 from kvtool.workload.logs.reading import LeftOut
+
+if TYPE_CHECKING:
+    from kvtool.workload.logs.grouping import Division
 
 _QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
 _MOST_ERRORS = 5

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
@@ -20,19 +21,19 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
-from kvtool.workload.logs.file_kinds import kind_of
-from kvtool.workload.logs.grouping import BY_FILE, Grouping
-from kvtool.workload.logs.input_files import InputFiles
-from kvtool.workload.logs.known_formats import TEXT_FORMAT, format_named
-from kvtool.workload.logs.log_file import LogEntry, LogFile
 from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
-from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
+from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
 from kvtool.workload.logs.record import Dialogue
 from kvtool.workload.logs.session_names import session_names
-from kvtool.workload.logs.source_survey import UNREADABLE, Repeated, SourceSurvey
 from kvtool.workload.logs.spool import Spool
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
+
+if TYPE_CHECKING:
+    from kvtool.workload.logs.grouping import Grouping
+    from kvtool.workload.logs.input_files import InputFiles
+    from kvtool.workload.logs.log_file import LogEntry, LogFile
+    from kvtool.workload.logs.source_survey import SourceSurvey
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 MEMORY_FORMAT = "values"
@@ -69,11 +70,15 @@ class LogSource:
         options: LogOptions = LogOptions(),
         group: Callable[[str], str] | None = None,
         *,
-        grouping: Grouping = BY_FILE,
+        grouping: Grouping | None = None,
         keep_going: bool = False,
     ) -> None:
-        """`group` names the group of a file, which `grouping` divides further, or otherwise; `keep_going`: a file that cannot be
-        read does not hide the others."""
+        """`group` names the group of a file, which `grouping` divides further, or otherwise (None: by file); `keep_going`: a file
+        that cannot be read does not hide the others."""
+        from kvtool.workload.logs.grouping import BY_FILE
+        from kvtool.workload.logs.input_files import InputFiles
+        from kvtool.workload.logs.known_formats import format_named
+
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
@@ -83,7 +88,7 @@ class LogSource:
         self._paths = self.files.paths
         self.options = options
         self._group = group
-        self._grouping = grouping
+        self._grouping = grouping or BY_FILE
         self._keep_going = keep_going and len(self._paths) > 1
         self._spool = Spool()
         self._survey: SourceSurvey | None = None
@@ -256,6 +261,8 @@ class LogSource:
         )
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+        from kvtool.workload.logs.source_survey import Repeated
+
         survey = self._surveyed()
         repeated = Repeated(survey.doubles)
         for found in self._as_they_come(survey, state, values=values):
@@ -267,6 +274,8 @@ class LogSource:
     def _as_they_come(
         self, survey: SourceSurvey, state: PassState, *, values: bool
     ) -> Iterator[LogEntry | KvtoolError]:
+        from kvtool.workload.logs.source_survey import UNREADABLE
+
         counter = itertools.count(1)
         if len(self._paths) > 1 and self._epoch is None:
             self._epoch = min((time for time in survey.firsts if time is not None and time != UNREADABLE), default=None)
@@ -285,6 +294,8 @@ class LogSource:
         self, number: int, ordinals: Iterator[int], state: PassState, *, values: bool
     ) -> Iterator[LogEntry | KvtoolError]:
         """The records of a file; an error ends it, and is kept or raised."""
+        from kvtool.workload.logs.log_file import LogEntry
+
         path = self._paths[number]
         try:
             if self._is_plain(path):
@@ -319,6 +330,8 @@ class LogSource:
         self.formats[path] = self._new_formats[path] = formats
 
     def _opener(self, path: str, ordinals: Iterator[int], *, values: bool) -> Callable[[], LogFile]:
+        from kvtool.workload.logs.log_file import LogFile
+
         return partial(
             LogFile,
             path,
@@ -336,6 +349,8 @@ class LogSource:
 
     def _surveyed(self) -> SourceSurvey:
         """What all of it looks like; problems are for the pass itself to tell, and such files hold up nobody."""
+        from kvtool.workload.logs.source_survey import SourceSurvey
+
         if self._survey is None:
             logs = [
                 None if self._is_plain(path) else self._opener(path, itertools.count(1), values=False)
@@ -367,6 +382,8 @@ class LogSource:
     def _is_log(self, path: str) -> bool:
         """Whether a file that is a prompt by its name is a log by what is in it."""
         if path not in self._text_logs:
+            from kvtool.workload.logs.file_kinds import kind_of
+
             try:
                 with open_bytes(self._spool.file(path), path) as reader:
                     self._text_logs[path] = kind_of(reader, path, text=True) is not None
