@@ -174,6 +174,7 @@ def open_workload(
         trace_block_size=options.tracing.trace_block_size,
         limit=reading.requests,
         format=options.log_format,
+        tenant=options.tenant,
     )
     if source is None:
         source = open_inputs(

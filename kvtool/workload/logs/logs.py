@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kvtool.workload.logs.input_files import InputFiles
     from kvtool.workload.logs.log_file import LogEntry, LogFile
     from kvtool.workload.logs.source_survey import SourceSurvey
+    from kvtool.workload.logs.tenant_field import TenantField
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 MEMORY_FORMAT = "values"
@@ -52,6 +53,8 @@ class LogOptions:
     trace_block_size: int = TRACE_BLOCK
     limit: int | None = None
     format: str | None = None
+    tenant: str | None = None
+    """The field of a record that says whose request it is; None: what its format says."""
     by_time: bool = True
     """Whether records are put in the order of time and joined, for which all of them are looked at first."""
 
@@ -120,7 +123,8 @@ class LogSource:
         sessions: dict[str, int] = {}  # how many turns each has had
         first_error: KvtoolError | None = None
         requests = 0
-        for found in self._in_order(state, values=self._grouping.values):
+        tenants = state.tenants
+        for found in self._in_order(state, values=self._grouping.values or tenants is not None):
             if isinstance(found, KvtoolError):
                 self.skipped += 1
                 first_error = first_error or found
@@ -139,10 +143,14 @@ class LogSource:
             group = state.division.group_of(found)
             own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
             placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
+            if tenants is not None:
+                placed = _of_tenant(tenants.tenant_of(found.value), placed)
             yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
             if requests == self.options.limit:
                 break
         self._outcome = state.outcome(self._order())
+        if tenants is not None and requests:
+            tenants.check()
         if not requests:
             first_error = first_error or next(iter(state.failed.values()), None)
             if first_error is not None:
@@ -166,8 +174,15 @@ class LogSource:
         self._new_formats = {}
         self._followed = None
         self._open = set()
-        self._now = PassState(self._grouping.begin())
+        self._now = PassState(self._grouping.begin(), tenants=self._tenants())
         return self._now
+
+    def _tenants(self) -> TenantField | None:
+        if self.options.tenant is None:
+            return None
+        from kvtool.workload.logs.tenant_field import TenantField
+
+        return TenantField(self.options.tenant)
 
     @property
     def epoch(self) -> float:
@@ -464,6 +479,12 @@ def _placed(
         if own is not None:
             turn.id = f"{own}:{turn.id}"
         told.add(turn.call)
+        yield turn
+
+
+def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:
+    for turn in turns:
+        turn.call = replace(turn.call, tenant=tenant)
         yield turn
 
 
