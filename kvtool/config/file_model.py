@@ -71,8 +71,8 @@ Way = Annotated[str, BeforeValidator(_as_way), WithJsonSchema({"type": "string",
 
 
 class LogFields(SpecModel):
-    """Where records of logs have what, as `--map` says it, for logs of no known format: messages = "payload.req.messages"; that of a
-    tenant alone is for logs of all formats."""
+    """Where records of logs of no known format have what, as `--map` says it: messages = "payload.req.messages". `tenant` alone is
+    for logs of all formats."""
 
     messages: Way | None = None
     """The list of messages of a request."""
