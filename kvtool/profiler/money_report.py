@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 
 from kvtool.accounting.prices.bill import Bill, shown_money
@@ -21,6 +22,7 @@ from kvtool.results.money import (
     PrefixAdvice,
     Reported,
 )
+from kvtool.results.report import GroupRead
 from kvtool.text.terminal.numbers import plural
 
 _DAY = 86_400.0
@@ -29,11 +31,14 @@ _MOST_PREFIXES = 5
 _MOST_STALE = 3
 
 
-def money_told(result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None) -> MoneyTold:
-    """Of a run and, where fixes were kept, of the run with them."""
+def money_told(
+    result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None, reads: MoneyTold | None = None
+) -> MoneyTold:
+    """Of a run and, where fixes were kept, of the run with them; `reads` is what servers of one's own reported."""
     book = result.money
     if book is None or not book.known:
-        return MoneyTold(money=None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests))
+        money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
+        return MoneyTold(money=money) if reads is None else replace(reads, money=money)
     side = book.total[book.told]
     if not side.predicted.requests and not side.costs.requests:
         return MoneyTold()
@@ -48,6 +53,7 @@ def money_told(result: PassResult, fixed: PassResult | None, gpu: GpuMoney | Non
         predicted=_predicted(book, side, result),
         difference=dict(side.difference) if reported is not None else None,
         money=_money(book, side, result, fixed, gpu),
+        groups={name: _group_read(sides[True]) for name, sides in book.groups.items() if sides[True].reported.requests},
     )
 
 
@@ -152,6 +158,16 @@ def _marks(result: PassResult, book: MoneyBook) -> tuple[list[PrefixAdvice], Dec
     ]
     every = result.hosted.trees and book.requests == book.total[book.told].costs.requests
     return advice, total if every else None
+
+
+def _group_read(side: MoneySide) -> GroupRead:
+    return GroupRead(
+        requests=side.reported.requests,
+        prompt_tokens=side.reported.prompt,
+        predicted_tokens=side.predicted.cached,
+        reported_tokens=side.reported.cached,
+        difference=dict(side.difference),
+    )
 
 
 def _group(side: MoneySide, *, told: bool) -> GroupMoney:

@@ -65,6 +65,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
+    from kvtool.profiler.server_reads import ServerReads
 
 _TRIED_EDITS = 4
 """Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
@@ -226,8 +227,9 @@ class Profiler:
 
     def _money_told(self, result: PassResult, off: Sequence[float]) -> MoneyTold:
         """What was reported, predicted and paid; with fixes that were kept by running once more."""
+        reads = None if result.reads is None else self._read_there(result, result.reads)
         if result.money is None and self._gpu_hour is None:
-            return MoneyTold()
+            return reads or MoneyTold()
         from kvtool.profiler.money_report import money_told
 
         gpu = None
@@ -240,7 +242,15 @@ class Profiler:
             fixed = self._account("pricing the fixes", self.plan, fixes=self.advice.fixes, money=True)
             if fixed.partial:
                 fixed, result.partial = None, True
-        return money_told(result, fixed, gpu)
+        return money_told(result, fixed, gpu, reads)
+
+    def _read_there(self, result: PassResult, reads: ServerReads) -> MoneyTold:
+        """What servers reported beside what the engine read, request by request."""
+        from kvtool.profiler.server_told import server_told
+
+        told, notes = server_told(result, reads, self.plan)
+        self.told += notes
+        return told
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"

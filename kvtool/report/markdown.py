@@ -205,7 +205,8 @@ def _money(report: Report) -> str:
     view = money_view(report)
     if view is None:
         return ""
-    lines = [f"\n**{code(report.workload)}: cost**\n", "| | Hit rate | | |", "|---|--:|---|---|"]
+    title = "cost" if report.money is not None else "reported beside predicted"
+    lines = [f"\n**{code(report.workload)}: {title}**\n", "| | Hit rate | | |", "|---|--:|---|---|"]
     for line in view.lines:
         paid = f"{line.verb} {line.amount}".strip()
         cells = (line.label, line.rate, line.by, "; ".join(part for part in (paid, *line.parts) if part))
