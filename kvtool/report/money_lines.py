@@ -97,7 +97,7 @@ def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
         found.append(MoneyLine("Reported", rate, by, "paid" if amount else "", amount, parts))
     if report.predicted is not None:
         amount = "" if money is None else told_money(money.predicted, money.currency)
-        same = ", the same of every request" if report.reported is not None and not report.difference else ""
+        same = ", the same of every request" if who == "server" and report.reported and not report.difference else ""
         rate = percent(report.predicted.hit_rate)
         found.append(MoneyLine("Predicted", rate, f"{rules}{same}", "would" if amount else "", amount))
     return found

@@ -102,7 +102,8 @@ class CauseMoney(Model):
 
 
 class PrefixAdvice(Model):
-    """A prefix that several requests share, and what its tokens cost unmarked, and marked for each time; computed from the gaps."""
+    """A prefix that several requests share, and what its tokens cost unmarked, and marked for each time: by the gaps between its
+    uses or, where it is to be changed, by runs with each."""
 
     model: str
     tokens: Count
@@ -111,6 +112,8 @@ class PrefixAdvice(Model):
     marked_5m: Amount
     marked_1h: Amount
     best: str
+    rerun: bool = False
+    """Whether the amounts are of runs."""
 
 
 class GpuMoney(Model):
