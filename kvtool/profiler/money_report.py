@@ -178,6 +178,7 @@ def _notices(book: MoneyBook) -> list[str]:
         told.append(
             f"priced {book.requests - total:,} of {plural(book.requests, 'request')}; no price is known of {names}"
         )
+    told += book.not_stored
     if book.undated:
         told.append(f"{plural(book.undated, 'request')} without a date: the latest prices are taken")
     if book.logged_requests:

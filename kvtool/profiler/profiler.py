@@ -204,6 +204,8 @@ class Profiler:
             timed=money,
         )
         result = accountant.run(source)
+        if result.money is not None and isinstance(self.source, LogSource):
+            result.money.store(self.source.outcome.stored)
         if not result.partial and part is None:
             self._requests = self.progress.done
             if isinstance(keep, KeptTexts):

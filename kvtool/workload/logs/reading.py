@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, SupportsIndex
 
+from kvtool.workload.call import StoredContent
 from kvtool.workload.turn import Turn
 
 
@@ -23,6 +24,8 @@ class LeftOut(NamedTuple):
     number: int = 1
     hint: str | None = None
     """What to do where a log has nothing else."""
+    stored: StoredContent | None = None
+    """The explicit cache that it tells of."""
 
 
 @dataclass(slots=True)
