@@ -18,6 +18,8 @@ from kvtool.results.money import PrefixAdvice
 _MOST_PREFIXES = 5
 _MOST_TOKENS = 2_000_000
 """Prompt tokens of a log whose prefixes are tried one by one."""
+_WORTH = 100
+"""The choice of a way for a prefix is worth at least one in so many of what that of the first one is."""
 _KEY = "run:marks"
 
 Again = Callable[[Sequence[Fix]], PassResult]
@@ -70,7 +72,10 @@ class MarkTrials:
         What is to be changed is run again each way, in logs that are not too long; the cheapest is that of the runs then.
         """
         shared = [each for each in self._candidates if each.prefix.requests > 1]
-        shared.sort(key=lambda one: (min(one.prefix.costs) - max(one.prefix.costs), one.model, one.prefix.end))
+        shared.sort(key=lambda one: (-_spread(one.prefix), one.model, one.prefix.end))
+        if shared:  # what hardly matters is not told
+            most = _spread(shared[0].prefix)
+            shared = [each for each in shared if _spread(each.prefix) * _WORTH >= most > 0] or shared[:1]
         small = self._book.total[self._book.told].predicted.prompt <= _MOST_TOKENS
         told = []
         for each in shared[:_MOST_PREFIXES]:
@@ -113,6 +118,11 @@ class MarkTrials:
             return None
         before, after = (money.total[money.told].costs for money in (self._book, run.money))
         return after.predicted.total if before.requests == after.requests else None
+
+
+def _spread(prefix: MarkedPrefix) -> Decimal:
+    """What the choice makes out."""
+    return max(prefix.costs) - min(prefix.costs)
 
 
 def _way_now(node: TimedNode) -> int:

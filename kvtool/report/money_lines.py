@@ -60,7 +60,7 @@ def money_view(report: Report) -> MoneyView | None:
     else:
         made = (_less(report, money.by_cause, money.currency), _more(report), _groups(money), _prefixes(money))
         title, lines = "What it costs", [*_rates(report, money), *_amounts(report, money)]
-        notes = [*money.notices, *_ratios(report)]
+        notes = [*_crowded(report), *money.notices, *_ratios(report)]
     tables = tuple(table for table in made if table is not None)
     return MoneyView(title, tuple(lines), tables, tuple(notes))
 
@@ -112,7 +112,7 @@ def _amounts(report: Report, money: Money) -> list[MoneyLine]:
         return told_money(text, currency)
 
     best = _best_rate(report.findings)
-    if money.with_fixes is not None:
+    if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
         base = Decimal(money.paid if money.paid is not None else money.predicted or 0)
         saved = base - Decimal(money.with_fixes)
         parts = () if saved <= 0 else (_saved(saved, base, money),)
@@ -159,29 +159,31 @@ def _best_rate(findings: list[Finding]) -> str:
 
 
 def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> MoneyTable | None:
-    """Why less was read than could be, the costliest cause first; of a log without prices the largest."""
+    """Why less was read than could be, the costliest cause first; where there are no prices the largest."""
     predicted = report.predicted
     if predicted is None:
         return None
     total = max(predicted.prompt_tokens, 1)
-    names = {**LOST, **MORE_PREDICTED}
-    rows = []
-    ordered = sorted(by_cause.items(), key=lambda item: (-Decimal(item[1].cost), item[0]))
-    for cause, of in ordered:
-        note = "beside the rules" if of.difference else "by the rules"
-        if cause == "over_15_a_minute":
-            note = f"one prefix, {predicted.most_a_minute:,} a minute at most; spread over more keys"
-        cost = told_money(of.cost, currency)
-        rows.append((names.get(cause, cause), f"{of.tokens:,}", percent(of.tokens / total), cost, note))
-    rest = [
-        (names.get(cause, cause), f"{tokens:,}", percent(min(tokens / total, 1.0)), "", "")
-        for cause, tokens in sorted((report.difference or {}).items(), key=lambda item: -item[1])
+    rest = {
+        cause: tokens
+        for cause, tokens in (report.difference or {}).items()
         if cause not in by_cause and cause not in MORE_REPORTED
+    }
+    told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
+    told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
+    priced, hosted = any(cost for _, _, cost, _ in told), _hosted(report)
+    rows = [
+        (
+            (MORE_PREDICTED if differs else LOST).get(cause, cause),
+            f"{tokens:,}",
+            percent(min(tokens / total, 1.0)),
+            *((told_money(cost or None, currency),) if priced else ()),
+            *(("provider" if differs else "rules",) if hosted else ()),
+        )
+        for cause, tokens, cost, differs in sorted(told, key=lambda one: (-Decimal(one[2] or 0), -one[1], one[0]))
     ]
-    if report.money is None:
-        return _table("Why less was read than predicted", ("tokens", "share"), [row[:3] for row in rest])
-    rows += rest
-    return _table("Why less was read", ("tokens", "share", "cost", "what"), rows, prose=True)
+    title = "Why less was read" if hosted else "Why less was read than predicted"
+    return _table(title, ("tokens", "share", *(("cost",) if priced else ()), *(("by",) if hosted else ())), rows)
 
 
 def _more(report: Report) -> MoneyTable | None:
@@ -197,10 +199,9 @@ def _more(report: Report) -> MoneyTable | None:
     return _table("Why more was read than predicted", ("tokens", "share"), rows)
 
 
-def _table(
-    title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, prose: bool = False
-) -> MoneyTable | None:
-    return MoneyTable(title, (title, *columns), tuple(rows), prose=prose) if rows else None
+def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> MoneyTable | None:
+    words = bool(columns) and columns[-1] == "by"
+    return MoneyTable(title, (title, *columns), tuple(rows), prose=words) if rows else None
 
 
 def _groups(money: Money) -> MoneyTable | None:
@@ -254,6 +255,16 @@ def _groups_read(report: Report) -> MoneyTable | None:
         rows.append((f"({len(told) - _MOST_GROUPS:,} more)", *[""] * 4))
     columns = ("Group", "requests", "reported", "predicted", "tokens apart")
     return MoneyTable("What was read of each group", columns, tuple(rows))
+
+
+def _crowded(report: Report) -> list[str]:
+    """What to do about more requests of one prefix than a provider sends to one server."""
+    if report.predicted is None or "over_15_a_minute" not in (report.difference or {}):
+        return []
+    most = report.predicted.most_a_minute
+    return [
+        f"one prefix and key had {most:,} requests in a minute: spread them over several values of prompt_cache_key"
+    ]
 
 
 def _ratios(report: Report) -> list[str]:
