@@ -15,6 +15,9 @@ _LANGFUSE = frozenset(
         "generation",
     )
 )
+_LINES = {"message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event"}
+SERVER_LINE = "server-line"
+"""A line of a server that holds no request."""
 _OTLP = {"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"}
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
@@ -266,6 +269,12 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "object: chat.completion without its request",
         lambda f: bool("object" in f and loaded("stored_completions.is_answer")(f)),
         "stored_completions.refuse",
+    ),
+    RecordFormat(
+        SERVER_LINE,
+        "a text in message, msg, log or line beside a time",
+        lambda f: bool(not _LINES.isdisjoint(f) and loaded("wrapped_lines.is_other")(f)),
+        "wrapped_lines.leave_out",
     ),
 )
 TEXT_FORMAT = "text"

@@ -32,6 +32,7 @@ _TIME_UNITS: tuple[tuple[str, Unit], ...] = (
     ("timestamp_ns", "ns"),
     ("timestamp_us", "us"),
     ("timestamp_ms", "ms"),
+    ("__REALTIME_TIMESTAMP", "us"),
 )
 _TIMES = (
     "timestamp",
@@ -45,6 +46,8 @@ _TIMES = (
     "logging_time",
     "time",
     "ts",
+    "@timestamp",
+    "date",
 )
 _IDS = ("id", "custom_id", "request_id")
 RESPONSES = ("response", "response_body", "full_response", "completion", "output")

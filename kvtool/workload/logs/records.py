@@ -15,8 +15,12 @@ from kvtool.workload.logs.record import Record, RecordError, Where, kind
 from kvtool.workload.logs.record_format import Fields, FileState, RecordFormat, loaded
 from kvtool.workload.logs.told_calls import answer_object
 
-WRAPPERS = ("body", "request", "params", "payload", "request_body", "full_request", "kwargs")
-"""Fields that logs wrap a request in; the rest of what is needed (ids, times, responses) may stand around them."""
+WRAPPERS = (
+    *("body", "request", "params", "payload", "request_body", "full_request", "kwargs"),
+    *("jsonPayload", "message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event"),
+)
+"""Fields that logs wrap a request in, or that collectors of logs put a line in; the rest of what is needed (ids, times, responses)
+may stand around them."""
 LISTS = (
     "data",
     "requests",
@@ -127,6 +131,11 @@ def identity_of(record: Record) -> tuple[str | None, bool]:
         return own, False
     own = record.first("request_id", "id", "custom_id")
     return (str(own), True) if isinstance(own, str | int) and own != "" else (None, False)
+
+
+def is_known(value: Any) -> bool:
+    """Whether some format has such records."""
+    return isinstance(value, dict) and _found(Record(value, _NOWHERE), None) is not None
 
 
 def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Record:
