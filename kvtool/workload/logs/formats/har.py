@@ -19,6 +19,7 @@ from kvtool.workload.logs.told_calls import names_of, usage_in
 Fields = dict[str, Any]
 
 OTHER = LeftOut("other request")
+NO_BODY = LeftOut("request without its body", hint="save the archive with its contents: what was posted is not in it")
 _ENDPOINT = re.compile(
     r"/(?:chat/completions|completions|responses|messages|converse(?:-stream)?|invoke(?:-with-response-stream)?"
     r"|api/chat|api/generate|generate|v[12]/chat)/?$|:(?:streamG|g)enerateContent$|:(?:raw|streamRaw)Predict$"
@@ -47,7 +48,10 @@ def _entry(record: Record, entry: Fields, number: int) -> Reading:
     posted = object_of(request.get("postData"))
     path = str(request.get("url", "")).partition("?")[0].partition("#")[0]
     fields = parsed_text(_decoded(posted) or "")
-    if str(request.get("method", "")).upper() != "POST" or not isinstance(fields, dict) or not _asks(path, fields):
+    posts = str(request.get("method", "")).upper() == "POST"
+    if posts and not posted.get("text") and _ENDPOINT.search(path):
+        return NO_BODY
+    if not posts or not isinstance(fields, dict) or not _asks(path, fields):
         return OTHER
     at = (*record.pointer, "log", "entries", number)
     answer = answer_in(_decoded(object_of(response.get("content"))))

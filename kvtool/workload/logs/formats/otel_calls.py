@@ -35,7 +35,13 @@ _INPUTS = (
 )
 """The last is Logfire's, whole bodies of an API; its answers are in `response_data`."""
 _INDEXED = ("llm.input_messages", "gen_ai.prompt", "llm.prompts")
-_OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "gen_ai.content.completion", "response_data")
+_OUTPUTS = (
+    "gen_ai.output.messages",
+    "gen_ai.completion",
+    "ai.response.text",
+    "gen_ai.content.completion",
+    "response_data",
+)
 _OUTPUTS_INDEXED = ("llm.output_messages", "gen_ai.completion", "llm.completions")
 _TOOLS = ("gen_ai.tool.definitions", "llm.request.tools", "ai.prompt.tools", "gen_ai.request.tools")
 _TOOLS_INDEXED = ("llm.tools", "llm.request.functions", "ai.prompt.tools")
