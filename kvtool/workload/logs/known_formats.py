@@ -15,7 +15,7 @@ _LANGFUSE = frozenset(
         "generation",
     )
 )
-_LINES = {"message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event"}
+_LINES = {"message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event", "other lines"}
 SERVER_LINE = "server-line"
 """A line of a server that holds no request."""
 _OTLP = {"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"}
@@ -31,8 +31,10 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     ),
     RecordFormat(
         "har",
-        "log.entries",
-        lambda f: isinstance(f.get("log"), dict) and "entries" in f["log"],
+        "log.entries; startedDateTime + request + response",
+        lambda f: (
+            (isinstance(f.get("log"), dict) and "entries" in f["log"]) or ("startedDateTime" in f and "request" in f)
+        ),
         "har.read",
     ),
     RecordFormat(

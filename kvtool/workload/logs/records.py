@@ -156,9 +156,12 @@ def read_inner(record: Record) -> Reading | None:
     return None if found is None else found[1].read(found[0], {})
 
 
-def opens(around: Fields, name: str, first: Any) -> bool:
-    """Whether a list of objects, a member of the one object of a file behind others, holds its records."""
-    if name not in LISTS or _found(Record({**around, name: [first]}, _NOWHERE), None) is not None:
+def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
+    """Whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
+    if path == ("log", "entries"):  # of a HAR
+        return True
+    [name, *inner] = path
+    if inner or name not in LISTS or _found(Record({**around, name: [first]}, _NOWHERE), None) is not None:
         return False
     return first is None or (isinstance(first, dict) and _found(Record(first, _NOWHERE), None) is not None)
 

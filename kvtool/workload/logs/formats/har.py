@@ -31,7 +31,9 @@ _ORGANISATIONS = ("openai-organization", "anthropic-organization-id")
 
 
 def read(record: Record) -> Reading:
-    """All calls of an archive, in its order."""
+    """All calls of an archive, in its order; or that of an entry by itself."""
+    if "log" not in record.fields:
+        return _entry(record, record.fields)
     log = record.fields["log"]
     if not isinstance(log["entries"], list):
         raise record.error(f"`entries` must be a list, not {kind(log['entries'])}", "log", "entries")
@@ -39,11 +41,11 @@ def read(record: Record) -> Reading:
     for i, entry in enumerate(log["entries"]):
         if not isinstance(entry, dict):
             raise record.error(f"entries[{i}] must be an object, not {kind(entry)}", "log", "entries", i)
-        found += collected(_entry(record, entry, i))
+        found += collected(_entry(record, entry, "log", "entries", i))
     return found
 
 
-def _entry(record: Record, entry: Fields, number: int) -> Reading:
+def _entry(record: Record, entry: Fields, *steps: str | int) -> Reading:
     request, response = object_of(entry.get("request")), object_of(entry.get("response"))
     posted = object_of(request.get("postData"))
     path = str(request.get("url", "")).partition("?")[0].partition("#")[0]
@@ -53,7 +55,7 @@ def _entry(record: Record, entry: Fields, number: int) -> Reading:
         return NO_BODY
     if not posts or not isinstance(fields, dict) or not _asks(path, fields):
         return OTHER
-    at = (*record.pointer, "log", "entries", number)
+    at = (*record.pointer, *steps)
     answer = answer_in(_decoded(object_of(response.get("content"))))
     answer = answer if isinstance(answer, dict) else {}
     status = response.get("status")

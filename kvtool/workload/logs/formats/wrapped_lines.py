@@ -35,6 +35,7 @@ _TIMES = (
     "datetime",
     "asctime",
 )
+OTHERS = "other lines"
 _TEXTS = ("message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event")
 _ABOUT = frozenset(
     (
@@ -85,20 +86,37 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
     if server is not None:
         yield from server.records(inside, file, path)
         return
+    others, place = 0, (0, 0)
     for number, offset, line in _whole_lines(reader, unwrap):
         text = line.text.rstrip()
         if not text:
             continue
-        if text.startswith("{") and parsed_text(text) is None:
+        if text[0] != "{":
+            place = place if others else (number, offset)
+            others += 1
+            continue
+        if others:
+            yield _others(others, *place)
+            others = 0
+        if parsed_text(text) is None:
             yield RawRecord(b"", number, 1, True, "the JSON in this line is cut off or broken", offset, value={})
             continue
         yield RawRecord(
             b"", number, 1, True, None, offset, value={"time": line.time, "log": text, "stream": line.stream}
         )
+    if others:
+        yield _others(others, *place)
+
+
+def _others(count: int, number: int, offset: int) -> RawRecord:
+    """Lines one after another that hold no JSON."""
+    return RawRecord(b"", number, 1, True, None, offset, value={OTHERS: count})
 
 
 def is_other(fields: dict[str, Any]) -> bool:
     """Whether it is a line of a server, written down with its time, that holds no JSON of a request."""
+    if OTHERS in fields:
+        return True
     text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), None)
     if text is None or all(fields.get(name) is None for name in _TIMES):
         return False
@@ -112,9 +130,10 @@ def is_other(fields: dict[str, Any]) -> bool:
     return not any(isinstance(value, dict | list) for value in inside.values()) and not is_known(inside)
 
 
-def leave_out(_record: Record) -> LeftOut:
-    """Such a line."""
-    return OTHER_LINE
+def leave_out(record: Record) -> LeftOut:
+    """Such a line, or as many as there are one after another."""
+    count = record.fields.get(OTHERS)
+    return OTHER_LINE._replace(number=count) if isinstance(count, int) else OTHER_LINE
 
 
 Unwrap = Callable[[str], _Written | None]
@@ -183,6 +202,9 @@ def _whole_lines(reader: io.BufferedReader, unwrap: Unwrap) -> Iterator[tuple[in
         written = unwrap(line.text)
         if written is None:
             written = _Written(line.text, None, "", True)
+        if written.whole and written.stream not in open_:
+            yield line.number, line.offset, written
+            continue
         begun = open_.pop(written.stream, None)
         number, offset, first, pieces = begun or (line.number, line.offset, written, [])
         pieces.append(written.text)
