@@ -162,7 +162,7 @@ def _of_parts(role: str, parts: list[Any], item: Mapping[str, Any] | None) -> li
             continue
         if not isinstance(part, dict):
             continue
-        kind = part.get("type")
+        kind = found if isinstance(found := part.get("type"), str) else None
         if kind in _CALL_PARTS or "functionCall" in part or "toolUse" in part:
             if (call := _call(part.get("functionCall") or part.get("toolUse") or part)) is not None:
                 calls.append(call)
@@ -189,7 +189,7 @@ def _of_parts(role: str, parts: list[Any], item: Mapping[str, Any] | None) -> li
 
 def _is_data(part: Mapping[str, Any]) -> bool:
     """Whether the content of a part is something else than text."""
-    return part.get("type") in _DATA_PARTS or any(name in part for name in ("modality", "mime_type", "mimeType"))
+    return str(part.get("type")) in _DATA_PARTS or any(name in part for name in ("modality", "mime_type", "mimeType"))
 
 
 def _kind_of_part(part: Mapping[str, Any]) -> str:
