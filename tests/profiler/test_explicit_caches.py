@@ -119,4 +119,4 @@ def test_the_making_of_a_cache_is_no_request(
     write("prod.jsonl", "\n".join(json.dumps(record) for record in (MAKING, asked(1))))
     assert run(["logs", "prod.jsonl", "--json", "--requests"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["requests"], found["left_out"]) == (1, {"explicit cache": 1})
+    assert (found["requests"], found["left_out"]) == (1, {"explicit caches": 1})
