@@ -130,6 +130,8 @@ class _Parts:
                 role = _ROLES.get(said.lower(), said)
             if "parts" in content:
                 parts, path = content["parts"], (*path, "parts")
+            elif content.keys() == {"role"}:  # as an answer that was stopped before it began
+                return []
         if isinstance(parts, str):
             return [{"role": role, "content": self.record.text(parts, *path, part=f"{label} ({role})")}]
         if parts is None:
