@@ -1,0 +1,50 @@
+"""A run beside a server as it was seen: what was sent and answered, what the server published and counted meanwhile, and its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kvtool.measure.servers.counted_between import Counted, counted_between
+from kvtool.measure.servers.counters import scrape_of
+from kvtool.measure.servers.exchange import Exchange
+from kvtool.measure.servers.exposition import read_exposition
+from kvtool.measure.servers.kv_event_files import read_event_file
+from kvtool.measure.servers.recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, Recording, most_at_once
+from kvtool.measure.servers.server_facts import ServerFacts, recorded_facts
+from kvtool.profiler.reconcile.event_trace import EventTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """`trace` and `counted` are None where nobody listened or asked."""
+
+    exchanges: Sequence[Exchange]
+    facts: ServerFacts
+    trace: EventTrace | None = None
+    counted: Counted | None = None
+    partial: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def recorded(cls, folder: str) -> Observed:
+        """Of the files of a recording; KvtoolError for what cannot be read."""
+        recording = Recording.read(folder)
+        events = recording.file(EVENTS)
+        before, after = recording.file(METRICS_BEFORE), recording.file(METRICS_AFTER)
+        counted = None
+        if before is not None and after is not None:
+            scrapes = [scrape_of(read_exposition(path), shown=path) for path in (before, after)]
+            counted = counted_between(*scrapes)
+        return cls(
+            recording.exchanges,
+            recorded_facts(Path(folder)),
+            None if events is None else EventTrace.of(read_event_file(events)),
+            counted,
+        )
+
+    @property
+    def at_once(self) -> int:
+        """How many requests were under way at the same time at most."""
+        return most_at_once(list(self.exchanges))
