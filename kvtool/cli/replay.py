@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Caching, Reading, Rendering
+from kvtool.config.run_options import Caching, Reading, Rendering, Serving
 from kvtool.config.shown_options import Showing
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
     from kvtool.results.documents.reconciliation import ReplayDocument
+
+_SERVING = ("block_size", "num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs")
+"""What a server may not say of itself."""
+_READING = ("requests", "groups", "seed", "on_bad_line", "log_format", "log_map", "group_by", "allow_outside")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +32,9 @@ class ReplayCommand(Command):
     inputs: Annotated[
         tuple[str, ...], Argument("With --server: workload.yaml, or logs, as kvtool profile reads them.", "[INPUT]")
     ] = ()
-    recorded: Annotated[
-        str | None, Option("Reconcile a recorded session: a folder as --record writes it.", "DIR")
-    ] = None
+    recorded: Annotated[str | None, Option("Reconcile a recorded session: a folder as --record writes it.", "DIR")] = (
+        None
+    )
     server: Annotated[
         str | None, Option("Send to this server; a key comes from the variable KVTOOL_API_KEY.", "URL")
     ] = None
@@ -49,9 +53,7 @@ class ReplayCommand(Command):
         int | None,
         Option("Tokens of an answer at most. [default: the workload's]", "N", check=bounds.at_least_one),
     ] = None
-    request_timeout: Annotated[
-        float, Option("For each request.", "SECONDS", check=bounds.some_seconds)
-    ] = 60.0
+    request_timeout: Annotated[float, Option("For each request.", "SECONDS", check=bounds.some_seconds)] = 60.0
     max_disagree: Annotated[
         int | None,
         Option(
@@ -61,10 +63,8 @@ class ReplayCommand(Command):
         ),
     ] = None
     rendering: Rendering
-    reading: Annotated[
-        Reading,
-        only("requests", "groups", "seed", "on_bad_line", "log_format", "log_map", "group_by", "allow_outside"),
-    ]
+    serving: Annotated[Serving, only(*_SERVING)]
+    reading: Annotated[Reading, only(*_READING)]
     showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
 
     def run(self) -> int:
@@ -102,7 +102,11 @@ class ReplayCommand(Command):
         if self.recorded is not None:
             asked = [
                 *(["INPUT"] if self.inputs else []),
-                *(f"--{name.replace('_', '-')}" for name in ("record", "no_text", "kv_events", "salt", "reset") if getattr(self, name)),
+                *(
+                    f"--{name.replace('_', '-')}"
+                    for name in ("record", "no_text", "kv_events", "salt", "reset")
+                    if getattr(self, name)
+                ),
             ]
             if asked:
                 raise KvtoolError(f"{asked[0]} is about sending; --recorded sends nothing", hint="leave it out")
@@ -117,8 +121,49 @@ class ReplayCommand(Command):
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         observed = Observed.recorded(folder)
-        options = options_beside(observed.facts, folder, self.rendering)
+        options = options_beside(observed.facts, [folder], **self._given())
         return reconcile(observed, options, Tokenizers(offline=self.showing.offline))
 
+    def _given(self) -> dict[str, object]:
+        """What goes before what the server says of itself."""
+        return {**vars(self.rendering), **{name: getattr(self.serving, name) for name in _SERVING}}
+
+    def _sent(self) -> dict[str, object]:
+        """What is sent, and how much of it at once."""
+        reading = {name: getattr(self.reading, name) for name in _READING}
+        return {**reading, "concurrency": self.caching.concurrency, "use_timestamps": self.caching.use_timestamps}
+
     def _live(self) -> ReplayDocument:
-        raise NotImplementedError
+        """Ask the server, say what will be sent, send it and reconcile."""
+        from kvtool.measure.servers.record_folder import RecordFolder
+        from kvtool.measure.servers.server_address import server_address
+        from kvtool.profiler.opening import open_workload
+        from kvtool.profiler.reconcile.live_run import LiveOptions, LiveRun, facts_of
+        from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
+        if self.showing.offline:
+            raise KvtoolError("--offline forbids the network, and --server is reached by it")
+        address = server_address(self.server or "")
+        tokenizers = Tokenizers(offline=False)
+        facts = facts_of(address)
+        options = options_beside(facts, self.inputs, **self._given(), **self._sent())
+        how = LiveOptions(self.request_timeout, salt=self.salt, reset=self.reset, max_tokens=self.max_tokens)
+        live = LiveRun(address, facts, open_workload(options, tokenizers), how)
+        planned = live.planned()
+        self._ask(f"{planned} to {address.root}")
+        record = None if self.record is None else RecordFolder(self.record)
+        with self.showing.progress() as progress:
+            observed = live.observed(progress, planned, record)
+        return reconcile(observed, options_beside(facts, self.inputs, **self._given()), tokenizers)
+
+    def _ask(self, what: str) -> None:
+        """Whether to go on; KvtoolError where nobody can be asked, or says no."""
+        if self.yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise KvtoolError(f"this would send {what}", hint="--yes sends it")
+        question = f"This sends {what}: it may cost money, and evicts what others left. Go on? [y/N] "
+        print(question, end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise KvtoolError("nothing was sent")

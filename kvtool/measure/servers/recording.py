@@ -37,7 +37,9 @@ class Recording:
             raise KvtoolError(f"{folder}: no folder", hint="a recording is a folder, as --record DIR writes it")
         path = recorded_file(folder, REQUESTS)
         if path is None:
-            raise KvtoolError(f"{folder}: no {REQUESTS} in it", hint="a recording is a folder, as --record DIR writes it")
+            raise KvtoolError(
+                f"{folder}: no {REQUESTS} in it", hint="a recording is a folder, as --record DIR writes it"
+            )
         exchanges = sorted(_exchanges(path), key=lambda each: (each.sent is None, each.sent or 0.0, each.number))
         if not exchanges:
             raise KvtoolError(f"{path}: no request in it")
@@ -98,7 +100,9 @@ def _exchanges(path: str) -> Iterator[Exchange]:
                 value: Any = json.loads(line)
             except (ValueError, RecursionError) as error:
                 column = error.colno if isinstance(error, json.JSONDecodeError) else 1
-                raise KvtoolError("not JSON: a recorded request is an object", place=Place(path, number, column)) from None
+                raise KvtoolError(
+                    "not JSON: a recorded request is an object", place=Place(path, number, column)
+                ) from None
             yield _exchange(value, number, place)
 
 

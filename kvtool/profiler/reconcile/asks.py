@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
@@ -14,6 +15,7 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions
 from kvtool.workload.memory import MemorySource
+from kvtool.workload.render import Renderer
 
 
 @dataclass(slots=True)
@@ -28,21 +30,27 @@ class Asked:
     """What is not predicted, and why."""
 
 
-def asked_of(exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers) -> Asked:
-    """KvtoolError for a prompt that cannot be read or rendered."""
+def asked_of(
+    exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers, date: datetime | None = None
+) -> Asked:
+    """`date` is the server's clock. KvtoolError for a prompt that cannot be read or rendered."""
     kept: list[Exchange] = []
     left_out: dict[int, str] = {}
     for each in exchanges:
         if (each.body.get("n") or 1) != 1:
-            left_out[each.number] = "several answers were asked for (`n`): their prompt is computed together, which is not predicted"
+            left_out[each.number] = (
+                "several answers were asked for (`n`): their prompt is computed together, which is not predicted"
+            )
         else:
             kept.append(each)
     if not kept:
-        raise KvtoolError("no request was answered that can be predicted", hint="kvtool replay needs answers with their usage")
+        raise KvtoolError(
+            "no request was answered that can be predicted", hint="kvtool replay needs answers with their usage"
+        )
     source = MemorySource([each.as_record() for each in kept], LogOptions(by_time=False))
     opened = open_workload(options, tokenizers, source=source)
     found = Asked(opened, left_out=left_out)
-    maker = JobMaker(opened.renderer, seed=opened.planned.plan.seed)
+    maker = JobMaker(renderer_at(opened.renderer, date), seed=opened.planned.plan.seed)
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:
             assert turn.written is not None
@@ -58,3 +66,12 @@ def asked_of(exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tok
         if each.number not in found.asks:
             found.left_out[each.number] = "no prompt is found in it"
     return found
+
+
+def renderer_at(renderer: Renderer, date: datetime | None) -> Renderer:
+    """The same with the server's clock behind a template that asks for the date."""
+    if date is None:
+        return renderer
+    return renderer.with_template(
+        lambda template: template.changed(clock=lambda: date) if template.tells_time else template
+    )

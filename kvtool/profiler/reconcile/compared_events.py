@@ -98,5 +98,3 @@ def _by_content(events: Sequence[Event]) -> Iterator[Seen]:
             yield "stored", parent, made
         elif isinstance(event, BlockRemoved):
             yield "removed", 0, (known.get(event.block_hash, -1),)
-
-

@@ -166,7 +166,9 @@ class ContentNames:
         found: list[int] = []
         width = len(tokens) // blocks if blocks else 0
         for index in range(blocks):
-            parent = xxhash.xxh3_64_intdigest(parent.to_bytes(9, "big", signed=True) + tokens[width * index :][:width]) >> 1
+            parent = (
+                xxhash.xxh3_64_intdigest(parent.to_bytes(9, "big", signed=True) + tokens[width * index :][:width]) >> 1
+            )
             found.append(parent)
         return tuple(found)
 

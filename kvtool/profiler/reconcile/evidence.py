@@ -1,4 +1,4 @@
-"""What a run tells beside its answers: the order of admission, the tokens that the server read, foreign traffic, counts that do not fit."""
+"""What a run tells beside its answers: the order of admission, the tokens that the server read, foreign traffic, its counts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Evidence:
         return self.sent if self.observed.at_once == 1 else self.admitted
 
     @classmethod
-    def of(cls, observed: Observed, asked: Asked, block_size: int) -> Evidence:
+    def of(cls, observed: Observed, asked: Asked) -> Evidence:
         """Of what was observed, and the prompts as they are rendered here."""
         answered = [each for each in observed.exchanges if each.number in asked.asks]
         sent = [ask for each in answered for ask in asked.asks[each.number]]
@@ -69,7 +69,7 @@ class Evidence:
         for each in answered:
             evidence._compare_tokens(each, asked.asks[each.number])
         if trace is not None:
-            evidence._trace(trace, order, asked, block_size)
+            evidence._trace(trace, order, asked)
         return evidence
 
     def _count(self) -> None:
@@ -91,9 +91,8 @@ class Evidence:
         silent = any(usage is not None and usage.cached is None for usage in usages)
         self.counters_agree = asked == 0 and (found == 0 or silent)
         if asked > 0 or (found > 0 and not silent):
-            self.traffic = (
-                f"/metrics counted {asked:,} tokens looked up and {0 if silent else found:,} hit more than our answers report"
-            )
+            more = f"{asked:,} tokens looked up and {0 if silent else found:,} hit"
+            self.traffic = f"/metrics counted {more} more than our answers report"
         elif not self.counters_agree:
             self.notes.append(
                 f"/metrics counted less than our answers report: {-asked:,} tokens looked up and {-found:,} hit"
@@ -131,7 +130,7 @@ class Evidence:
         prompt = theirs if whole else np.concatenate([theirs[:common], ask.prompt[common:]])
         self.other_tokens[each.number] = OtherTokens(why, replace(ask, prompt=prompt))
 
-    def _trace(self, trace: EventTrace, order: Sequence[Exchange], asked: Asked, block_size: int) -> None:
+    def _trace(self, trace: EventTrace, order: Sequence[Exchange], asked: Asked) -> None:
         ours = {each.session_id for each in self.observed.exchanges if each.session_id is not None}
         for each in self.answered:
             stored, asks = trace.stored.get(each.session_id or ""), asked.asks[each.number]

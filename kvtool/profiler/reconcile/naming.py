@@ -172,7 +172,11 @@ class Naming:
         self._asks = [corrected.get(ask.number) or ask for ask in self._asks]
         first = next(iter(corrected))
         for case in self._equal(self._again(), cases):
-            yield case, "other tokens", f"equal with the tokens that the server read of other prompts, of #{first} first"
+            yield (
+                case,
+                "other tokens",
+                f"equal with the tokens that the server read of other prompts, of #{first} first",
+            )
 
     def _warm_start(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         trace = self.evidence.observed.trace
@@ -285,4 +289,3 @@ class Naming:
             if case.reported is not None and case.reported <= most.get(case.exchange.number, 0):
                 why = f"{self.twin.at_once} at once: its lookup fell into another step than in the engine"
                 yield case, "steps", why
-

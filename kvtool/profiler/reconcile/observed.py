@@ -1,9 +1,10 @@
-"""A run beside a server as it was seen: what was sent and answered, what the server published and counted meanwhile, and its configuration."""
+"""A run beside a server as it was seen: what was sent and answered, what the server published, counted and says of itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kvtool.measure.servers.counted_between import Counted, counted_between
@@ -25,7 +26,9 @@ class Observed:
     trace: EventTrace | None = None
     counted: Counted | None = None
     partial: bool = False
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    date: datetime | None = None
+    """The server's clock while it ran, for templates that ask what day it is."""
 
     @classmethod
     def recorded(cls, folder: str) -> Observed:
@@ -42,6 +45,7 @@ class Observed:
             recorded_facts(Path(folder)),
             None if events is None else EventTrace.of(read_event_file(events)),
             counted,
+            date=None if recording.began is None else datetime.fromtimestamp(recording.began, UTC),
         )
 
     @property

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
-from kvtool.config.run_options import Rendering
 from kvtool.engine.config import EngineConfig
 from kvtool.measure.servers.server_facts import ServerFacts
 from kvtool.profiler.reconcile.asks import Asked, asked_of
-from kvtool.profiler.reconcile.evidence import Evidence
-from kvtool.profiler.reconcile.naming import Named, Naming
 from kvtool.profiler.reconcile.compared_events import compared, seeded
+from kvtool.profiler.reconcile.evidence import Evidence
 from kvtool.profiler.reconcile.first_tokens import first_tokens
+from kvtool.profiler.reconcile.naming import Named, Naming
 from kvtool.profiler.reconcile.observed import Observed
 from kvtool.profiler.reconcile.twin import Twin, TwinRun
 from kvtool.results.documents.reconciliation import ComparedEvents, FoundCause, ReplayDocument
@@ -24,14 +23,14 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.version import __version__
 
 
-def options_beside(facts: ServerFacts, shown: str, rendering: Rendering) -> RunOptions:
-    """How the engine is run in the place of this server: what it says of itself; what is said of tokenizer and template goes before
-    it. KvtoolError where its hits cannot be predicted."""
+def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -> RunOptions:
+    """How the engine is run in the place of this server: what it says of itself, and before it what is given by options' names.
+
+    KvtoolError where its hits cannot be predicted."""
     facts.check()
-    said = facts.options()
-    tokenizer = rendering.tokenizer or said.pop("tokenizer", None)
-    said.pop("tokenizer", None)
-    options = made(RunOptions, inputs=(shown,), tokenizer=tokenizer, chat_template=rendering.chat_template, **said)
+    said: dict[str, object] = {**facts.options()}
+    said |= {name: value for name, value in given.items() if value is not None}
+    options = made(RunOptions, inputs=tuple(inputs), **said)
     options.check()
     return options
 
@@ -39,18 +38,17 @@ def options_beside(facts: ServerFacts, shown: str, rendering: Rendering) -> RunO
 def reconcile(observed: Observed, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
     """KvtoolError where a prompt cannot be read, or none was answered."""
     answered = [each for each in observed.exchanges if each.answered]
-    asked = asked_of(answered, options, tokenizers)
+    asked = asked_of(answered, options, tokenizers, observed.date)
     plan = asked.opened.planned.plan
-    evidence = Evidence.of(observed, asked, plan.engine.block_size)
+    evidence = Evidence.of(observed, asked)
     twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)
     base = twin.run(evidence.base)
     named = Naming(evidence, asked, twin, base).causes()
-    return _document(observed, options, asked, evidence, twin, base, named)
+    return _document(observed, asked, evidence, twin, base, named)
 
 
 def _document(
     observed: Observed,
-    options: RunOptions,
     asked: Asked,
     evidence: Evidence,
     twin: Twin,
@@ -116,7 +114,9 @@ def _events(observed: Observed, evidence: Evidence, twin: Twin) -> ComparedEvent
         return None
     config = seeded(twin.config, observed.trace)
     alone = twin.at_once == 1
-    events = Twin(config or _native(twin.config), twin.latency, at_once=twin.at_once).run(evidence.base, events=True).events
+    events = (
+        Twin(config or _native(twin.config), twin.latency, at_once=twin.at_once).run(evidence.base, events=True).events
+    )
     return compared(events, observed.trace, by_hash=config is not None, in_order=alone)
 
 
