@@ -116,11 +116,11 @@ class ReplayCommand(Command):
             raise KvtoolError("--no-text says what --record leaves out", hint="add --record DIR")
 
     def _recorded(self, folder: str) -> ReplayDocument:
-        from kvtool.profiler.reconcile.observed import Observed
+        from kvtool.profiler.reconcile.observed import ObservedRun
         from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
         from kvtool.text.tokens.tokenizer import Tokenizers
 
-        observed = Observed.recorded(folder)
+        observed = ObservedRun.recorded(folder)
         options = options_beside(observed.facts, [folder], **self._given())
         return reconcile(observed, options, Tokenizers(offline=self.showing.offline))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.recording import REQUESTS
+from kvtool.measure.servers.session_recording import REQUESTS
 from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
 
 _OPEN_TO_ONE = 0o700

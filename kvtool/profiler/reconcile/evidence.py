@@ -11,7 +11,7 @@ from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.profiler.reconcile.asks import Asked
 from kvtool.profiler.reconcile.event_trace import EventTrace
-from kvtool.profiler.reconcile.observed import Observed
+from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.twin import FOREIGN, Ask
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.turn import Ids
@@ -27,10 +27,10 @@ class OtherTokens:
 
 
 @dataclass(slots=True)
-class Evidence:
+class RunEvidence:
     """Of one run. Lists of asks are in the order in which they came; what events show is empty without them."""
 
-    observed: Observed
+    observed: ObservedRun
     answered: list[Exchange]
     """Those that are predicted, in the order of sending."""
     sent: list[Ask]
@@ -57,7 +57,7 @@ class Evidence:
         return self.sent if self.observed.at_once == 1 else self.admitted
 
     @classmethod
-    def of(cls, observed: Observed, asked: Asked) -> Evidence:
+    def of(cls, observed: ObservedRun, asked: Asked) -> RunEvidence:
         """Of what was observed, and the prompts as they are rendered here."""
         answered = [each for each in observed.exchanges if each.number in asked.asks]
         sent = [ask for each in answered for ask in asked.asks[each.number]]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from statistics import median
 
 from kvtool.measure.servers import metric_names as names
-from kvtool.profiler.reconcile.observed import Observed
+from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.twin import TwinRun
 from kvtool.results.documents.reconciliation import FirstTokens
 
 
-def first_tokens(observed: Observed, base: TwinRun) -> FirstTokens | None:
+def first_tokens(observed: ObservedRun, base: TwinRun) -> FirstTokens | None:
     """None where neither client nor server measured any."""
     measured: tuple[list[float], list[float]] = ([], [])
     predicted: tuple[list[float], list[float]] = ([], [])
@@ -39,7 +39,7 @@ def _median(seconds: Sequence[float]) -> float | None:
     return median(seconds) if seconds else None
 
 
-def _mean(observed: Observed, name: str) -> float | None:
+def _mean(observed: ObservedRun, name: str) -> float | None:
     if observed.counted is None:
         return None
     found = observed.counted.histograms.get(name)

@@ -16,15 +16,15 @@ from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
 from kvtool.measure.servers.http_get import HttpGet, ServerError
 from kvtool.measure.servers.record_folder import RecordFolder
-from kvtool.measure.servers.recording import METRICS_AFTER, METRICS_BEFORE
 from kvtool.measure.servers.request_body import SentAs, to_send
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.sending import Sending, Sent, send_all
 from kvtool.measure.servers.server_address import ServerAddress
 from kvtool.measure.servers.server_facts import ServerFacts, ask_server
+from kvtool.measure.servers.session_recording import METRICS_AFTER, METRICS_BEFORE
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.reconcile.asks import renderer_at
-from kvtool.profiler.reconcile.observed import Observed
+from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, one_at_a_time, side_by_side
@@ -139,7 +139,7 @@ class LiveRun:
         if text not in self._notes:
             self._notes.append(text)
 
-    def observed(self, progress: Progress, planned: Planned, record: RecordFolder | None) -> Observed:
+    def observed(self, progress: Progress, planned: Planned, record: RecordFolder | None) -> ObservedRun:
         """Send it. Ctrl-C ends the sending, not what comes after it."""
         plan = self.opened.planned.plan
         at_once = plan.concurrency or (plan.engine.max_num_seqs if plan.use_arrivals else 1)
@@ -162,7 +162,7 @@ class LiveRun:
                     {"start_unix": began, "concurrency": at_once, "stream": True, "salted": self.options.salt}
                 )
         notes = [*self._notes, *([sent.stopped] if sent.stopped is not None else [])]
-        return Observed(
+        return ObservedRun(
             sent.exchanges,
             self.facts,
             counted=counted,

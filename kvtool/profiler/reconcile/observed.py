@@ -12,13 +12,13 @@ from kvtool.measure.servers.counters import scrape_of
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.exposition import read_exposition
 from kvtool.measure.servers.kv_event_files import read_event_file
-from kvtool.measure.servers.recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, Recording, most_at_once
 from kvtool.measure.servers.server_facts import ServerFacts, recorded_facts
+from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, Recording, most_at_once
 from kvtool.profiler.reconcile.event_trace import EventTrace
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedRun:
     """`trace` and `counted` are None where nobody listened or asked."""
 
     exchanges: Sequence[Exchange]
@@ -31,7 +31,7 @@ class Observed:
     """The server's clock while it ran, for templates that ask what day it is."""
 
     @classmethod
-    def recorded(cls, folder: str) -> Observed:
+    def recorded(cls, folder: str) -> ObservedRun:
         """Of the files of a recording; KvtoolError for what cannot be read."""
         recording = Recording.read(folder)
         events = recording.file(EVENTS)

@@ -11,11 +11,11 @@ from kvtool.config.option import made
 from kvtool.engine.config import EngineConfig
 from kvtool.measure.servers.server_facts import ServerFacts
 from kvtool.profiler.reconcile.asks import Asked, asked_of
+from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
-from kvtool.profiler.reconcile.evidence import Evidence
+from kvtool.profiler.reconcile.evidence import RunEvidence
 from kvtool.profiler.reconcile.first_tokens import first_tokens
-from kvtool.profiler.reconcile.naming import Named, Naming
-from kvtool.profiler.reconcile.observed import Observed
+from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.twin import Twin, TwinRun
 from kvtool.results.documents.reconciliation import ComparedEvents, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
@@ -35,25 +35,25 @@ def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -
     return options
 
 
-def reconcile(observed: Observed, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
+def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
     """KvtoolError where a prompt cannot be read, or none was answered."""
     answered = [each for each in observed.exchanges if each.answered]
     asked = asked_of(answered, options, tokenizers, observed.date)
     plan = asked.opened.planned.plan
-    evidence = Evidence.of(observed, asked)
+    evidence = RunEvidence.of(observed, asked)
     twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)
     base = twin.run(evidence.base)
-    named = Naming(evidence, asked, twin, base).causes()
+    named = CauseTrials(evidence, asked, twin, base).causes()
     return _document(observed, asked, evidence, twin, base, named)
 
 
 def _document(
-    observed: Observed,
+    observed: ObservedRun,
     asked: Asked,
-    evidence: Evidence,
+    evidence: RunEvidence,
     twin: Twin,
     base: TwinRun,
-    named: Named,
+    named: NamedCauses,
 ) -> ReplayDocument:
     counted = Counter(each.cause for each in named.requests)
     found = {one.cause: one.why for one in named.run}
@@ -108,7 +108,7 @@ def _config(asked: Asked, facts: ServerFacts) -> dict[str, str | int | float | b
     return {"server_version": facts.version, "model_name": facts.model, **{name: told[name] for name in kept}}
 
 
-def _events(observed: Observed, evidence: Evidence, twin: Twin) -> ComparedEvents | None:
+def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin) -> ComparedEvents | None:
     """The events of a run beside those of the engine, which begins with an empty cache as theirs must."""
     if observed.trace is None:
         return None

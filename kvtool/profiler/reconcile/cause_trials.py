@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.profiler.reconcile.asks import Asked
-from kvtool.profiler.reconcile.evidence import Evidence
+from kvtool.profiler.reconcile.evidence import RunEvidence
 from kvtool.profiler.reconcile.twin import Twin, TwinRun
 from kvtool.results.documents.reconciliation import Disagreement, ReplayCause
 from kvtool.text.terminal.numbers import plural
@@ -24,7 +24,7 @@ class RunCause:
 
 
 @dataclass(slots=True)
-class Named:
+class NamedCauses:
     """Requests that disagree in the order of sending, and what was found of the run."""
 
     requests: list[Disagreement] = field(default_factory=list)
@@ -40,10 +40,10 @@ class _Case:
     reported: int | None
 
 
-class Naming:
+class CauseTrials:
     """Tries the causes over one run."""
 
-    def __init__(self, evidence: Evidence, asked: Asked, twin: Twin, base: TwinRun) -> None:
+    def __init__(self, evidence: RunEvidence, asked: Asked, twin: Twin, base: TwinRun) -> None:
         self.evidence = evidence
         self.asked = asked
         self.twin = twin
@@ -52,9 +52,9 @@ class Naming:
         """What the engine is given, with all that was corrected so far."""
         self._cleared: set[int] = set()
 
-    def causes(self) -> Named:
+    def causes(self) -> NamedCauses:
         """Every request that disagrees has one."""
-        named = Named(run=list(self._of_the_run()))
+        named = NamedCauses(run=list(self._of_the_run()))
         open_ = list(self._disagreeing())
         found: dict[int, tuple[ReplayCause, str]] = {}
         for tried in (
