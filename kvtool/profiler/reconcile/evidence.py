@@ -127,7 +127,12 @@ class RunEvidence:
             why = f"the server counts {len(theirs):,} prompt tokens, and here are {len(ask.prompt):,}"
         else:
             return
-        prompt = theirs if whole else np.concatenate([theirs[:common], ask.prompt[common:]])
+        prompt = theirs
+        if not whole:  # what stands behind the last full block is the end of ours
+            usage = each.usage
+            count = len(ask.prompt) if usage is None or usage.prompt is None else usage.prompt
+            missing = min(max(count - len(theirs), 0), len(ask.prompt))
+            prompt = np.concatenate([theirs[:count], ask.prompt[len(ask.prompt) - missing :]])
         self.other_tokens[each.number] = OtherTokens(why, replace(ask, prompt=prompt))
 
     def _trace(self, trace: EventTrace, order: Sequence[Exchange], asked: Asked) -> None:
