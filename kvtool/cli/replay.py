@@ -42,7 +42,6 @@ class ReplayCommand(Command):
     record: Annotated[
         str | None, Option("Keep the session in a folder, for --recorded: it holds the prompts.", "DIR")
     ] = None
-    no_text: Annotated[bool, Option("Keep no text in --record: digests of the prompts' tokens in its place.")] = False
     kv_events: Annotated[
         str | None, Option("Where the server publishes KV events. [default: as it says itself]", "ENDPOINT")
     ] = None
@@ -104,7 +103,7 @@ class ReplayCommand(Command):
                 *(["INPUT"] if self.inputs else []),
                 *(
                     f"--{name.replace('_', '-')}"
-                    for name in ("record", "no_text", "kv_events", "salt", "reset")
+                    for name in ("record", "kv_events", "salt", "reset")
                     if getattr(self, name)
                 ),
             ]
@@ -112,8 +111,6 @@ class ReplayCommand(Command):
                 raise KvtoolError(f"{asked[0]} is about sending; --recorded sends nothing", hint="leave it out")
         elif not self.inputs:
             raise KvtoolError("--server needs what to send", hint="kvtool replay workload.yaml --server URL")
-        if self.no_text and self.record is None:
-            raise KvtoolError("--no-text says what --record leaves out", hint="add --record DIR")
 
     def _recorded(self, folder: str) -> ReplayDocument:
         from kvtool.profiler.reconcile.observed import ObservedRun

@@ -142,13 +142,13 @@ class RunEvidence:
             if stored is None or stored.start is None or len(asks) != 1:
                 continue
             theirs = np.asarray(stored.tokens, dtype=np.int32)
-            if each.number not in self.other_tokens:
+            known = self.other_tokens.get(each.number)
+            if known is None or known.ask is None:
                 self._differ(each, asks[0], theirs, whole=False)
             if each.number not in asked.known_answers and each.number not in self.other_tokens:
-                known = stored.tokens[len(asks[0].prompt) :]
-                mine = asks[0].output
-                if known and tuple(known) != mine[: len(known)]:
-                    self.answers[each.number] = (*known, *mine[len(known) :])
+                answer, mine = stored.tokens[len(asks[0].prompt) :], asks[0].output
+                if answer and tuple(answer) != mine[: len(answer)]:
+                    self.answers[each.number] = (*answer, *mine[len(answer) :])
         places = self._places(trace, order, asked)
         foreign = trace.foreign(ours) if ours else []
         if foreign:
