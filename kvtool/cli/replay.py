@@ -145,7 +145,9 @@ class ReplayCommand(Command):
         tokenizers = Tokenizers(offline=False)
         facts = facts_of(address)
         options = options_beside(facts, self.inputs, **self._given(), **self._sent())
-        how = LiveOptions(self.request_timeout, salt=self.salt, reset=self.reset, max_tokens=self.max_tokens)
+        how = LiveOptions(
+            self.request_timeout, salt=self.salt, reset=self.reset, max_tokens=self.max_tokens, kv_events=self.kv_events
+        )
         live = LiveRun(address, facts, open_workload(options, tokenizers), how)
         planned = live.planned()
         self._ask(f"{planned} to {address.root}")

@@ -28,12 +28,14 @@ def seeded(config: EngineConfig, trace: EventTrace) -> EngineConfig | None:
     first = trace.first_stored
     if first is None or first.token_ids is None or config.hash_algo == "native":
         return None
-    if first.extra_keys is not None and first.extra_keys[0]:
+    keys = first.extra_keys[0] if first.extra_keys else None
+    salt = keys[0] if keys else None
+    if keys and (len(keys) > 1 or not isinstance(salt, str)):
         return None
     tokens = np.asarray(first.token_ids[: first.block_size], dtype=np.int32)
     wanted = low_64(first.block_hashes[0])
     for seed in _seeds():
-        (made,) = VllmHasher(config.hash_algo, seed).chain(tokens, first.block_size, None, None, None)
+        (made,) = VllmHasher(config.hash_algo, seed).chain(tokens, first.block_size, None, salt, None)
         if event_hash(made) == wanted:
             return replace(config, hash_seed=seed)
     return None

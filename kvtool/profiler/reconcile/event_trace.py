@@ -49,9 +49,13 @@ class EventTrace:
     _chains: dict[ServedHash, tuple[ServedHash | None, tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, batches: Iterable[EventBatch]) -> EventTrace:
-        """Of all batches of a run, in the order in which they came."""
+    def of(cls, batches: Iterable[EventBatch], *, before: Iterable[EventBatch] = ()) -> EventTrace:
+        """Of all batches of a run, in the order in which they came; `before` it others may have stored what it builds on."""
         trace = cls()
+        for batch in before:
+            for event in batch.events:
+                if isinstance(event, StoredBlocks):
+                    trace._chain(event)
         checks: dict[int, SequenceCheck] = {}
         for batch in batches:
             check = checks.setdefault(batch.rank, SequenceCheck())
@@ -79,13 +83,17 @@ class EventTrace:
             self._store(event)
         self.events.append(event)
 
-    def _store(self, event: StoredBlocks) -> None:
+    def _chain(self, event: StoredBlocks) -> ServedHash | None:
+        """Keep what its blocks hold; returns the hash of its last one."""
         size, tokens, parent = event.block_size, event.token_ids, event.parent_block_hash
-        start = None
         if tokens is not None:
             for index, each in enumerate(event.block_hashes):
                 self._chains[each] = (parent, tokens[size * index : size * (index + 1)])
                 parent = each
+        return parent
+
+    def _store(self, event: StoredBlocks) -> None:
+        tokens, parent = event.token_ids, self._chain(event)
         session = event.session_id
         if session is None:
             self.anonymous += len(event.block_hashes)

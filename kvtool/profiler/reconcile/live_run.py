@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,6 +14,7 @@ from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.asking import empty_cache, tokens_read
 from kvtool.measure.servers.counted_between import Counted, counted_between
 from kvtool.measure.servers.counters import Scrape, scrape_of
+from kvtool.measure.servers.event_listener import EventListener, event_lines, event_sources
 from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
 from kvtool.measure.servers.http_get import HttpGet, ServerError
 from kvtool.measure.servers.record_folder import RecordFolder
@@ -21,9 +23,10 @@ from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.sending import Sending, Sent, send_all
 from kvtool.measure.servers.server_address import ServerAddress
 from kvtool.measure.servers.server_facts import ServerFacts, ask_server
-from kvtool.measure.servers.session_recording import METRICS_AFTER, METRICS_BEFORE
+from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.reconcile.asks import renderer_at
+from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
@@ -47,6 +50,8 @@ class LiveOptions:
     salt: bool = False
     reset: bool = False
     max_tokens: int | None = None
+    kv_events: str | None = None
+    """Where the server publishes, if it is not where it says itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,15 @@ class LiveRun:
                 empty_cache(self.address)
             before = self._scrape(connection, record, METRICS_BEFORE)
             began = time.time()
-            sent = self._send(progress, planned, at_once)
+            with ExitStack() as stack:
+                listener = self._listener(connection, stack)
+                sent = self._send(progress, planned, at_once)
+                trace = None
+                if listener is not None:
+                    batches = listener.since()
+                    trace = EventTrace.of(batches, before=listener.before)
+                    if record is not None:
+                        record.keep(f"{EVENTS}.gz", event_lines(batches))
             answered = sum(
                 each.usage.prompt or 0 for each in sent.exchanges if each.answered and each.usage is not None
             )
@@ -165,11 +178,20 @@ class LiveRun:
         return ObservedRun(
             sent.exchanges,
             self.facts,
-            counted=counted,
+            trace,
+            counted,
             partial=sent.interrupted,
             notes=tuple(notes),
             date=self.facts.date,
         )
+
+    def _listener(self, connection: HttpGet, stack: ExitStack) -> EventListener | None:
+        """One that hears all that is published from now on; None where nobody publishes."""
+        sources = event_sources(connection, self.options.kv_events)
+        if not sources:
+            self._note("no KV events: the server publishes none, or says nothing of where (--kv-events ENDPOINT)")
+            return None
+        return stack.enter_context(EventListener(sources))
 
     def _send(self, progress: Progress, planned: Planned, at_once: int) -> Sent:
         plan = self.opened.planned.plan
