@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Caching, Reading, Rendering, Serving
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
 from kvtool.config.shown_options import Showing
 from kvtool.errors import KvtoolError
 
@@ -61,6 +61,7 @@ class ReplayCommand(Command):
             check=bounds.not_negative,
         ),
     ] = None
+    predicting: Annotated[Predicting, only("calibration")]
     rendering: Rendering
     serving: Annotated[Serving, only(*_SERVING)]
     reading: Annotated[Reading, only(*_READING)]
@@ -123,7 +124,8 @@ class ReplayCommand(Command):
 
     def _given(self) -> dict[str, object]:
         """What goes before what the server says of itself."""
-        return {**vars(self.rendering), **{name: getattr(self.serving, name) for name in _SERVING}}
+        times = {"calibration": self.predicting.calibration}
+        return {**times, **vars(self.rendering), **{name: getattr(self.serving, name) for name in _SERVING}}
 
     def _sent(self) -> dict[str, object]:
         """What is sent, and how much of it at once."""

@@ -92,9 +92,7 @@ class Sending:
         self._advance()
         self._failed = 0 if exchange.answered or exchange.refused else self._failed + 1
         if self._failed >= _MOST_FAILED:
-            self.sent.stopped = (
-                f"{_MOST_FAILED} requests in a row without an answer ({exchange.trouble}): the rest was not sent"
-            )
+            self.sent.stopped = f"{_MOST_FAILED} requests in a row without an answer ({exchange.trouble})"
         return Output(text) if exchange.answered else NO_ANSWER
 
 

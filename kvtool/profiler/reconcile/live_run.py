@@ -174,14 +174,14 @@ class LiveRun:
                 record.keep_meta(
                     {"start_unix": began, "concurrency": at_once, "stream": True, "salted": self.options.salt}
                 )
-        notes = [*self._notes, *([sent.stopped] if sent.stopped is not None else [])]
         return ObservedRun(
             sent.exchanges,
             self.facts,
             trace,
             counted,
             partial=sent.interrupted,
-            notes=tuple(notes),
+            stopped=sent.stopped,
+            notes=tuple(self._notes),
             date=self.facts.date,
         )
 

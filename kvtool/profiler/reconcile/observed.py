@@ -26,6 +26,8 @@ class ObservedRun:
     trace: EventTrace | None = None
     counted: Counted | None = None
     partial: bool = False
+    stopped: str | None = None
+    """Why not all of a workload was sent."""
     notes: tuple[str, ...] = ()
     date: datetime | None = None
     """The server's clock while it ran, for templates that ask what day it is."""

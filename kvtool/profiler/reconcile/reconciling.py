@@ -44,7 +44,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)
     base = twin.run(evidence.base)
     named = CauseTrials(evidence, asked, twin, base).causes()
-    return _document(observed, asked, evidence, twin, base, named)
+    return _document(observed, asked, evidence, twin, base, named, timed=options.predicting.calibration is not None)
 
 
 def _document(
@@ -54,6 +54,8 @@ def _document(
     twin: Twin,
     base: TwinRun,
     named: NamedCauses,
+    *,
+    timed: bool,
 ) -> ReplayDocument:
     counted = Counter(each.cause for each in named.requests)
     found = {one.cause: one.why for one in named.run}
@@ -76,13 +78,20 @@ def _document(
         causes=[FoundCause(cause=cause, requests=counted[cause], why=why) for cause, why in found.items()],
         counters_agree=evidence.counters_agree,
         events=_events(observed, evidence, twin),
-        times=first_tokens(observed, base),
+        times=first_tokens(observed, base, predicted=timed),
         at_once=observed.at_once,
         partial=observed.partial,
+        stopped=observed.stopped,
         config=_config(asked, observed.facts),
         assumed=assumed,
-        notes=[*observed.notes, *observed.facts.notes, *evidence.notes],
+        notes=[*observed.notes, *observed.facts.notes, *evidence.notes, *_not_empty(observed)],
     )
+
+
+def _not_empty(observed: ObservedRun) -> list[str]:
+    if observed.trace is None or observed.trace.began_empty:
+        return []
+    return ["the cache was not empty when the events begin: blocks of others are removed among them"]
 
 
 def _left_out(asked: Asked) -> Mapping[str, int]:

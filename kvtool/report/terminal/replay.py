@@ -32,6 +32,8 @@ def print_replay(console: Console, document: ReplayDocument) -> None:
         line("KV events", f"{theirs} are those predicted ({events.predicted:,}), {order}, {how}")
     if document.times is not None and (times := _times(document.times, " | " if plain else " · ")):
         line("TTFT", times)
+    if document.stopped is not None:
+        line("Stopped", f"{document.stopped}; the rest was not sent", "bold red")
     for found in document.causes:
         line("Cause", f"{found.cause}, {plural(found.requests, 'request')}: {found.why}", "yellow")
     for one in document.disagree[:_MOST_SHOWN]:

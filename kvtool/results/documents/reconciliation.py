@@ -62,6 +62,7 @@ class FirstTokens(Model):
     measured_cold: Seconds | None
     measured_warm: Seconds | None
     predicted_cold: Seconds | None
+    """Predictions are those of a calibration; null without one."""
     predicted_warm: Seconds | None
     server_mean: Seconds | None
     """Of the server's own histogram."""
@@ -90,6 +91,8 @@ class ReplayDocument(Document):
     times: FirstTokens | None
     at_once: Count
     partial: bool
+    stopped: str | None
+    """Why not all of it was sent; null where all was."""
     config: dict[str, str | int | float | bool | None]
     """All that the prediction rests on."""
     assumed: list[str]
@@ -101,6 +104,6 @@ class ReplayDocument(Document):
         """1 where an answer disagrees though requests ran one at a time, or the run fell apart; 130 where it was interrupted."""
         if self.partial:
             return 130
-        broken = any(each.cause in ("restart", "replicas") for each in self.causes)
+        broken = self.stopped is not None or any(each.cause in ("restart", "replicas") for each in self.causes)
         confirmed = all(each.cause == "not reported" and each.predicted == each.reported for each in self.disagree)
         return int(broken or (self.at_once == 1 and not confirmed))
