@@ -14,6 +14,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 from kvtool.cli.app import run
 from tests.measure.servers.recordings import recording
 from tests.profiler.made_sessions import BLOCK, SECRET, MadeSession, made_session, prompts
+from tests.results.documents import redumped
 
 
 def replayed(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], int]:
@@ -21,6 +22,7 @@ def replayed(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str
     code = run(["replay", "--recorded", str(folder), "--json"])
     out = capsys.readouterr().out
     assert SECRET not in out
+    assert redumped(out) == out
     return json.loads(out), code
 
 
