@@ -89,6 +89,30 @@ def test_a_changed_prompt_is_other_tokens_and_so_is_what_it_costs_others(
     assert any("here and" in each["why"] for each in document["causes"])
 
 
+def test_a_changed_prompt_that_stored_nothing_is_other_tokens_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = prompts(4)
+    session = made_session([texts[0], texts[1], texts[0]])
+    message = session.rows[2]["body"]["messages"][0]
+    message["content"] = message["content"].replace("harbour copper", "copper harbour", 1)
+    document, code = of(session, tmp_path, capsys)
+    assert named(document) == {"s2": "other tokens"}
+    assert code == 1
+
+
+def test_admissions_that_cost_nothing_are_told_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = made_session()
+    first, second = session.batches[3], session.batches[4]
+    names = [next(each["session_id"] for each in batch if "session_id" in each) for batch in (first, second)]
+    for batch, name in zip((first, second), reversed(names), strict=True):
+        for each in batch:
+            if "session_id" in each:
+                each["session_id"] = name
+    document, _ = of(session, tmp_path, capsys)
+    assert "order" in causes(document)
+
+
 def test_a_batch_that_was_dropped_is_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = made_session()
     session.dropped = {3}
