@@ -54,6 +54,7 @@ SCHEMAS = {
         Schema("explain", "kvtool explain --json", "kvtool.results.documents.explain", "ExplainDocument"),
         Schema("prices", "kvtool prices --json", "kvtool.results.documents.prices", "PricesDocument"),
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
+        Schema("replay", "kvtool replay --json", "kvtool.results.documents.reconciliation", "ReplayDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
         Schema("settings", "kvtool config --json", "kvtool.results.documents.setting_list", "SettingsDocument"),
     )

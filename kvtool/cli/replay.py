@@ -1,0 +1,170 @@
+"""The command `kvtool replay`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config import bounds
+from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
+from kvtool.config.shown_options import Showing
+from kvtool.errors import KvtoolError
+
+if TYPE_CHECKING:
+    from kvtool.results.documents.reconciliation import ReplayDocument
+
+_SERVING = ("block_size", "num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs")
+"""What a server may not say of itself."""
+_READING = ("requests", "groups", "seed", "on_bad_line", "log_format", "log_map", "group_by", "allow_outside")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayCommand(Command):
+    """Predicted beside actual: every request's cached tokens as the engine predicts them and as a server reports them, and why they
+    differ where they do.
+
+    With --server the workload is sent to a running server; --recorded reconciles a session that was recorded, without a network.
+    """
+
+    inputs: Annotated[
+        tuple[str, ...], Argument("With --server: workload.yaml, or logs, as kvtool profile reads them.", "[INPUT]")
+    ] = ()
+    recorded: Annotated[str | None, Option("Reconcile a recorded session: a folder as --record writes it.", "DIR")] = (
+        None
+    )
+    server: Annotated[
+        str | None, Option("Send to this server; a key comes from the variable KVTOOL_API_KEY.", "URL")
+    ] = None
+    caching: Annotated[Caching, only("concurrency", "use_timestamps")]
+    record: Annotated[
+        str | None, Option("Keep the session in a folder, for --recorded: it holds the prompts.", "DIR")
+    ] = None
+    kv_events: Annotated[
+        str | None, Option("Where the server publishes KV events. [default: as it says itself]", "ENDPOINT")
+    ] = None
+    salt: Annotated[bool, Option("Send a fresh cache_salt, so that nothing of others is hit.")] = False
+    reset: Annotated[bool, Option("Empty the server's cache first (its development mode allows it).")] = False
+    yes: Annotated[bool, Option("Send without asking.", short="-y")] = False
+    max_tokens: Annotated[
+        int | None,
+        Option("Tokens of an answer at most. [default: the workload's]", "N", check=bounds.at_least_one),
+    ] = None
+    request_timeout: Annotated[float, Option("For each request.", "SECONDS", check=bounds.some_seconds)] = 60.0
+    max_disagree: Annotated[
+        int | None,
+        Option(
+            "Exit 1 where more requests disagree. [default: 0 one at a time, else no gate]",
+            "N",
+            check=bounds.not_negative,
+        ),
+    ] = None
+    predicting: Annotated[Predicting, only("calibration")]
+    rendering: Rendering
+    serving: Annotated[Serving, only(*_SERVING)]
+    reading: Annotated[Reading, only(*_READING)]
+    showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Reconcile and print; 0, 1 where requests disagree, 130 where it was interrupted."""
+        from kvtool.text.terminal.streams import printing
+
+        check_values(self)
+        self._check_together()
+        from kvtool.measure.servers.live_extra import need_live
+
+        need_live("kvtool replay")
+        document = self._recorded(self.recorded) if self.recorded is not None else self._live()
+        with printing():
+            if self.showing.json:
+                sys.stdout.write(document.to_json())
+            else:
+                from kvtool.report.terminal.replay import print_replay
+
+                print_replay(self.showing.console(), document)
+        return self._exit_code(document)
+
+    def _exit_code(self, document: ReplayDocument) -> int:
+        code = document.exit_code
+        if self.max_disagree is None or code not in (0, 1):
+            return code
+        return int(len(document.disagree) > self.max_disagree)
+
+    def _check_together(self) -> None:
+        """What does not go together."""
+        if (self.recorded is None) == (self.server is None):
+            raise KvtoolError(
+                "replay takes a server or a recording",
+                hint="kvtool replay WORKLOAD --server URL, or kvtool replay --recorded DIR",
+            )
+        if self.recorded is not None:
+            asked = [
+                *(["INPUT"] if self.inputs else []),
+                *(
+                    f"--{name.replace('_', '-')}"
+                    for name in ("record", "kv_events", "salt", "reset")
+                    if getattr(self, name)
+                ),
+            ]
+            if asked:
+                raise KvtoolError(f"{asked[0]} is about sending; --recorded sends nothing", hint="leave it out")
+        elif not self.inputs:
+            raise KvtoolError("--server needs what to send", hint="kvtool replay workload.yaml --server URL")
+
+    def _recorded(self, folder: str) -> ReplayDocument:
+        from kvtool.profiler.reconcile.observed import ObservedRun
+        from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
+        observed = ObservedRun.recorded(folder)
+        options = options_beside(observed.facts, [folder], **self._given())
+        return reconcile(observed, options, Tokenizers(offline=self.showing.offline))
+
+    def _given(self) -> dict[str, object]:
+        """What goes before what the server says of itself."""
+        times = {"calibration": self.predicting.calibration}
+        return {**times, **vars(self.rendering), **{name: getattr(self.serving, name) for name in _SERVING}}
+
+    def _sent(self) -> dict[str, object]:
+        """What is sent, and how much of it at once."""
+        reading = {name: getattr(self.reading, name) for name in _READING}
+        return {**reading, "concurrency": self.caching.concurrency, "use_timestamps": self.caching.use_timestamps}
+
+    def _live(self) -> ReplayDocument:
+        """Ask the server, say what will be sent, send it and reconcile."""
+        from kvtool.measure.servers.record_folder import RecordFolder
+        from kvtool.measure.servers.server_address import server_address
+        from kvtool.profiler.opening import open_workload
+        from kvtool.profiler.reconcile.live_run import LiveOptions, LiveRun, facts_of
+        from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
+        if self.showing.offline:
+            raise KvtoolError("--offline forbids the network, and --server is reached by it")
+        address = server_address(self.server or "")
+        tokenizers = Tokenizers(offline=False)
+        facts = facts_of(address, self.request_timeout)
+        options = options_beside(facts, self.inputs, **self._given(), **self._sent())
+        how = LiveOptions(
+            self.request_timeout, salt=self.salt, reset=self.reset, max_tokens=self.max_tokens, kv_events=self.kv_events
+        )
+        live = LiveRun(address, facts, open_workload(options, tokenizers), how)
+        planned = live.planned()
+        self._ask(f"{planned} to {address.root}")
+        record = None if self.record is None else RecordFolder(self.record)
+        with self.showing.progress() as progress:
+            observed = live.observed(progress, planned, record)
+        return reconcile(observed, options_beside(facts, self.inputs, **self._given()), tokenizers)
+
+    def _ask(self, what: str) -> None:
+        """Whether to go on; KvtoolError where nobody can be asked, or says no."""
+        if self.yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise KvtoolError(f"this would send {what}", hint="--yes sends it")
+        question = f"This sends {what}: it may cost money, and evicts what others left. Go on? [y/N] "
+        print(question, end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise KvtoolError("nothing was sent")

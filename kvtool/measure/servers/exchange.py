@@ -1,0 +1,83 @@
+"""A request that a server was sent, and what it answered: sent just now, or recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.record import RecordError
+from kvtool.workload.logs.usage import usage_of
+
+ANSWERED = 200
+_MOST_IDS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Times are seconds since the run began. `status` is None where no answer came, and `trouble` then says why in a few words."""
+
+    number: int
+    body: dict[str, Any]
+    endpoint: str = ""
+    session_id: str | None = None
+    sent: float | None = None
+    first: float | None = None
+    """When the first token of the answer came, where it was streamed."""
+    done: float | None = None
+    status: int | None = None
+    response: dict[str, Any] | None = None
+    trouble: str | None = None
+
+    @property
+    def id(self) -> str:
+        """What reports call it."""
+        return self.session_id or str(self.number)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server took it and answered."""
+        return self.status == ANSWERED and self.response is not None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server said no before it computed anything."""
+        return self.status is not None and ANSWERED < self.status < 500
+
+    @property
+    def usage(self) -> Usage | None:
+        """The server's own count; None where it says none, or one that cannot be."""
+        if self.response is None:
+            return None
+        try:
+            return usage_of(self.response.get("usage"), ("response", "usage"))
+        except RecordError:
+            return None
+
+    @property
+    def prompt_ids(self) -> list[int] | None:
+        """The prompt's tokens as the server says that it read them (`return_token_ids`)."""
+        if self.response is None:
+            return None
+        found = _ids(self.response.get("prompt_token_ids"))
+        return found or next((ids for choice in self._choices if (ids := _ids(choice.get("prompt_token_ids")))), None)
+
+    @property
+    def output_ids(self) -> list[int] | None:
+        """The answer's tokens as the server sampled them."""
+        return next((ids for choice in self._choices if (ids := _ids(choice.get("token_ids")))), None)
+
+    @property
+    def _choices(self) -> list[dict[str, Any]]:
+        choices = self.response.get("choices") if self.response is not None else None
+        return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+    def as_record(self) -> dict[str, Any]:
+        """As a log has it: what the prompt and the answer are read from."""
+        return {"endpoint": self.endpoint, "body": self.body, "response": self.response}
+
+
+def _ids(value: object) -> list[int] | None:
+    if not isinstance(value, list) or not value or len(value) > _MOST_IDS:
+        return None
+    return value if all(type(item) is int and 0 <= item < 1 << 31 for item in value) else None

@@ -1,0 +1,63 @@
+"""A turn as the body of a request to a server with OpenAI's API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kvtool.errors import KvtoolError
+from kvtool.workload.turn import Turn
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class SentAs:
+    """What goes into every request of a run. `model` is the name that the server serves it under."""
+
+    model: str | None = None
+    salt: str | None = None
+    """A `cache_salt` beside a turn's own."""
+    token_ids: bool = True
+    """Whether the server is asked for the tokens that it read and sampled; others than vLLM may refuse to hear of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToSend:
+    """A path below the server's root, and the body; `session_id` goes beside what is recorded as the body."""
+
+    endpoint: str
+    body: dict[str, Any]
+
+    def sent(self, session_id: str, how: SentAs) -> dict[str, Any]:
+        """All that is sent: streaming, with usage at the end, under the name of a session."""
+        beside: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+        if how.token_ids:
+            beside |= {"return_token_ids": True, "session_id": session_id}
+        return {**self.body, **beside}
+
+
+def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
+    """KvtoolError for a turn of which only hashes are known."""
+    body: dict[str, Any] = {} if how.model is None else {"model": how.model}
+    endpoint = CHAT
+    if turn.messages is not None:
+        body["messages"] = turn.messages
+        if turn.tools:
+            body["tools"] = turn.tools
+            body["tool_choice"] = "none"  # an answer in words, whatever the server can parse
+        if turn.extra:
+            body["chat_template_kwargs"] = turn.extra
+    elif turn.text is not None:
+        endpoint, body["prompt"] = COMPLETIONS, str.__str__(turn.text)
+    elif turn.token_ids is not None:
+        endpoint, body["prompt"] = COMPLETIONS, turn.token_ids.tolist()
+    else:
+        raise KvtoolError(
+            "a trace of block hashes has no prompts to send", hint="kvtool profile accounts for it", place=turn.place
+        )
+    body |= {"max_tokens": max_tokens, "temperature": 0}
+    salt = "".join(part for part in (turn.salt, how.salt) if part)
+    if salt:
+        body["cache_salt"] = salt
+    return ToSend(endpoint, body)

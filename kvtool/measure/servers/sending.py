@@ -1,0 +1,114 @@
+"""A workload, sent to a server: one request at a time, or several, or as they arrive; sessions go on with the server's answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kvtool.measure.servers.exchange import Exchange
+from kvtool.measure.servers.http_get import ServerError
+from kvtool.measure.servers.request_body import to_send
+from kvtool.measure.servers.sender import Sender
+from kvtool.workload.drive import NO_ANSWER
+from kvtool.workload.turn import Conversation, Output, Turn
+
+_MOST_FAILED = 5
+"""Requests in a row without an answer, after which nothing more is sent."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """What was sent, in order; `stopped` says why not all of it was."""
+
+    exchanges: list[Exchange] = field(default_factory=list)
+    stopped: str | None = None
+    interrupted: bool = False
+
+
+class Sending:
+    """Sends the turns of conversations."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        run: str,
+        *,
+        at_once: int,
+        use_arrivals: bool,
+        max_tokens: Callable[[Turn], int],
+        advance: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`run` names the run in the sessions of its requests; `max_tokens` says how long an answer may be."""
+        self._sender = sender
+        self._run = run
+        self._at_once = at_once
+        self._use_arrivals = use_arrivals
+        self._max_tokens = max_tokens
+        self._advance = advance
+        self._number = 0
+        self._failed = 0
+        self.sent = Sent()
+
+    async def all_of(self, conversations: Iterator[Conversation]) -> None:
+        """Until all are over, or the server is not to be had; ServerError where the first request already says so."""
+        async with self._sender:
+            try:
+                if self._use_arrivals:
+                    async with asyncio.TaskGroup() as group:
+                        room = asyncio.Semaphore(self._at_once)
+                        for conversation in conversations:
+                            group.create_task(self._timed(conversation, room))
+                else:
+                    async with asyncio.TaskGroup() as group:
+                        for _ in range(self._at_once):
+                            group.create_task(self._one_after_another(conversations))
+            except* ServerError as errors:
+                error = next(iter(_leaves(errors)))
+                if not any(each.answered for each in self.sent.exchanges):
+                    raise error from None
+                self.sent.stopped = error.message
+
+    async def _one_after_another(self, conversations: Iterator[Conversation]) -> None:
+        for conversation in conversations:
+            previous: Output | None = None
+            while self.sent.stopped is None and (turn := conversation.next_turn(previous)) is not None:
+                previous = await self._send(turn)
+            if self.sent.stopped is not None:
+                return
+
+    async def _timed(self, conversation: Conversation, room: asyncio.Semaphore) -> None:
+        previous: Output | None = None
+        while self.sent.stopped is None and (turn := conversation.next_turn(previous)) is not None:
+            await asyncio.sleep(max((turn.arrival or 0.0) - self._sender.now, 0.0))
+            async with room:
+                previous = await self._send(turn)
+
+    async def _send(self, turn: Turn) -> Output:
+        number, self._number = self._number, self._number + 1
+        request = to_send(turn, self._sender.how, self._max_tokens(turn))
+        exchange, text = await self._sender.send(number, f"kvtool-{self._run}-{number}", request)
+        self.sent.exchanges.append(exchange)
+        self._advance()
+        self._failed = 0 if exchange.answered or exchange.refused else self._failed + 1
+        if self._failed >= _MOST_FAILED:
+            self.sent.stopped = f"{_MOST_FAILED} requests in a row without an answer ({exchange.trouble})"
+        return Output(text) if exchange.answered else NO_ANSWER
+
+
+def _leaves(errors: BaseExceptionGroup[ServerError]) -> Iterator[ServerError]:
+    for each in errors.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
+
+
+def send_all(sending: Sending, conversations: Iterator[Conversation]) -> Sent:
+    """Ctrl-C ends it: connections are closed, and what was answered until then is there."""
+    try:
+        asyncio.run(sending.all_of(conversations))
+    except KeyboardInterrupt:
+        sending.sent.interrupted = True
+    sending.sent.exchanges.sort(key=lambda each: (each.sent or 0.0, each.number))
+    return sending.sent

@@ -1,0 +1,132 @@
+"""A recorded session with a server: a folder with its requests, and what else was kept of what the server said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.measure.servers.exchange import Exchange
+from kvtool.text.files.compressed import open_bytes
+
+REQUESTS = "requests.jsonl"
+EVENTS = "kv_events.jsonl"
+METRICS_BEFORE, METRICS_AFTER = "metrics_before.txt", "metrics_after.txt"
+ENDINGS = ("", ".gz", ".zst")
+_MOST_LINE = 256 << 20
+_MOST_REQUESTS = 1_000_000
+_LONGEST_TIME = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a folder holds; files that it lacks are None."""
+
+    folder: str
+    exchanges: list[Exchange]
+    began: float | None = None
+    """The moment from which the times of requests count, in seconds since 1970."""
+
+    @classmethod
+    def read(cls, folder: str) -> Recording:
+        """KvtoolError, with the place, for what is no recording."""
+        if not Path(folder).is_dir():
+            raise KvtoolError(f"{folder}: no folder", hint="a recording is a folder, as --record DIR writes it")
+        path = recorded_file(folder, REQUESTS)
+        if path is None:
+            raise KvtoolError(
+                f"{folder}: no {REQUESTS} in it", hint="a recording is a folder, as --record DIR writes it"
+            )
+        exchanges = sorted(_exchanges(path), key=lambda each: (each.sent is None, each.sent or 0.0, each.number))
+        if not exchanges:
+            raise KvtoolError(f"{path}: no request in it")
+        return cls(folder, exchanges, began=_began(folder))
+
+    def file(self, name: str) -> str | None:
+        """The path of a file, compressed or not; None where it was not kept."""
+        return recorded_file(self.folder, name)
+
+    @property
+    def at_once(self) -> int:
+        """How many requests were under way at the same time at most."""
+        return most_at_once(self.exchanges)
+
+
+def recorded_file(folder: str, name: str) -> str | None:
+    """The path of a file of a recording, compressed or not; None where there is none."""
+    return next((str(path) for end in ENDINGS if (path := Path(folder, name + end)).is_file()), None)
+
+
+def most_at_once(exchanges: list[Exchange]) -> int:
+    """How many requests were under way at the same time at most; 1 where nothing says it."""
+    moments: list[tuple[float, int]] = []
+    for each in exchanges:
+        if each.sent is not None and each.done is not None and each.done > each.sent:
+            moments += [(each.sent, 1), (each.done, -1)]
+    now = most = 0
+    for _, step in sorted(moments):  # at one moment those that end go before those that begin
+        now += step
+        most = max(most, now)
+    return max(most, 1)
+
+
+def _began(folder: str) -> float | None:
+    path = recorded_file(folder, "meta.json")
+    if path is None:
+        return None
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return _seconds(value.get("start_unix")) if isinstance(value, dict) else None
+
+
+def _exchanges(path: str) -> Iterator[Exchange]:
+    with open_bytes(path, path) as reader:
+        number = 0
+        while line := reader.readline(_MOST_LINE):
+            number += 1
+            place = Place(path, number, 1)
+            if len(line) >= _MOST_LINE:
+                raise KvtoolError("a line of more than 256 MiB", place=place)
+            if not line.strip():
+                continue
+            if number > _MOST_REQUESTS:
+                raise KvtoolError(f"more than {_MOST_REQUESTS:,} requests", place=place)
+            try:
+                value: Any = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                column = error.colno if isinstance(error, json.JSONDecodeError) else 1
+                raise KvtoolError(
+                    "not JSON: a recorded request is an object", place=Place(path, number, column)
+                ) from None
+            yield _exchange(value, number, place)
+
+
+def _exchange(value: Any, number: int, place: Place) -> Exchange:
+    if not isinstance(value, dict) or not isinstance(value.get("body"), dict):
+        raise KvtoolError("no recorded request: it has no `body`", place=place)
+    status, response = value.get("status"), value.get("response")
+    session, trouble = value.get("session_id"), value.get("trouble")
+    n = value.get("n")
+    return Exchange(
+        n if type(n) is int and n >= 0 else number - 1,
+        value["body"],
+        endpoint=value["endpoint"] if isinstance(value.get("endpoint"), str) else "",
+        session_id=session if isinstance(session, str) and session else None,
+        sent=_seconds(value.get("sent")),
+        first=_seconds(value.get("first")),
+        done=_seconds(value.get("done")),
+        status=status if type(status) is int else None,
+        response=response if isinstance(response, dict) else None,
+        trouble=trouble if isinstance(trouble, str) else None,
+    )
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10 * _LONGEST_TIME:
+        return None
+    return float(value)

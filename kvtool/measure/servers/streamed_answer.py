@@ -1,0 +1,110 @@
+"""An answer that comes as server-sent events, put together as the server would have sent it whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MAX_ANSWER = 64 << 20
+"""Bytes of a stream."""
+_MOST_LINE = 8 << 20
+_DATA = b"data:"
+_DONE = b"[DONE]"
+
+
+class BrokenAnswerError(Exception):
+    """A stream that is none of an answer, or is cut off; the message has none of its text."""
+
+
+class StreamedAnswer:
+    """Takes bytes as they come; `response` is the answer when all have come."""
+
+    def __init__(self, *, chat: bool) -> None:
+        self._chat = chat
+        self._rest = b""
+        self._bytes = 0
+        self._text: list[str] = []
+        self._token_ids: list[int] = []
+        self._prompt_ids: list[int] | None = None
+        self._finish: str | None = None
+        self._usage: dict[str, Any] | None = None
+        self._about: dict[str, Any] = {}
+        self._done = False
+        self.begun = False
+        """Whether a first token has come."""
+
+    def take(self, data: bytes) -> None:
+        """BrokenAnswerError for what is no event of an answer."""
+        self._bytes += len(data)
+        if self._bytes > MAX_ANSWER:
+            raise BrokenAnswerError(f"an answer of more than {MAX_ANSWER >> 20} MiB")
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _MOST_LINE:
+            raise BrokenAnswerError(f"a line of more than {_MOST_LINE >> 20} MiB in an answer")
+        for line in lines:
+            self._line(line.strip())
+
+    def _line(self, line: bytes) -> None:
+        if not line.startswith(_DATA):
+            return  # a comment, a name of an event, or what parts them
+        data = line[len(_DATA) :].strip()
+        if data == _DONE:
+            self._done = True
+            return
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            raise BrokenAnswerError("an answer that is no JSON") from None
+        if not isinstance(value, dict):
+            raise BrokenAnswerError("an answer that is no object")
+        if "error" in value:
+            raise BrokenAnswerError("an error in the middle of an answer")
+        self._chunk(value)
+
+    def _chunk(self, value: dict[str, Any]) -> None:
+        self._about |= {name: value[name] for name in ("id", "system_fingerprint") if isinstance(value.get(name), str)}
+        if isinstance(value.get("usage"), dict):
+            self._usage = value["usage"]
+        self._prompt(value)
+        choices = value.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict):
+                self._prompt(choice)
+                self._choice(choice)
+
+    def _prompt(self, value: dict[str, Any]) -> None:
+        if self._prompt_ids is None and isinstance(ids := value.get("prompt_token_ids"), list):
+            self._prompt_ids = ids
+
+    def _choice(self, choice: dict[str, Any]) -> None:
+        delta = choice.get("delta")
+        text = delta.get("content") if isinstance(delta, dict) else choice.get("text")
+        ids = choice.get("token_ids")
+        if isinstance(text, str) and text:
+            self._text.append(text)
+        if isinstance(ids, list):
+            self._token_ids += ids
+        if isinstance(choice.get("finish_reason"), str):
+            self._finish = choice["finish_reason"]
+        self.begun |= bool(text) or bool(ids) or self._finish is not None
+
+    @property
+    def text(self) -> str:
+        """What the server said."""
+        return "".join(self._text)
+
+    def response(self) -> dict[str, Any]:
+        """The answer in one piece; BrokenAnswerError where it was cut off."""
+        if self._rest.strip():
+            self._line(self._rest.strip())
+            self._rest = b""
+        if not self._done and self._finish is None:
+            raise BrokenAnswerError("an answer that was cut off")
+        said = {"message": {"role": "assistant", "content": self.text}} if self._chat else {"text": self.text}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": self._finish, **said}
+        if self._token_ids:
+            choice["token_ids"] = self._token_ids
+        found: dict[str, Any] = {**self._about, "usage": self._usage, "choices": [choice]}
+        if self._prompt_ids is not None:
+            found["prompt_token_ids"] = self._prompt_ids
+        return found

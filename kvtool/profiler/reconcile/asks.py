@@ -1,0 +1,77 @@
+"""Exchanges as the prompts that they were: rendered and tokenized as the server does it, with the answers that it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.errors import KvtoolError
+from kvtool.measure.servers.exchange import Exchange
+from kvtool.profiler.opening import Opened, open_workload
+from kvtool.profiler.reconcile.twin import Ask
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.logs.logs import LogOptions
+from kvtool.workload.memory import MemorySource
+from kvtool.workload.render import Renderer
+
+
+@dataclass(slots=True)
+class Asked:
+    """The prompts of exchanges by their numbers, in the order of sending; of one that has several prompts all of them."""
+
+    opened: Opened
+    asks: dict[int, list[Ask]] = field(default_factory=dict)
+    known_answers: set[int] = field(default_factory=set)
+    """Of which exchanges the server said the tokens of its answer; of the others the text is encoded."""
+    left_out: dict[int, str] = field(default_factory=dict)
+    """What is not predicted, and why."""
+
+
+def asked_of(
+    exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers, date: datetime | None = None
+) -> Asked:
+    """`date` is the server's clock. KvtoolError for a prompt that cannot be read or rendered."""
+    kept: list[Exchange] = []
+    left_out: dict[int, str] = {}
+    for each in exchanges:
+        if (each.body.get("n") or 1) != 1:
+            left_out[each.number] = (
+                "several answers were asked for (`n`): their prompt is computed together, which is not predicted"
+            )
+        else:
+            kept.append(each)
+    if not kept:
+        raise KvtoolError(
+            "no request was answered that can be predicted", hint="kvtool replay needs answers with their usage"
+        )
+    source = MemorySource([each.as_record() for each in kept], LogOptions(by_time=False))
+    opened = open_workload(options, tokenizers, source=source)
+    found = Asked(opened, left_out=left_out)
+    maker = JobMaker(renderer_at(opened.renderer, date), seed=opened.planned.plan.seed)
+    for conversation in source.conversations():
+        while (turn := conversation.next_turn(None)) is not None:
+            assert turn.written is not None
+            assert turn.written[1] is not None
+            exchange = kept[turn.written[1] - 1]
+            job = maker.make(turn)
+            ids = exchange.output_ids
+            output = tuple(ids if ids is not None else job.request.output_ids or (0,))
+            found.asks.setdefault(exchange.number, []).append(Ask(exchange.number, job.ids, output, turn.salt))
+            if ids is not None:
+                found.known_answers.add(exchange.number)
+    for each in kept:
+        if each.number not in found.asks:
+            found.left_out[each.number] = "no prompt is found in it"
+    return found
+
+
+def renderer_at(renderer: Renderer, date: datetime | None) -> Renderer:
+    """The same with the server's clock behind a template that asks for the date."""
+    if date is None:
+        return renderer
+    return renderer.with_template(
+        lambda template: template.changed(clock=lambda: date) if template.tells_time else template
+    )

@@ -1,0 +1,272 @@
+"""A workload beside a running server: what it will be sent, the sending, and all that was observed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.measure.servers import metric_names as names
+from kvtool.measure.servers.asking import empty_cache, tokens_read
+from kvtool.measure.servers.counted_between import Counted, counted_between
+from kvtool.measure.servers.counters import Scrape, scrape_of
+from kvtool.measure.servers.event_listener import EventListener, event_lines, event_sources
+from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
+from kvtool.measure.servers.http_get import HttpGet, ServerError
+from kvtool.measure.servers.record_folder import RecordFolder
+from kvtool.measure.servers.request_body import SentAs, to_send
+from kvtool.measure.servers.sender import Sender
+from kvtool.measure.servers.sending import Sending, Sent, send_all
+from kvtool.measure.servers.server_address import ServerAddress
+from kvtool.measure.servers.server_facts import ServerFacts, ask_server
+from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.reconcile.asks import renderer_at
+from kvtool.profiler.reconcile.event_trace import EventTrace
+from kvtool.profiler.reconcile.observed import ObservedRun
+from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.drive import first_turns, one_at_a_time, side_by_side
+from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.turn import Turn
+
+_SETTLING = 10
+"""How often counters are read again until they hold all that was answered: a server adds them up behind its answers."""
+_NO_SUCH_PAGE = 404
+_PAGES = (("version.json", "/version"), ("models.json", "/v1/models"))
+_INFO = ("cache_config", "scheduler_config", "kv_events_config", "parallel_config")
+"""What is kept of /server_info: the rest may hold paths, and secrets of the server's environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """How a workload is sent. `timeout` is in seconds, for a request as a whole."""
+
+    timeout: float
+    salt: bool = False
+    reset: bool = False
+    max_tokens: int | None = None
+    kv_events: str | None = None
+    """Where the server publishes, if it is not where it says itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What will be sent: at most so many tokens of answers, and prompts as they are predicted."""
+
+    requests: int
+    prompt_tokens: int
+    output_tokens: int
+
+    def __str__(self) -> str:
+        prompts = plural(self.prompt_tokens, "prompt token")
+        return f"{plural(self.requests, 'request')} with {prompts} and answers of at most {plural(self.output_tokens, 'token')}"
+
+
+class LiveRun:
+    """One run beside one server."""
+
+    def __init__(self, address: ServerAddress, facts: ServerFacts, opened: Opened, options: LiveOptions) -> None:
+        self.address = address
+        self.facts = facts
+        self.opened = opened
+        self.options = options
+        self._run = secrets.token_hex(4)
+        self._how = SentAs(facts.model, salt=secrets.token_hex(8) if options.salt else None)
+        self._maker = JobMaker(renderer_at(opened.renderer, facts.date), seed=opened.planned.plan.seed)
+        self._notes: list[str] = []
+
+    def planned(self) -> Planned:
+        """One pass over the workload, with the answers that it has; each group's first prompt is held against the server's tokens.
+
+        KvtoolError where they differ: nothing was sent then.
+        """
+        requests = prompt_tokens = output_tokens = 0
+        seen: set[str] = set()
+
+        def begin(turn: Turn) -> Job | None:
+            nonlocal requests, prompt_tokens, output_tokens
+            job = self._made(turn)
+            if job is None:
+                return None
+            requests += 1
+            prompt_tokens += job.request.num_prompt_tokens
+            output_tokens += self._most(job)
+            if turn.group not in seen:
+                seen.add(turn.group)
+                self._check_tokens(turn, job)
+            return job
+
+        limit = self.opened.planned.plan.limit
+        one_at_a_time(first_turns(self.opened.source.conversations(), limit), begin, lambda _: None, lambda _: None)
+        if not requests:
+            raise KvtoolError(f"{self.opened.name}: no request to send")
+        return Planned(requests, prompt_tokens, output_tokens)
+
+    def _made(self, turn: Turn) -> Job | None:
+        try:
+            return self._maker.make(turn)
+        except MessageRefusedError:
+            if not self.opened.planned.plan.skip_refused:
+                raise
+            return None
+
+    def _most(self, job: Job) -> int:
+        """Tokens of an answer at most: the workload's, the option's, and what the model has room for."""
+        room = self.opened.planned.plan.engine.max_model_len - job.request.num_prompt_tokens
+        return max(min(self.options.max_tokens or job.request.max_tokens, room), 1)
+
+    def _check_tokens(self, turn: Turn, job: Job) -> None:
+        theirs = tokens_read(self.address, to_send(turn, self._how, 1))
+        if theirs is None:
+            self._note(
+                "the server does not say how it reads prompts (/tokenize): tokens are compared by their number only"
+            )
+            return
+        ours = job.ids.tolist()
+        if theirs == ours:
+            return
+        at = next(
+            (at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
+        )
+        mine, other = (str(ids[at]) if at < len(ids) else "no token" for ids in (ours, theirs))
+        raise KvtoolError(
+            f"group {turn.group}: the server reads {plural(len(theirs), 'token')} of its first prompt, and here are {len(ours):,}; "
+            f"token {at + 1:,} is {mine} here and {other} there; nothing was sent",
+            hint="give its tokenizer and template: --tokenizer FOLDER, --chat-template FILE",
+        )
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def observed(self, progress: Progress, planned: Planned, record: RecordFolder | None) -> ObservedRun:
+        """Send it. Ctrl-C ends the sending, not what comes after it."""
+        plan = self.opened.planned.plan
+        at_once = plan.concurrency or (plan.engine.max_num_seqs if plan.use_arrivals else 1)
+        with HttpGet(self.address, timeout=self.options.timeout) as connection:
+            if record is not None:
+                self._keep_pages(connection, record)
+            if self.options.reset:
+                empty_cache(self.address)
+            before = self._scrape(connection, record, METRICS_BEFORE)
+            began = time.time()
+            with ExitStack() as stack:
+                listener = self._listener(connection, stack)
+                sent = self._send(progress, planned, at_once)
+                trace = None
+                if listener is not None:
+                    batches = listener.since()
+                    trace = EventTrace.of(batches, before=listener.before)
+                    if record is not None:
+                        record.keep(f"{EVENTS}.gz", event_lines(batches))
+            answered = sum(
+                each.usage.prompt or 0 for each in sent.exchanges if each.answered and each.usage is not None
+            )
+            counted = self._counted(connection, before, answered)
+            if record is not None:
+                self._scrape(connection, record, METRICS_AFTER)
+                record.keep_exchanges(sent.exchanges)
+                record.keep_meta(
+                    {"start_unix": began, "concurrency": at_once, "stream": True, "salted": self.options.salt}
+                )
+        return ObservedRun(
+            sent.exchanges,
+            self.facts,
+            trace,
+            counted,
+            partial=sent.interrupted,
+            stopped=sent.stopped,
+            notes=tuple(self._notes),
+            date=self.facts.date,
+        )
+
+    def _listener(self, connection: HttpGet, stack: ExitStack) -> EventListener | None:
+        """One that hears all that is published from now on; None where nobody publishes."""
+        sources = event_sources(connection, self.options.kv_events)
+        if not sources:
+            self._note("no KV events: the server publishes none, or says nothing of where (--kv-events ENDPOINT)")
+            return None
+        return stack.enter_context(EventListener(sources))
+
+    def _send(self, progress: Progress, planned: Planned, at_once: int) -> Sent:
+        plan = self.opened.planned.plan
+        progress.stage("sending", planned.requests)
+        sending = Sending(
+            Sender(self.address, self._how, timeout=self.options.timeout, at_once=at_once),
+            self._run,
+            at_once=at_once,
+            use_arrivals=plan.use_arrivals,
+            max_tokens=self._most_of,
+            advance=lambda: progress.advance(1),
+        )
+        conversations = self.opened.source.conversations()
+        if at_once > 1:
+            conversations = side_by_side(conversations)
+        return send_all(sending, first_turns(conversations, plan.limit))
+
+    def _most_of(self, turn: Turn) -> int:
+        job = self._made(turn)
+        return 1 if job is None else self._most(job)
+
+    def _scrape(self, connection: HttpGet, record: RecordFolder | None, name: str) -> Scrape | None:
+        """The counters now; None where the server has none that are known."""
+        try:
+            text = connection.text("/metrics", limit=MOST_BYTES)
+            scrape = scrape_of(
+                parse_exposition(text, shown=self.address.url("/metrics")),
+                shown=self.address.url("/metrics"),
+                at=datetime.now(UTC).timestamp(),
+            )
+        except KvtoolError as error:
+            self._note(f"no counters: {error.message}")
+            return None
+        if record is not None:
+            record.keep(name, text.encode())
+        return scrape
+
+    def _counted(self, connection: HttpGet, before: Scrape | None, answered: int) -> Counted | None:
+        if before is None:
+            return None
+        counted = None
+        for _ in range(_SETTLING):
+            after = self._scrape(connection, None, METRICS_AFTER)
+            if after is None:
+                return None
+            counted = counted_between(before, after)
+            if counted.broken is not None or (counted.get(names.QUERIES) or 0) >= answered:
+                break
+            time.sleep(0.1)
+        return counted
+
+    def _keep_pages(self, connection: HttpGet, record: RecordFolder) -> None:
+        """What the server says of itself, as far as it does."""
+        for name, path in _PAGES:
+            try:
+                record.keep(name, connection.get(path, limit=1 << 22).body)
+            except ServerError:
+                continue
+        try:
+            info = connection.json("/server_info?config_format=json", limit=1 << 22)
+        except ServerError:
+            return
+        config = info.get("vllm_config") if isinstance(info, dict) else None
+        if isinstance(config, dict):
+            kept = {name: config[name] for name in _INFO if name in config}
+            record.keep("server_info.json", json.dumps({"vllm_config": kept}, indent=1).encode())
+
+
+def facts_of(address: ServerAddress, timeout: float) -> ServerFacts:
+    """What the server says of itself; of one that has no /metrics nothing. ServerError where nobody answers."""
+    with HttpGet(address, timeout=timeout) as connection:
+        try:
+            return ask_server(connection)
+        except ServerError as error:
+            if error.status != _NO_SUCH_PAGE:
+                raise
+            note = "the server says nothing of its configuration (/metrics): the engine's defaults stand in"
+            return ServerFacts({}, (), (note,), None)

@@ -1,0 +1,56 @@
+"""A run beside a server as it was seen: what was sent and answered, what the server published, counted and says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kvtool.measure.servers.counted_between import Counted, counted_between
+from kvtool.measure.servers.counters import scrape_of
+from kvtool.measure.servers.exchange import Exchange
+from kvtool.measure.servers.exposition import read_exposition
+from kvtool.measure.servers.kv_event_files import read_event_file
+from kvtool.measure.servers.server_facts import ServerFacts, recorded_facts
+from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, Recording, most_at_once
+from kvtool.profiler.reconcile.event_trace import EventTrace
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRun:
+    """`trace` and `counted` are None where nobody listened or asked."""
+
+    exchanges: Sequence[Exchange]
+    facts: ServerFacts
+    trace: EventTrace | None = None
+    counted: Counted | None = None
+    partial: bool = False
+    stopped: str | None = None
+    """Why not all of a workload was sent."""
+    notes: tuple[str, ...] = ()
+    date: datetime | None = None
+    """The server's clock while it ran, for templates that ask what day it is."""
+
+    @classmethod
+    def recorded(cls, folder: str) -> ObservedRun:
+        """Of the files of a recording; KvtoolError for what cannot be read."""
+        recording = Recording.read(folder)
+        events = recording.file(EVENTS)
+        before, after = recording.file(METRICS_BEFORE), recording.file(METRICS_AFTER)
+        counted = None
+        if before is not None and after is not None:
+            scrapes = [scrape_of(read_exposition(path), shown=path) for path in (before, after)]
+            counted = counted_between(*scrapes)
+        return cls(
+            recording.exchanges,
+            recorded_facts(Path(folder)),
+            None if events is None else EventTrace.of(read_event_file(events)),
+            counted,
+            date=None if recording.began is None else datetime.fromtimestamp(recording.began, UTC),
+        )
+
+    @property
+    def at_once(self) -> int:
+        """How many requests were under way at the same time at most."""
+        return most_at_once(list(self.exchanges))

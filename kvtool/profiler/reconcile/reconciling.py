@@ -1,0 +1,133 @@
+"""A run beside a server, reconciled with what the engine predicts of it: how many requests agree, and why the others do not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.config.option import made
+from kvtool.engine.config import EngineConfig
+from kvtool.measure.servers.server_facts import ServerFacts
+from kvtool.profiler.reconcile.asks import Asked, asked_of
+from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
+from kvtool.profiler.reconcile.compared_events import compared, seeded
+from kvtool.profiler.reconcile.evidence import RunEvidence
+from kvtool.profiler.reconcile.first_tokens import first_tokens
+from kvtool.profiler.reconcile.observed import ObservedRun
+from kvtool.profiler.reconcile.twin import Twin, TwinRun
+from kvtool.results.documents.reconciliation import ComparedEvents, FoundCause, ReplayDocument
+from kvtool.text.terminal.numbers import plural
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.version import __version__
+
+
+def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -> RunOptions:
+    """How the engine is run in the place of this server: what it says of itself, and before it what is given by options' names.
+
+    KvtoolError where its hits cannot be predicted."""
+    facts.check()
+    said: dict[str, object] = {**facts.options()}
+    said |= {name: value for name, value in given.items() if value is not None}
+    options = made(RunOptions, inputs=tuple(inputs), **said)
+    options.check()
+    return options
+
+
+def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
+    """KvtoolError where a prompt cannot be read, or none was answered."""
+    answered = [each for each in observed.exchanges if each.answered]
+    asked = asked_of(answered, options, tokenizers, observed.date)
+    plan = asked.opened.planned.plan
+    evidence = RunEvidence.of(observed, asked)
+    twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)
+    base = twin.run(evidence.base)
+    named = CauseTrials(evidence, asked, twin, base).causes()
+    return _document(observed, asked, evidence, twin, base, named, timed=options.predicting.calibration is not None)
+
+
+def _document(
+    observed: ObservedRun,
+    asked: Asked,
+    evidence: RunEvidence,
+    twin: Twin,
+    base: TwinRun,
+    named: NamedCauses,
+    *,
+    timed: bool,
+) -> ReplayDocument:
+    counted = Counter(each.cause for each in named.requests)
+    found = {one.cause: one.why for one in named.run}
+    for each in named.requests:
+        found.setdefault(each.cause, each.why)
+    predicted = [each for each in evidence.answered if each.number in base.cached]
+    assumed = [f"{name.replace('_', ' ')}: nobody says it" for name in _assumed(observed.facts)]
+    return ReplayDocument(
+        version=__version__,
+        requests=len(observed.exchanges),
+        answered=len(evidence.answered),
+        refused=sum(1 for each in observed.exchanges if each.refused),
+        failed=sum(1 for each in observed.exchanges if not each.answered and not each.refused),
+        left_out=sorted({f"{reason} ({plural(count, 'request')})" for reason, count in _left_out(asked).items()}),
+        agree=len(predicted) - len(named.requests),
+        prompt_tokens=sum(each.usage.prompt or 0 for each in evidence.answered if each.usage is not None),
+        predicted_cached_tokens=sum(base.cached.get(each.number, 0) for each in evidence.answered),
+        reported_cached_tokens=sum(each.usage.cached or 0 for each in evidence.answered if each.usage is not None),
+        disagree=named.requests,
+        causes=[FoundCause(cause=cause, requests=counted[cause], why=why) for cause, why in found.items()],
+        counters_agree=evidence.counters_agree,
+        events=_events(observed, evidence, twin),
+        times=first_tokens(observed, base, predicted=timed),
+        at_once=observed.at_once,
+        partial=observed.partial,
+        stopped=observed.stopped,
+        config=_config(asked, observed.facts),
+        assumed=assumed,
+        notes=[*observed.notes, *observed.facts.notes, *evidence.notes, *_not_empty(observed)],
+    )
+
+
+def _not_empty(observed: ObservedRun) -> list[str]:
+    if observed.trace is None or observed.trace.began_empty:
+        return []
+    return ["the cache was not empty when the events begin: blocks of others are removed among them"]
+
+
+def _left_out(asked: Asked) -> Mapping[str, int]:
+    return Counter(asked.left_out.values())
+
+
+def _assumed(facts: ServerFacts) -> list[str]:
+    return [name for name, fact in facts.facts.items() if fact.assumed and name in _DECIDES]
+
+
+_DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_seqs", "async_scheduling", "hash_algo")
+"""What decides hits or their hashes."""
+
+
+def _config(asked: Asked, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
+    """What the prediction rests on, without what only times and reports of prompts need."""
+    told = asked.opened.planned.describe(asked.opened.name, asked.opened.renderer)
+    kept = (
+        *("tokenizer", "tokenizer_fingerprint", "chat_template", "block_size", "capacity_blocks", "hash_algo"),
+        *("enable_prefix_caching", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "async_scheduling"),
+        *("kv_cache_dtype",),
+    )
+    return {"server_version": facts.version, "model_name": facts.model, **{name: told[name] for name in kept}}
+
+
+def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin) -> ComparedEvents | None:
+    """The events of a run beside those of the engine, which begins with an empty cache as theirs must."""
+    if observed.trace is None:
+        return None
+    config = seeded(twin.config, observed.trace)
+    alone = twin.at_once == 1
+    events = (
+        Twin(config or _native(twin.config), twin.latency, at_once=twin.at_once).run(evidence.base, events=True).events
+    )
+    return compared(events, observed.trace, by_hash=config is not None, in_order=alone)
+
+
+def _native(config: EngineConfig) -> EngineConfig:
+    return replace(config, hash_algo="native")

@@ -1,0 +1,102 @@
+"""The terminal view of `kvtool replay`: how many requests agree, then why the others do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.results.documents.reconciliation import Disagreement, FirstTokens, ReplayDocument
+from kvtool.text.terminal.console import ascii_only, put_field, sanitize
+from kvtool.text.terminal.numbers import duration, percent, plural
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LABEL = 12
+_MOST_SHOWN = 10
+
+
+def print_replay(console: Console, document: ReplayDocument) -> None:
+    """The answer first; every text in it is safe to show, and none is of a prompt."""
+    plain = ascii_only(console)
+
+    def line(label: str, text: str, style: str | None = None) -> None:
+        put_field(console, label, sanitize(text, ascii_only=plain), size=_LABEL, hang=_LABEL + 2, style=style)
+
+    line("Reconciled", reconciled(document), "bold" if not document.disagree else "bold red")
+    for text in _beside(document):
+        line("Requests", text)
+    if (events := document.events) is not None:
+        order = "in order" if document.at_once == 1 else "in any order"
+        how = "hash for hash" if events.by == "hash" else "by content: the seed of the server's hashes is not known"
+        theirs = f"{events.agree:,} of {events.recorded:,}"
+        line("KV events", f"{theirs} are those predicted ({events.predicted:,}), {order}, {how}")
+    if document.times is not None and (times := _times(document.times, " | " if plain else " · ")):
+        line("TTFT", times)
+    if document.stopped is not None:
+        line("Stopped", f"{document.stopped}; the rest was not sent", "bold red")
+    for found in document.causes:
+        line("Cause", f"{found.cause}, {plural(found.requests, 'request')}: {found.why}", "yellow")
+    for one in document.disagree[:_MOST_SHOWN]:
+        line("Disagree", disagreement(one))
+    if (left := len(document.disagree) - _MOST_SHOWN) > 0:
+        line("", f"and {left:,} more: --json has all of them")
+    line("Server", _server(document), "dim")
+    for note in (*document.assumed, *document.notes):
+        line("Note", note, "dim")
+
+
+def reconciled(document: ReplayDocument) -> str:
+    """The answer in one sentence."""
+    agree = f"{document.agree:,} of {plural(document.answered, 'request')} {'agrees' if document.answered == 1 else 'agree'}"
+    cached, tokens = document.reported_cached_tokens, document.prompt_tokens
+    rate = f" ({percent(cached / tokens)})" if tokens else ""
+    says = {True: "; /metrics says the same", False: "; /metrics says otherwise", None: ""}[document.counters_agree]
+    partial = "; interrupted, the rest was not sent" if document.partial else ""
+    return f"{agree}, {cached:,} of {plural(tokens, 'token')} cached{rate}{says}{partial}"
+
+
+def disagreement(one: Disagreement) -> str:
+    """A request that disagrees, with both numbers and the cause."""
+    predicted, reported = (f"{value:,}" if value is not None else "nothing" for value in (one.predicted, one.reported))
+    return f"#{one.number} predicted {predicted}, got {reported}: {one.why} [{one.cause}]"
+
+
+def _beside(document: ReplayDocument) -> list[str]:
+    """What is in none of the sums."""
+    parts = []
+    if document.refused:
+        parts.append(f"{document.refused:,} refused by the server")
+    if document.failed:
+        parts.append(f"{document.failed:,} without an answer")
+    parts += document.left_out
+    return [f"{'; '.join(parts)}: in no sum"] if parts else []
+
+
+def _times(times: FirstTokens, separator: str) -> str:
+    client = [
+        f"{kind} {duration(measured)}" + (f" (predicted {duration(predicted)})" if predicted is not None else "")
+        for kind, measured, predicted in (
+            ("cold", times.measured_cold, times.predicted_cold),
+            ("warm", times.measured_warm, times.predicted_warm),
+        )
+        if measured is not None
+    ]
+    parts = [f"measured {', '.join(client)} (client)"] if client else []
+    server = [("mean", times.server_mean), ("queue", times.queue_mean)]
+    said = [f"{name} {duration(seconds)}" for name, seconds in server if seconds is not None]
+    return separator.join([*parts, *([f"{', '.join(said)} (server)"] if said else [])])
+
+
+def _server(document: ReplayDocument) -> str:
+    config = document.config
+    version, blocks = config.get("server_version"), config.get("capacity_blocks")
+    parts = [
+        *([f"vLLM {version}"] if version else []),
+        f"blocks of {config.get('block_size')}",
+        "unlimited cache" if blocks is None else f"{blocks:,} of them",
+        f"{config.get('max_num_batched_tokens'):,} tokens a step",
+        f"hashes {config.get('hash_algo')}",
+        f"tokenizer {config.get('tokenizer')}",
+        "one at a time" if document.at_once == 1 else f"{document.at_once:,} at once",
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,144 @@
+"""A server that answers as a recorded one did, over HTTP and as a stream; a test says what goes wrong, and when."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Any
+
+from tests.profiler.made_sessions import MadeSession
+
+MODELS = json.dumps({"data": [{"id": "m", "root": "nowhere", "parent": None, "max_model_len": 8192}]})
+Fault = Callable[["FakeHandler", int], bool]
+"""Does what goes wrong with a request of this number, from 0; False: it is answered as recorded."""
+
+
+@dataclass
+class FakeVllm:
+    """What it was asked: paths with bodies, and headers."""
+
+    url: str = ""
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    open_: int = 0
+    """Requests that are being answered."""
+
+    @property
+    def prompts(self) -> list[str]:
+        """The prompts that were sent, in order."""
+        return [body["messages"][-1]["content"] for path, body in self.asked if path.endswith("/completions")]
+
+
+class FakeHandler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    closing: Event
+
+    def send(self, status: int, body: bytes, **headers: str) -> None:
+        """A whole answer."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def begin_stream(self) -> None:
+        """The head of an answer that ends with the connection."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+
+    def event(self, value: object) -> None:
+        """One event of a stream."""
+        data = value if isinstance(value, str) else json.dumps(value)
+        self.wfile.write(f"data: {data}\n\n".encode())
+        self.wfile.flush()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def stream(handler: FakeHandler, row: dict[str, Any]) -> None:
+    """The answer of a row as vLLM streams it."""
+    handler.begin_stream()
+    choice = row["response"]["choices"][0]
+    handler.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
+    for token in choice["token_ids"]:
+        handler.event({"choices": [{"index": 0, "delta": {"content": "x "}, "token_ids": [token]}]})
+    handler.event({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+    handler.event({"choices": [], "usage": row["response"]["usage"]})
+    handler.event("[DONE]")
+
+
+@contextmanager
+def fake_vllm(session: MadeSession, fault: Fault = lambda _handler, _number: False) -> Iterator[FakeVllm]:
+    """It runs until the block ends; counters grow with the answers."""
+    told = FakeVllm()
+    rows = {row["body"]["messages"][-1]["content"]: row for row in session.rows}
+    closing, lock = Event(), Lock()
+    counted = [0, 0]
+
+    class Handler(FakeHandler):
+        def do_GET(self) -> None:
+            pages = {
+                "/metrics": session.metrics(*counted, session.created[bool(counted[0])]),
+                "/v1/models": MODELS,
+                "/version": '{"version": "0.32.0"}',
+            }
+            page = pages.get(self.path)
+            self.send(200 if page is not None else 404, (page or "{}").encode())
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}")
+            with lock:
+                number = sum(path.endswith("/completions") for path, _ in told.asked)
+                told.asked.append((self.path, body))
+                told.headers.append({key.lower(): value for key, value in self.headers.items()})
+                told.open_ += 1
+            try:
+                if not self.path.endswith("/completions"):
+                    self.send(404, b"{}")
+                    return
+                if fault(self, number):
+                    return
+                row = rows[body["messages"][-1]["content"]]
+                usage = row["response"]["usage"]
+                with lock:
+                    counted[0] += usage["prompt_tokens"]
+                    counted[1] += usage["prompt_tokens_details"]["cached_tokens"]
+                stream(self, row)
+            except OSError:  # who asked is gone
+                self.close_connection = True
+            finally:
+                with lock:
+                    told.open_ -= 1
+
+    Handler.closing = closing
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    told.url = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield told
+    finally:
+        closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> bool:
+    """Whether it became true in time."""
+    until = time.monotonic() + seconds
+    while not what() and time.monotonic() < until:
+        time.sleep(0.01)
+    return what()

@@ -1,0 +1,298 @@
+"""A workload is sent to a server that answers as recorded, and everything that can go wrong goes wrong once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("httpx", reason="needs the extra `live`")
+pytest.importorskip("prometheus_client", reason="needs the extra `live`")
+pytest.importorskip("zmq", reason="needs the extra `live`")
+
+from kvtool.cli.app import run
+from tests.measure.servers.fake_vllm import FakeHandler, fake_vllm, wait_for
+from tests.profiler.made_sessions import SECRET, MadeSession, made_session
+
+KEY = "sk-never-to-be-seen"
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> MadeSession:
+    """What the server does; a key for it is in the environment."""
+    monkeypatch.setenv("KVTOOL_API_KEY", KEY)
+    return made_session()
+
+
+@pytest.fixture
+def workload(session: MadeSession, tmp_path: Path) -> str:
+    """The prompts as a log."""
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps(row["body"]) + "\n" for row in session.rows))
+    return str(path)
+
+
+def sent(
+    capsys: pytest.CaptureFixture[str], url: str, workload: str, *more: str
+) -> tuple[int, dict[str, Any] | None, str]:
+    """The exit code, the document, and standard error; neither key nor prompt is in what was written."""
+    code = run(["replay", workload, "--server", url, "--yes", "--json", "-q", *more])
+    out, err = capsys.readouterr()
+    for text in (out, err):
+        assert KEY not in text
+        assert SECRET not in text
+        assert "Traceback" not in text
+    return code, json.loads(out) if out else None, err
+
+
+def test_what_a_server_does_is_what_was_predicted(
+    session: MadeSession, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    with fake_vllm(session) as server:
+        code, document, _ = sent(capsys, server.url, workload, "--record", str(kept))
+    assert document is not None
+    assert (code, document["agree"], document["answered"]) == (0, 12, 12)
+    assert document["counters_agree"] is True
+    assert server.prompts == [row["body"]["messages"][-1]["content"] for row in session.rows]
+    bodies = [body for path, body in server.asked if path.endswith("/completions")]
+    assert len({body["session_id"] for body in bodies}) == 12
+    assert {(body["stream"], body["return_token_ids"], body["temperature"]) for body in bodies} == {(True, True, 0)}
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    for path in kept.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert KEY.encode() not in path.read_bytes()
+    assert run(["replay", "--recorded", str(kept), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["agree"], again["counters_agree"]) == (12, True)
+
+
+def test_several_at_once_are_all_sent_once(
+    session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_vllm(session) as server:
+        _, document, _ = sent(capsys, server.url, workload, "--concurrency", "4")
+    assert document is not None
+    assert document["answered"] == 12
+    assert sorted(server.prompts) == sorted(row["body"]["messages"][-1]["content"] for row in session.rows)
+
+
+def test_a_salt_is_fresh_and_in_every_request(
+    session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    salts = []
+    for _ in range(2):
+        with fake_vllm(session) as server:
+            sent(capsys, server.url, workload, "--salt")
+        salts.append({body["cache_salt"] for path, body in server.asked if path.endswith("/completions")})
+    assert len(salts[0]) == len(salts[1]) == 1
+    assert salts[0] != salts[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "KVTOOL_API_KEY"), (403, "KVTOOL_API_KEY"), (404, "root of the server")]
+)
+def test_what_no_later_request_would_mend_ends_the_run(
+    status: int, said: str, session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(handler: FakeHandler, _: int) -> bool:
+        handler.send(status, json.dumps({"error": SECRET}).encode())
+        return True
+
+    with fake_vllm(session, refuses) as server:
+        code, document, err = sent(capsys, server.url, workload)
+    assert (code, document) == (4, None)
+    assert said in err
+    assert len(server.prompts) == 1
+
+
+def test_a_server_that_is_busy_is_waited_for_and_no_request_sent_twice(
+    session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def busy(handler: FakeHandler, number: int) -> bool:
+        if number == 11:
+            handler.send(429, b"{}", Retry_After="0.01")
+        return number == 11
+
+    with fake_vllm(session, busy) as server:
+        code, document, _ = sent(capsys, server.url, workload)
+    assert document is not None
+    assert (code, document["answered"], document["refused"]) == (0, 11, 1)
+    assert len(server.prompts) == len(set(server.prompts)) == 12
+
+
+def hangs(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.closing.wait(60)
+    return number == 11
+
+
+def hangs_in_the_middle(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.begin_stream()
+        handler.event({"choices": [{"index": 0, "delta": {"content": SECRET}}]})
+        handler.closing.wait(60)
+    return number == 11
+
+
+def fails(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.send(500, SECRET.encode())
+    return number == 11
+
+
+def cuts(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.begin_stream()
+        handler.event({"choices": [{"index": 0, "delta": {"content": SECRET}}]})
+    return number == 11
+
+
+def no_json(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.begin_stream()
+        handler.event("{" + SECRET)
+    return number == 11
+
+
+def nested(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.begin_stream()
+        handler.event("[" * 200_000)
+    return number == 11
+
+
+def error_in_the_stream(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.begin_stream()
+        handler.event({"error": {"message": SECRET}})
+    return number == 11
+
+
+def endless_line(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.begin_stream()
+        for _ in range(12):
+            handler.wfile.write(b"data: " + b"x" * (1 << 20))
+    return number == 11
+
+
+def dies(handler: FakeHandler, number: int) -> bool:
+    if number == 11:
+        handler.connection.close()
+        handler.close_connection = True
+    return number == 11
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [hangs, hangs_in_the_middle, fails, cuts, no_json, nested, error_in_the_stream, endless_line, dies],
+)
+def test_an_answer_that_does_not_come_is_counted_and_not_asked_for_again(
+    fault: Any, session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timeout = ["--request-timeout", "2"] if fault in (hangs, hangs_in_the_middle) else []
+    with fake_vllm(session, fault) as server:
+        code, document, _ = sent(capsys, server.url, workload, *timeout)
+    assert document is not None
+    assert (code, document["answered"], document["failed"], document["agree"]) == (0, 11, 1, 11)
+    assert len(server.prompts) == len(set(server.prompts)) == 12
+
+
+def test_a_server_that_is_gone_ends_the_run_with_what_it_answered(
+    session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(handler: FakeHandler, number: int) -> bool:
+        if number >= 6:
+            handler.connection.close()
+            handler.close_connection = True
+        return number >= 6
+
+    with fake_vllm(session, gone) as server:
+        code, document, _ = sent(capsys, server.url, workload)
+    assert document is not None
+    assert (code, document["answered"], document["agree"]) == (1, 6, 6)
+    assert "in a row without an answer" in document["stopped"]
+    assert len(server.prompts) == 11
+
+
+def test_no_redirect_is_followed(session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_vllm(made_session()) as other:
+
+        def redirects(handler: FakeHandler, _: int) -> bool:
+            handler.send(307, b"", Location=f"{other.url}/v1/chat/completions")
+            return True
+
+        with fake_vllm(session, redirects) as server:
+            code, document, err = sent(capsys, server.url, workload)
+        assert (code, document) == (4, None)
+        assert "redirects" in err
+        assert other.asked == []
+
+
+def test_nobody_there(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document, err = sent(capsys, "http://127.0.0.1:9", workload)
+    assert (code, document) == (4, None)
+    assert "is it running?" in err
+
+
+def test_tls_where_there_is_none(session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_vllm(session) as server:
+        code, document, err = sent(capsys, server.url.replace("http://", "https://"), workload)
+    assert (code, document) == (4, None)
+    assert "does not answer" in err
+    assert server.asked == []
+
+
+def test_nothing_is_sent_without_a_yes(session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_vllm(session) as server:
+        code = run(["replay", workload, "--server", server.url])
+        err = capsys.readouterr().err
+    assert code == 2
+    assert "12 requests with" in err
+    assert "--yes" in err
+    assert server.prompts == []
+
+
+def test_ctrl_c_leaves_what_was_answered(
+    session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stops(handler: FakeHandler, number: int) -> bool:
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+            handler.closing.wait(60)
+        return number == 5
+
+    assert threading.current_thread() is threading.main_thread()
+    with fake_vllm(session, stops) as server:
+        code, document, _ = sent(capsys, server.url, workload)
+    assert document is not None
+    assert (code, document["partial"], document["answered"], document["agree"]) == (130, True, 5, 5)
+    assert len(server.prompts) == 6
+    assert wait_for(lambda: server.open_ == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["replay"], "a server or a recording"),
+        (["replay", "x.yaml"], "a server or a recording"),
+        (["replay", "--recorded", "x", "--server", "http://localhost:1"], "a server or a recording"),
+        (["replay", "--recorded", "x", "--salt"], "--salt is about sending"),
+        (["replay", "--server", "http://localhost:1"], "needs what to send"),
+        (["replay", "x.yaml", "--server", "localhost:1"], "begins with http"),
+        (["replay", "x.yaml", "--server", "http://me:secret@localhost:1"], "no user, password or query"),
+    ],
+)
+def test_what_does_not_go_together(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "me:secret" not in err
