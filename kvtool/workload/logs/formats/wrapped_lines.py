@@ -145,7 +145,8 @@ def _form(lines: list[str]) -> Unwrap | None:
     if _CRI.match(first):
         return _cri
     if first.lstrip().startswith("{"):
-        return _docker if _docker(first) is not None else None
+        cut = len(lines) == 1 and first.lstrip().startswith('{"log":')  # of a long line only the beginning was seen
+        return _docker if cut or _docker(first) is not None else None
     from kvtool.workload.logs.records import is_known
 
     for line in lines:
