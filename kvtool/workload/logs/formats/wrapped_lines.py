@@ -19,6 +19,7 @@ from kvtool.workload.logs.reading import LeftOut
 from kvtool.workload.logs.record import Record, parsed_text
 
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?:: | |$)")
+_DOCKER_LINE = re.compile(r'\s*\{"log": ?"')
 _DOCKER = frozenset(("log", "stream", "time"))
 _DOCKER_PIECE = 1 << 14
 """Bytes at which Docker cuts a line."""
@@ -145,7 +146,8 @@ def _form(lines: list[str]) -> Unwrap | None:
     if _CRI.match(first):
         return _cri
     if first.lstrip().startswith("{"):
-        return _docker if _docker(first) is not None else None
+        cut = len(lines) == 1 and _DOCKER_LINE.match(first) is not None  # of a long line only the beginning was seen
+        return _docker if cut or _docker(first) is not None else None
     from kvtool.workload.logs.records import is_known
 
     for line in lines:

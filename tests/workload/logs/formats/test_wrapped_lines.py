@@ -122,3 +122,12 @@ def test_lines_without_any_request_are_no_workload(tmp_path: Path) -> None:
     error = refusal(path)
     assert error.message == "there is no request of a model in it; left out: 2 other lines"
     assert "--map" in (error.hint or "")
+
+
+def test_many_logs_of_containers_are_read_side_by_side(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.log" for number in range(70)]
+    for number, path in enumerate(paths):
+        path.write_text(docker(json.dumps(body(number, 4_000)), 1) + docker(STARTED, 2))
+    read = Read(*paths)
+    assert [row["messages"][0][1].split()[0] for row in read.rows] == [str(number) for number in range(70)]
+    assert read.left_out == {"other line": 70}
