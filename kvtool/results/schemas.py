@@ -55,6 +55,7 @@ SCHEMAS = {
         Schema("prices", "kvtool prices --json", "kvtool.results.documents.prices", "PricesDocument"),
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
+        Schema("watch", "a line of kvtool watch --json", "kvtool.results.documents.watched", "WatchDocument"),
         Schema("settings", "kvtool config --json", "kvtool.results.documents.setting_list", "SettingsDocument"),
     )
 }

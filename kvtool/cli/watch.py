@@ -1,0 +1,165 @@
+"""The command `kvtool watch`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config import bounds
+from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.shown_options import Showing
+from kvtool.errors import KvtoolError
+from kvtool.text.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from kvtool.measure.servers.counters import Scrape
+    from kvtool.measure.servers.watching import Watching
+    from kvtool.results.documents.watched import WatchDocument
+
+_LONGEST_WAIT = 60.0
+"""Seconds that a server's Retry-After may ask for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchCommand(Command):
+    """What a running server's prefix cache does, from its /metrics: hit rates, tokens, times, KV usage; Ctrl-C prints the sums.
+
+    It only asks for /metrics. A key comes from the variable KVTOOL_API_KEY.
+    """
+
+    source: Annotated[str, Argument("A server, or a file with what it answered at /metrics.", "URL|FILE")]
+    interval: Annotated[str, Option("Time between two looks: 2s, 500ms, 1m.", "TIME", check=bounds.a_while)] = "2s"
+    window: Annotated[str, Option("Over what time the rates of now are.", "TIME", check=bounds.a_while)] = "30s"
+    count: Annotated[
+        int | None,
+        Option("Looks, and then the sums. [default: until Ctrl-C; of a file one]", "N", check=bounds.at_least_one),
+    ] = None
+    showing: Annotated[Showing, only("json", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Look until it is enough; 0, also after Ctrl-C, which is how it ends."""
+        check_values(self)
+        from kvtool.measure.servers.live_extra import need_live
+        from kvtool.measure.servers.server_address import is_url
+
+        need_live("kvtool watch")
+        with ExitStack() as stack:
+            look = stack.enter_context(_server(self.source) if is_url(self.source) else _file(self.source))
+            looks = self.count or (None if is_url(self.source) else 1)
+            self._watch(look, looks)
+        return 0
+
+    def _watch(self, look: Callable[[], Scrape], looks: int | None) -> None:
+        from kvtool.measure.servers.watching import Watching
+
+        watching = Watching(look(), window=parse_duration(self.window))
+        shown = self._document(watching)
+        try:
+            with self._view(alone=looks == 1) as show:
+                show(shown)
+                for _ in _times(looks):
+                    self._wait(watching, look)
+                    shown = self._document(watching)
+                    show(shown)
+        except KeyboardInterrupt:
+            pass
+        if not self.showing.json:
+            self._print_sums(shown)
+
+    def _wait(self, watching: Watching, look: Callable[[], Scrape]) -> None:
+        """Until the next look, and that; KvtoolError where looking again will not help."""
+        from kvtool.measure.servers.http_get import ServerError
+
+        time.sleep(parse_duration(self.interval))
+        try:
+            watching.scraped(look())
+        except ServerError as error:
+            if not error.passes:
+                raise
+            watching.missed(error.message)
+            time.sleep(min(error.retry_after or 0.0, _LONGEST_WAIT))
+
+    def _document(self, watching: Watching) -> WatchDocument:
+        from kvtool.measure.servers.watch_document import watch_document
+
+        return watch_document(watching, source=self.source, at=time.time())
+
+    @contextmanager
+    def _view(self, *, alone: bool) -> Iterator[Callable[[WatchDocument], None]]:
+        """Shows one look after the other: on a page of the terminal's, or in lines; one `alone` is what the sums are."""
+        from kvtool.report.terminal.watch import print_watched, watched_line
+        from kvtool.results.model import dump_line
+        from kvtool.text.terminal.console import put
+        from kvtool.text.terminal.screen import Screen
+
+        window = parse_duration(self.window)
+        if self.showing.json:
+            yield lambda seen: _say(dump_line(seen))
+        elif alone:
+            yield lambda _: None
+        elif self.showing.plain or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+            console = self.showing.console()
+
+            def line(seen: WatchDocument) -> None:
+                put(console, watched_line(seen, window=window))
+                sys.stdout.flush()
+
+            yield line
+        else:
+            with Screen(self.showing.color, self.showing.width) as screen:
+                yield lambda seen: screen.draw(lambda console: print_watched(console, seen, window=window))
+
+    def _print_sums(self, seen: WatchDocument) -> None:
+        from kvtool.report.terminal.watch import print_watched
+        from kvtool.text.terminal.streams import printing
+
+        with printing():
+            print_watched(self.showing.console(), seen, window=parse_duration(self.window))
+
+
+@contextmanager
+def _server(url: str) -> Iterator[Callable[[], Scrape]]:
+    """Asks a server for its counters."""
+    from kvtool.measure.servers.counters import scrape_of
+    from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
+    from kvtool.measure.servers.http_get import HttpGet
+    from kvtool.measure.servers.server_address import server_address
+
+    with HttpGet(server_address(url)) as connection:
+        shown = connection.address.url("/metrics")
+
+        def look() -> Scrape:
+            text = connection.text("/metrics", limit=MOST_BYTES)
+            return scrape_of(parse_exposition(text, shown=shown), shown=shown, at=time.time())
+
+        yield look
+
+
+@contextmanager
+def _file(path: str) -> Iterator[Callable[[], Scrape]]:
+    """Reads a file again and again, which somebody else writes."""
+    from kvtool.measure.servers.counters import scrape_of
+    from kvtool.measure.servers.exposition import read_exposition
+
+    if "://" in path:
+        raise KvtoolError(f"`{path.split('://')[0]}` is no way to reach a server", hint="http:// and https:// are")
+    yield lambda: scrape_of(read_exposition(path), shown=path, at=time.time())
+
+
+def _times(looks: int | None) -> Iterator[int]:
+    """The looks after the first one."""
+    done = 1
+    while looks is None or done < looks:
+        yield done
+        done += 1
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
