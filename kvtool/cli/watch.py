@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,6 @@ from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.shown_options import Showing
-from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
@@ -45,14 +44,11 @@ class WatchCommand(Command):
     def run(self) -> int:
         """Look until it is enough; 0, also after Ctrl-C, which is how it ends."""
         check_values(self)
-        from kvtool.measure.servers.live_extra import need_live
+        from kvtool.measure.servers.looking import looking
         from kvtool.measure.servers.server_address import is_url
 
-        need_live("kvtool watch")
-        with ExitStack() as stack:
-            look = stack.enter_context(_server(self.source) if is_url(self.source) else _file(self.source))
-            looks = self.count or (None if is_url(self.source) else 1)
-            self._watch(look, looks)
+        with looking(self.source, what="kvtool watch") as look:
+            self._watch(look, self.count or (None if is_url(self.source) else 1))
         return 0
 
     def _watch(self, look: Callable[[], Scrape], looks: int | None) -> None:
@@ -121,35 +117,6 @@ class WatchCommand(Command):
 
         with printing():
             print_watched(self.showing.console(), seen, window=parse_duration(self.window))
-
-
-@contextmanager
-def _server(url: str) -> Iterator[Callable[[], Scrape]]:
-    """Asks a server for its counters."""
-    from kvtool.measure.servers.counters import scrape_of
-    from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
-    from kvtool.measure.servers.http_get import HttpGet
-    from kvtool.measure.servers.server_address import server_address
-
-    with HttpGet(server_address(url)) as connection:
-        shown = connection.address.url("/metrics")
-
-        def look() -> Scrape:
-            text = connection.text("/metrics", limit=MOST_BYTES)
-            return scrape_of(parse_exposition(text, shown=shown), shown=shown, at=time.time())
-
-        yield look
-
-
-@contextmanager
-def _file(path: str) -> Iterator[Callable[[], Scrape]]:
-    """Reads a file again and again, which somebody else writes."""
-    from kvtool.measure.servers.counters import scrape_of
-    from kvtool.measure.servers.exposition import read_exposition
-
-    if "://" in path:
-        raise KvtoolError(f"`{path.split('://')[0]}` is no way to reach a server", hint="http:// and https:// are")
-    yield lambda: scrape_of(read_exposition(path), shown=path, at=time.time())
 
 
 def _times(looks: int | None) -> Iterator[int]:
