@@ -42,6 +42,8 @@ class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag
     group_idx: int | None = None
     kv_cache_spec_kind: _Text | None = None
     kv_cache_spec_sliding_window: int | None = None
+    locality: _Text | None = None
+    ownership: _Text | None = None
     session_id: _Text | None = None
 
 
@@ -51,6 +53,8 @@ class RemovedBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockRemoved", t
     block_hashes: tuple[ServedHash, ...]
     medium: _Text | None = None
     group_idx: int | None = None
+    locality: _Text | None = None
+    ownership: _Text | None = None
 
 
 class ClearedBlocks(
