@@ -57,6 +57,12 @@ SCHEMAS = {
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
         Schema("watch", "a line of kvtool watch --json", "kvtool.results.documents.watched", "WatchDocument"),
         Schema(
+            "server-bench",
+            "kvtool bench --server --json",
+            "kvtool.results.documents.server_bench",
+            "ServerBench",
+        ),
+        Schema(
             "beside-server",
             "kvtool compare of a server's counters, --json",
             "kvtool.results.documents.beside_server",

@@ -40,8 +40,8 @@ COMMANDS = {
     "report": ["a.json"],
 }
 """Of each command that prints JSON, one way to call it."""
-ELSEWHERE = {"bench", "doctor"}
-"""Commands that take long; their own tests look at their JSON in the same way."""
+ELSEWHERE = {"bench", "doctor", "watch"}
+"""Commands that take long, or print one line for each look; their own tests look at their JSON in the same way."""
 TOKENIZED = ("profile", "check", "lint", "optimize", "diff-prompts")
 
 
