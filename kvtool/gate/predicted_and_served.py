@@ -90,14 +90,14 @@ def _explained(
     if looked is None:
         return
     if done is not None and done != predicted.requests:
-        more = done - predicted.requests
-        tokens = abs(looked - predicted.prompt_tokens)
+        more, tokens = done - predicted.requests, looked - predicted.prompt_tokens
+        told = f"{abs(tokens):,} prompt tokens {'more' if tokens >= 0 else 'fewer'}"
         if more > 0:
-            text = f"{plural(more, 'request')} more than predicted ({tokens:,} tokens) are in the server's counters"
-            yield _of("other traffic", text)
+            yield _of("other traffic", f"the server counted {plural(more, 'request')} more than predicted, and {told}")
         else:
             yield _of(
-                "part of the workload", f"{plural(-more, 'request')} of the workload ({tokens:,} tokens) not counted"
+                "part of the workload",
+                f"the server counted {plural(-more, 'request')} fewer than predicted, and {told}",
             )
     elif looked != predicted.prompt_tokens:
         text = f"{looked:,} prompt tokens, {predicted.prompt_tokens:,} predicted"

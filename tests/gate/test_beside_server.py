@@ -45,8 +45,16 @@ def test_as_many_tokens_and_hits_agree(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("after", "reason", "words"),
     [
-        ({"requests": 53, "prompt": 6600}, "other traffic", "3 requests more than predicted (600 tokens)"),
-        ({"requests": 48, "prompt": 5800}, "part of the workload", "2 requests of the workload (200 tokens)"),
+        (
+            {"requests": 53, "prompt": 6600},
+            "other traffic",
+            "3 requests more than predicted, and 600 prompt tokens more",
+        ),
+        (
+            {"requests": 48, "prompt": 5800},
+            "part of the workload",
+            "2 requests fewer than predicted, and 200 prompt tokens fewer",
+        ),
         ({"prompt": 6003}, "other tokens", "1,003 prompt tokens, 1,000 predicted"),
         ({"cached": 1164}, "warm start", "64 more hit"),
         ({"cached": 1000}, "unexplained", "kvtool replay"),
