@@ -20,6 +20,9 @@ from kvtool.text.terminal.console import cell_width
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 from tests.measure.servers.metrics_server import Answer, Page, ok, serving
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 KEY = "sk-secret-of-a-test"
 KVTOOL = str(Path(sys.executable).parent / "kvtool")
 FAST = ("--interval", "100ms", "--window", "10s")

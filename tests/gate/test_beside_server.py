@@ -15,6 +15,9 @@ from tests.made_results import group, report
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 from tests.measure.servers.metrics_server import ok, serving
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 CONFIG = {"input": "w.yaml", "block_size": 32, "capacity_blocks": 399, "enable_prefix_caching": True}
 
 

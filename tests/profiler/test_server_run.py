@@ -13,6 +13,9 @@ from tests.measure.servers.made_metrics import vllm_metrics
 from tests.measure.servers.metrics_server import pages, serving
 from tests.measure.servers.test_server_facts import server_pages
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 RUN = ("--dry-run", "--no-advice", "--json", "--no-config")
 
 

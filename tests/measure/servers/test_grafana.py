@@ -13,6 +13,9 @@ from kvtool.accounting.metrics import Metrics, prometheus_text
 from kvtool.measure.servers.exposition import parse_exposition, read_exposition
 from tests.measure.servers.recordings import recording
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 _DASHBOARD = Path(__file__).resolve().parents[3] / "docs/grafana-dashboard.json"
 _NAME = re.compile(r"vllm:\w+")
 

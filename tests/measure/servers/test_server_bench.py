@@ -19,6 +19,9 @@ from kvtool.results.documents.server_bench import ServerBench
 from tests.measure.servers.made_metrics import vllm_metrics
 from tests.measure.servers.metrics_server import Answer, Page, ok, serving
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 KEY = "sk-secret-of-a-test"
 MODELS = json.dumps({"data": [{"id": "m", "root": "nowhere", "max_model_len": 264}]})
 

@@ -15,6 +15,9 @@ from tests.measure.servers.made_metrics import vllm_metrics
 from tests.measure.servers.metrics_server import Answer, Page, always, ok, pages, serving
 from tests.measure.servers.recordings import recording
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 KEY = "sk-secret-of-a-test"
 MODELS = json.dumps(
     {

@@ -13,6 +13,9 @@ from kvtool.measure.servers.watch_document import watch_document
 from kvtool.measure.servers.watching import Watching
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 START = CREATED + 1000
 
 
