@@ -18,6 +18,7 @@ from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
     from kvtool.measure.servers.counters import Scrape
+    from kvtool.measure.servers.heard_events import Heard
     from kvtool.measure.servers.watching import Watching
     from kvtool.results.documents.watched import WatchDocument
 
@@ -39,6 +40,10 @@ class WatchCommand(Command):
         int | None,
         Option("Looks, and then the sums. [default: until Ctrl-C; of a file one]", "N", check=bounds.at_least_one),
     ] = None
+    kv_events: Annotated[
+        str | None,
+        Option("Also listen where the server publishes KV events: tcp://HOST:PORT or ipc://PATH.", "ENDPOINT"),
+    ] = None
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:
@@ -47,32 +52,47 @@ class WatchCommand(Command):
         from kvtool.measure.servers.looking import looking
         from kvtool.measure.servers.server_address import is_url
 
-        with looking(self.source, what="kvtool watch") as look:
-            self._watch(look, self.count or (None if is_url(self.source) else 1))
+        with looking(self.source, what="kvtool watch") as look, self._heard() as heard:
+            self._watch(look, self.count or (None if is_url(self.source) else 1), heard)
         return 0
 
-    def _watch(self, look: Callable[[], Scrape], looks: int | None) -> None:
+    def _watch(self, look: Callable[[], Scrape], looks: int | None, heard: Heard | None) -> None:
         from kvtool.measure.servers.watching import Watching
 
         watching = Watching(look(), window=parse_duration(self.window))
-        shown = self._document(watching)
+        shown = self._document(watching, heard)
         try:
             with self._view(alone=looks == 1) as show:
                 show(shown)
                 for _ in _times(looks):
-                    self._wait(watching, look)
-                    shown = self._document(watching)
+                    self._wait(watching, look, heard)
+                    shown = self._document(watching, heard)
                     show(shown)
         except KeyboardInterrupt:
             pass
         if not self.showing.json:
             self._print_sums(shown)
 
-    def _wait(self, watching: Watching, look: Callable[[], Scrape]) -> None:
+    @contextmanager
+    def _heard(self) -> Iterator[Heard | None]:
+        """What listens to KV events, where that is asked for."""
+        if self.kv_events is None:
+            yield None
+            return
+        from kvtool.measure.servers.heard_events import Heard
+
+        with Heard(self.kv_events) as heard:
+            yield heard
+
+    def _wait(self, watching: Watching, look: Callable[[], Scrape], heard: Heard | None) -> None:
         """Until the next look, and that; KvtoolError where looking again will not help."""
         from kvtool.measure.servers.http_get import ServerError
 
-        time.sleep(parse_duration(self.interval))
+        interval = parse_duration(self.interval)
+        if heard is not None:
+            heard.listen(interval)
+        else:
+            time.sleep(interval)
         try:
             watching.scraped(look())
         except ServerError as error:
@@ -81,10 +101,11 @@ class WatchCommand(Command):
             watching.missed(error.message)
             time.sleep(min(error.retry_after or 0.0, _LONGEST_WAIT))
 
-    def _document(self, watching: Watching) -> WatchDocument:
+    def _document(self, watching: Watching, heard: Heard | None) -> WatchDocument:
         from kvtool.measure.servers.watch_document import watch_document
 
-        return watch_document(watching, source=self.source, at=time.time())
+        events = None if heard is None else heard.sums()
+        return watch_document(watching, source=self.source, at=time.time(), events=events)
 
     @contextmanager
     def _view(self, *, alone: bool) -> Iterator[Callable[[WatchDocument], None]]:

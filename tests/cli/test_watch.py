@@ -203,3 +203,38 @@ def test_ctrl_c_in_a_terminal_leaves_the_page_and_prints_the_sums() -> None:
     assert left
     assert b"since attach" in sums
     assert b"Traceback" not in out
+
+
+def test_kv_events_are_counted_meanwhile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    zmq = pytest.importorskip("zmq")
+    pytest.importorskip("msgspec")
+    from tests.measure.servers.published import payload, removed, stored
+
+    events = [stored([1], [1, 2, 3, 4]), removed(1), stored([1], [1, 2, 3, 4])]
+    endpoint = f"ipc://{tmp_path}/events"
+    with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
+        publisher.bind(endpoint)
+
+        def answer(path: str, before: int) -> Page:
+            if not before:
+                assert publisher.poll(10_000)  # it listens before it looks
+                publisher.recv()
+                for number, event in enumerate(events):
+                    publisher.send_multipart([b"", number.to_bytes(8, "big"), payload([event])])
+            return _growing(path, before)
+
+        flags = ("--count", "3", "--kv-events", endpoint)
+        seen = _lines(answer, capsys, *flags)
+        assert seen[0].events is not None
+        told = seen[-1].events
+    assert told is not None
+    assert (told.stored_blocks, told.evicted_blocks, told.stored_again_blocks, told.gaps) == (2, 1, 1, 0)
+    assert told.lost_tokens > 0
+    assert told.age_p50_s is not None
+
+
+def test_an_endpoint_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("zmq")
+    with serving(_growing) as server:
+        assert run(["watch", server.url, "--kv-events", "tcp://*:5557"]) == 2
+    assert "no endpoint of KV events" in " ".join(capsys.readouterr().err.split())

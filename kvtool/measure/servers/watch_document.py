@@ -5,14 +5,25 @@ from __future__ import annotations
 from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bucket_counts import BucketCounts
 from kvtool.measure.servers.counted_between import Counted
+from kvtool.measure.servers.event_sums import EventSums
 from kvtool.measure.servers.watching import LOGGED_REQUESTS, Watching
-from kvtool.results.documents.watched import LoggedRate, ObservedTimes, ServerCounts, ServerNow, WatchDocument
+from kvtool.results.documents.watched import (
+    LoggedRate,
+    LosingSession,
+    ObservedTimes,
+    ServerCounts,
+    ServerNow,
+    WatchDocument,
+    WatchedEvents,
+)
 
 _QUANTILES = (0.5, 0.9, 0.99)
+_LOSERS = 5
+"""Sessions that are named."""
 
 
-def watch_document(watching: Watching, *, source: str, at: float) -> WatchDocument:
-    """What is known now; `source` is the URL or file that is asked."""
+def watch_document(watching: Watching, *, source: str, at: float, events: EventSums | None = None) -> WatchDocument:
+    """What is known now; `source` is the URL or file that is asked, `events` what was heard meanwhile."""
     last = watching.last
     logged = watching.logged
     return WatchDocument(
@@ -38,6 +49,22 @@ def watch_document(watching: Watching, *, source: str, at: float) -> WatchDocume
         log=None
         if logged is None
         else LoggedRate(requests=LOGGED_REQUESTS, hit_rate=_share(logged[0]), unseen_requests=logged[1]),
+        events=None if events is None else _events(events),
+    )
+
+
+def _events(sums: EventSums) -> WatchedEvents:
+    age = sums.age
+    return WatchedEvents(
+        stored_blocks=sums.stored,
+        evicted_blocks=sums.evicted,
+        stored_again_blocks=sums.stored_again,
+        lost_tokens=sums.lost_tokens,
+        age_p50_s=None if age is None else age.p50,
+        age_p90_s=None if age is None else age.p90,
+        sessions=[LosingSession(session=session, lost_tokens=tokens) for session, tokens in sums.losers[:_LOSERS]],
+        gaps=sums.gaps,
+        problems=sums.problems,
     )
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvtool.results.documents.watched import ObservedTimes, ServerCounts, WatchDocument
+from kvtool.results.documents.watched import ObservedTimes, ServerCounts, WatchDocument, WatchedEvents
 from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, pack, put, sanitize
 from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BAR = 24
+_NAME = 40
+"""Characters of a session's name."""
 _NONE = "-"
 
 
@@ -38,6 +40,9 @@ def print_watched(console: Console, seen: WatchDocument, *, window: float) -> No
         put(console)
     for line in pack(_now(seen), console.width, separator=" | " if plain else " · ", indent=4):
         put(console, f"  {line}" if len(line) + 2 <= console.width else line)
+    for text in _events(seen.events, plain):
+        for line in fold(f"  {text}", console.width, indent=4):
+            put(console, line)
     for note in _notes(seen):
         for line in fold(f"  {note}", console.width, indent=4):
             put(console, line, "dim")
@@ -127,6 +132,28 @@ def _now(seen: WatchDocument) -> list[str]:
         *([f"{now.waiting:g} waiting"] if now.waiting is not None else []),
         *([f"hit rate by itself {percent(now.hit_rate)}"] if now.hit_rate is not None else []),
     ]
+
+
+def _events(events: WatchedEvents | None, plain: bool) -> list[str]:
+    if events is None:
+        return []
+    age = ""
+    if events.age_p50_s is not None and events.age_p90_s is not None:
+        age = f" at an age of {duration(events.age_p50_s)}, {duration(events.age_p90_s)} (p50, p90)"
+    told = [
+        (
+            f"KV events: {events.stored_blocks:,} blocks stored, {events.evicted_blocks:,} evicted{age};"
+            f" {events.stored_again_blocks:,} stored again, {events.lost_tokens:,} tokens that could have hit"
+        )
+    ]
+    if named := [each for each in events.sessions if each.session is not None]:
+        rows = (f"{sanitize(each.session or '', ascii_only=plain)[:_NAME]} {each.lost_tokens:,}" for each in named)
+        told.append(f"sessions that lost most: {', '.join(rows)}")
+    if events.gaps:
+        told.append(f"events were missed {plural(events.gaps, 'time')}: these counts are too low")
+    if events.problems:
+        told.append(f"{plural(events.problems, 'event')} could not be read")
+    return told
 
 
 def _notes(seen: WatchDocument) -> list[str]:

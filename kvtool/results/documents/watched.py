@@ -60,6 +60,32 @@ class LoggedRate(Model):
     """How many of them that are."""
 
 
+class LosingSession(Model):
+    """A session, and the tokens that were computed again for it; null where the server names none."""
+
+    session: str | None
+    lost_tokens: Count
+
+
+class WatchedEvents(Model):
+    """What the server's KV events say since kvtool attached. Ages are from storing to evicting; null before any is known."""
+
+    stored_blocks: Count
+    evicted_blocks: Count
+    stored_again_blocks: Count
+    """After an eviction: a larger cache would have had them."""
+    lost_tokens: Count
+    """Of those."""
+    age_p50_s: Seconds | None
+    age_p90_s: Seconds | None
+    sessions: list[LosingSession]
+    """Those that lost most."""
+    gaps: Count
+    """Times at which events were missed."""
+    problems: Count
+    """Events that could not be read."""
+
+
 class WatchDocument(Document):
     """One look at a server. `at` is in seconds since 1970."""
 
@@ -80,3 +106,5 @@ class WatchDocument(Document):
     since_attach: ServerCounts
     since_start: ServerCounts
     log: LoggedRate | None
+    events: WatchedEvents | None
+    """Null where none are listened to."""
