@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
-from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.shown_options import Showing
+from kvtool.config.watch_options import WatchOptions
 from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
@@ -34,12 +34,7 @@ class WatchCommand(Command):
     """
 
     source: Annotated[str, Argument("A server, or a file with what it answered at /metrics.", "URL|FILE")]
-    interval: Annotated[str, Option("Time between two looks: 2s, 500ms, 1m.", "TIME", check=bounds.a_while)] = "2s"
-    window: Annotated[str, Option("Over what time the rates of now are.", "TIME", check=bounds.a_while)] = "30s"
-    count: Annotated[
-        int | None,
-        Option("Looks, and then the sums. [default: until Ctrl-C; of a file one]", "N", check=bounds.at_least_one),
-    ] = None
+    looks: WatchOptions
     kv_events: Annotated[
         str | None,
         Option("Also listen where the server publishes KV events: tcp://HOST:PORT or ipc://PATH.", "ENDPOINT"),
@@ -53,13 +48,13 @@ class WatchCommand(Command):
         from kvtool.measure.servers.server_address import is_url
 
         with looking(self.source, what="kvtool watch") as look, self._heard() as heard:
-            self._watch(look, self.count or (None if is_url(self.source) else 1), heard)
+            self._watch(look, self.looks.count or (None if is_url(self.source) else 1), heard)
         return 0
 
     def _watch(self, look: Callable[[], Scrape], looks: int | None, heard: Heard | None) -> None:
         from kvtool.measure.servers.watching import Watching
 
-        watching = Watching(look(), window=parse_duration(self.window))
+        watching = Watching(look(), window=parse_duration(self.looks.window))
         shown = self._document(watching, heard)
         try:
             with self._view(alone=looks == 1) as show:
@@ -88,7 +83,7 @@ class WatchCommand(Command):
         """Until the next look, and that; KvtoolError where looking again will not help."""
         from kvtool.measure.servers.http_get import ServerError
 
-        interval = parse_duration(self.interval)
+        interval = parse_duration(self.looks.interval)
         if heard is not None:
             heard.listen(interval)
         else:
@@ -115,7 +110,7 @@ class WatchCommand(Command):
         from kvtool.text.terminal.console import put
         from kvtool.text.terminal.screen import Screen
 
-        window = parse_duration(self.window)
+        window = parse_duration(self.looks.window)
         if self.showing.json:
             yield lambda seen: _say(dump_line(seen))
         elif alone:
@@ -137,7 +132,7 @@ class WatchCommand(Command):
         from kvtool.text.terminal.streams import printing
 
         with printing():
-            print_watched(self.showing.console(), seen, window=parse_duration(self.window))
+            print_watched(self.showing.console(), seen, window=parse_duration(self.looks.window))
 
 
 def _times(looks: int | None) -> Iterator[int]:
