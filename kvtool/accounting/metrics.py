@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import fsum
 
@@ -13,6 +13,11 @@ TTFT_BUCKETS = (
     *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
 )
 """Upper bounds in seconds of vLLM's `time_to_first_token_seconds`."""
+TOKEN_BUCKETS = tuple(float(step * 10**power) for power in range(7) for step in (1, 2, 5))
+"""Upper bounds in tokens of vLLM's `request_prefill_kv_computed_tokens`: it leaves out those beyond the longest prompt."""
+
+_TIERS = ("device", "host", "p2p", "disk", "external_unspecified")
+_ENDS = ("stop", "length", "abort", "error", "repetition")
 
 Labels = Mapping[str, str]
 
@@ -32,6 +37,11 @@ class Metrics:
     preemptions: int
     ttft: Sequence[float]
     """Predicted seconds to the first token of each request."""
+    requests: int = 0
+    computed: Sequence[int] = ()
+    """Of each request's prompt, without what was cached."""
+    config: Labels = field(default_factory=dict)
+    """How the cache is configured, in vLLM's labels; empty where no engine ran."""
     kv_cache_usage: float | None = None
     """The largest part of the usable blocks that requests held at once; None in a cache without a limit."""
 
@@ -54,13 +64,37 @@ def prometheus_text(metrics: Metrics) -> str:
             [({**labels, "source": source}, tokens) for source, tokens in by_source.items()],
         ),
         *_counter("prompt_tokens_cached", "Prompt tokens that were not computed.", [(labels, metrics.cached_tokens)]),
+        *_counter(
+            "prompt_tokens_cached_by_source",
+            "Prompt tokens that were not computed, by the tier that had them.",
+            [({**labels, "source": tier}, metrics.cached_tokens if tier == _TIERS[0] else 0) for tier in _TIERS],
+        ),
         *_counter("generation_tokens", "Generated tokens.", [(labels, metrics.generation_tokens)]),
         *_counter("num_preemptions", "Preemptions.", [(labels, metrics.preemptions)]),
+        *_counter(
+            "request_success",
+            "Requests that were answered; each ends at the length that it was given.",
+            [
+                ({**labels, "finished_reason": reason}, metrics.requests if reason == "length" else 0)
+                for reason in _ENDS
+            ],
+        ),
     ]
     if metrics.kv_cache_usage is not None:
         name = "vllm:kv_cache_usage_perc"
         lines += _head(name, "gauge", "Largest part of the KV cache in use at once; 1 is all of it.")
         lines.append(_sample(name, labels, metrics.kv_cache_usage))
+    if metrics.config:
+        name = "vllm:cache_config_info"
+        lines += _head(name, "gauge", "How the cache is configured.")
+        lines.append(_sample(name, {**metrics.config, "engine": labels["engine"]}, 1.0))
+    lines += _histogram(
+        "vllm:request_prefill_kv_computed_tokens",
+        "Tokens of a prompt that were computed.",
+        labels,
+        TOKEN_BUCKETS,
+        metrics.computed,
+    )
     lines += _histogram(
         "vllm:time_to_first_token_seconds", "Time to the first token, predicted.", labels, TTFT_BUCKETS, metrics.ttft
     )

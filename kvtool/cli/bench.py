@@ -25,8 +25,17 @@ _FILE = "calibration.json"
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCommand(Command):
-    """Time the embedded engine on this machine, and fit the model that predicts TTFT to what it takes."""
+    """Time the embedded engine on this machine, and fit the model that predicts TTFT to what it takes.
 
+    With --server a running server is timed instead: cold prompts of five lengths and warm ones of five hit ratios, sent alone.
+    """
+
+    server: Annotated[str | None, Option("Time the first tokens of a running server.", "URL")] = None
+    longest: Annotated[
+        int | None,
+        Option("Of the prompts for --server, in tokens. [default: one step's]", "N", check=bounds.at_least_one),
+    ] = None
+    yes: Annotated[bool, Option("Send to --server without asking.", short="-y")] = False
     model: Annotated[
         str | None,
         Option(
@@ -54,6 +63,8 @@ class BenchCommand(Command):
         from kvtool.text.terminal.streams import printing
 
         options = self._checked()
+        if self.server is not None:
+            return self._bench_server(self.server)
         with ExitStack() as stack:
             output = None
             if self.output is not None:  # a path that cannot be written is told before any work is done
@@ -81,6 +92,8 @@ class BenchCommand(Command):
         from kvtool.measure.bench.bench_result import BenchOptions
 
         check_values(self)
+        if self.server is None and (self.longest is not None or self.yes):
+            raise KvtoolError(f"{'--yes' if self.yes else '--longest'} is about --server, which is not given")
         kv_cache_dtype = self.serving.kv_cache_dtype or AUTO
         find_kv_dtype(kv_cache_dtype)
         if self.model is not None:
@@ -92,6 +105,57 @@ class BenchCommand(Command):
         return BenchOptions(
             budget=self.budget, model=self.model, dtype=self.dtype, kv_cache_dtype=kv_cache_dtype, device=self.device
         )
+
+    def _bench_server(self, url: str) -> int:
+        """Time a server, print, and leave the calibration file; 0."""
+        from contextlib import ExitStack
+
+        from kvtool.engine.model.geometry import find_geometry
+        from kvtool.measure.servers.live_extra import need_live
+        from kvtool.measure.servers.server_timing import ServerBenchRun, WantedCalibration
+        from kvtool.report.terminal.server_bench import print_server_bench
+        from kvtool.text.files.atomic_file import AtomicFile
+        from kvtool.text.terminal.streams import printing
+
+        need_live("kvtool bench --server")
+        with ExitStack() as stack:
+            output = None
+            if self.output is not None:
+                output = AtomicFile(self.output)
+                stack.callback(output.discard)
+            run = stack.enter_context(ServerBenchRun(url, longest=self.longest))
+            wanted = None
+            if output is not None:
+                model = self.model or run.model_path
+                if model is None:
+                    raise KvtoolError(
+                        "the server's model is not on this machine, so its sizes are not known",
+                        hint="name it: --model PRESET or a folder with config.json",
+                    )
+                wanted = WantedCalibration(find_geometry(model), self.dtype, self.serving.kv_cache_dtype or AUTO)
+            self._ask(f"{len(run.prompts):,} prompts of {run.tokens:,} tokens in all to {run.address.root}")
+            with self.showing.progress() as progress:
+                progress.stage("bench", len(run.prompts))
+                document, calibration = run.timed(wanted, progress.advance)
+            if output is not None and calibration is not None:
+                output.write(calibration.dump())
+                output.close()
+        with printing():
+            if self.showing.json:
+                sys.stdout.write(document.to_json())
+            else:
+                print_server_bench(self.showing.console(), document, self.output)
+        return 0
+
+    def _ask(self, what: str) -> None:
+        """Whether to go on; KvtoolError where nobody can be asked, or says no."""
+        if self.yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise KvtoolError(f"this would send {what}", hint="--yes sends it")
+        print(f"This sends {what}, and evicts what others left. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise KvtoolError("nothing was sent")
 
     def _measure(self, options: BenchOptions) -> BenchResult:
         from kvtool.measure.engine_extra import need_engine

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.cli.report import RESULT
-from kvtool.config.option import Argument, Option, only
+from kvtool.config import bounds
+from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.shown_options import Showing, Writing
 from kvtool.errors import KvtoolError
+from kvtool.text.quantities import parse_duration
 from kvtool.text.terminal.streams import STDIN, check_piped
+
+_SAME = 0.0005
+"""Of hit rates: what their figures, which have a tenth of a point, do not show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +25,21 @@ class CompareCommand(Command):
     """What moved between two saved results: hit rates by group, times, where the tokens went, and causes with their lines.
 
     Workloads go together by name, causes by code, file and variable: a line that moved is the same cause. Whatever makes the two
-    not comparable (another tokenizer, block size or capacity) is said first.
+    not comparable (another tokenizer, block size or capacity) is said first. Where OLD is a server, or a file of its /metrics, the
+    report's prediction stands beside what it served, with what its counters show of the difference.
     """
 
-    old: Annotated[str, Argument(RESULT, "OLD")]
+    old: Annotated[
+        str, Argument(f"{RESULT[:-1]}; or http://host/metrics, or a .prom, .metrics or .txt file of it.", "OLD")
+    ]
     new: Annotated[str, Argument("The same, later.", "NEW")]
+    before: Annotated[
+        str | None,
+        Option("The server's /metrics before the run; else it counts since its start.", "FILE"),
+    ] = None
+    window: Annotated[
+        str | None, Option("Look at the server's counters twice, so long apart.", "TIME", check=bounds.a_while)
+    ] = None
     exit_code: Annotated[bool, Option("Exit 1 where a hit rate fell.")] = False
     writing: Annotated[Writing, only("show_text")]
     outputs: Annotated[
@@ -40,6 +56,16 @@ class CompareCommand(Command):
     def run(self) -> int:
         """Compare two saved results; 0, or with `exit_code` 1 where a hit rate fell. KvtoolError for files that hold none."""
         check_piped("compare", [self.old, self.new])
+        check_values(self)
+        from kvtool.measure.servers.looking import names_counters
+
+        if names_counters(self.old):
+            return self._beside_server()
+        if self.before is not None or self.window is not None:
+            flag = "--before" if self.before is not None else "--window"
+            raise KvtoolError(
+                f"{flag} is about a server's counters, and OLD is a saved result", hint="give its URL as OLD"
+            )
         if self.old == self.new == STDIN:
             raise KvtoolError("only one of the two can be standard input", hint="give the other one's file")
         from kvtool.report.comparison_formats import FORMATTERS
@@ -65,3 +91,32 @@ class CompareCommand(Command):
             elif not any(output.to_stdout for output in outputs):
                 print_comparison(self.showing.console(), comparison, show_text=self.writing.in_terminal)
         return int(self.exit_code and comparison.outcome == "fell")
+
+    def _beside_server(self) -> int:
+        """Put the report beside a server's counters; 0, or with `exit_code` 1 where it served a lower rate."""
+        if self.outputs:
+            raise KvtoolError("beside a server's counters there is no --output", hint="--json prints the document")
+        if self.before is not None and self.window is not None:
+            raise KvtoolError("--before and --window both say where the counting begins", hint="give one of them")
+        from kvtool.gate.predicted_and_served import beside_server
+        from kvtool.measure.servers.looking import looking
+        from kvtool.report.terminal.beside_server import print_beside
+        from kvtool.results.files import load_result
+        from kvtool.text.terminal.streams import printing
+
+        result = load_result(self.new)
+        before = None
+        if self.before is not None:
+            with looking(self.before, what="--before") as look:
+                before = replace(look(), at=None)  # when it was taken, the file does not say
+        with looking(self.old, what="what a server counted") as look:
+            if self.window is not None:
+                before = look()
+                time.sleep(parse_duration(self.window))
+            beside = beside_server(result, before, look(), source=self.old, report=self.new)
+        with printing():
+            if self.showing.json:
+                sys.stdout.write(beside.to_json())
+            else:
+                print_beside(self.showing.console(), beside)
+        return int(self.exit_code and beside.difference is not None and beside.difference < -_SAME)

@@ -50,6 +50,7 @@ COMMANDS = (
     Listed("optimize", "Rewrite prompts, prove it, write where told.", "kvtool.cli.optimize", "OptimizeCommand"),
     Listed("check", "The gate for CI: limits and a baseline, one verdict.", "kvtool.cli.check", "CheckCommand"),
     Listed("compare", "What moved from one result to another.", "kvtool.cli.compare", "CompareCommand"),
+    Listed("watch", "What a running server's prefix cache does, live.", "kvtool.cli.watch", "WatchCommand"),
     Listed("report", "A saved result again, in any format.", "kvtool.cli.report", "ReportCommand"),
     Listed("init", "Write a starting configuration for the prompts here.", "kvtool.cli.init.init", "InitCommand"),
     Listed("config", "Every option, and where its value comes from.", "kvtool.cli.config", "ConfigCommand"),

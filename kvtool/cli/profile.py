@@ -65,6 +65,7 @@ class ProfileCommand(Command):
         from kvtool.lint.sources import refuse_templates
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.profiler import ReportOptions
+        from kvtool.profiler.server_run import asked_server
         from kvtool.report.outputs import need_views
         from kvtool.results.verdict_of import verdict_on
         from kvtool.text.files.atomic_file import AtomicFile
@@ -77,6 +78,7 @@ class ProfileCommand(Command):
         options.check()
         outputs = self._outputs()
         baseline = asked_baseline(self.limits)
+        options = asked_server(options, offline=self.showing.offline)
         opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         wanted = ReportOptions(
             advice=self.advice, per_request=self.per_request, by=self.by, views=self.showing.json or need_views(outputs)
@@ -215,11 +217,12 @@ class ProfileCommand(Command):
     def _optimize_command(self, report: Report) -> list[str]:
         """The command that edits this workload, with those flags that decide what its prompts hit."""
         serving, reading = self.serving, self.reading
-        sized = any(getattr(serving, name) is not None for name in SIZES)
+        served = self.mirroring.server is not None
+        sized = served or any(getattr(serving, name) is not None for name in SIZES)
         flags = {
             "--tokenizer": self.rendering.tokenizer,
             "--chat-template": self.rendering.chat_template,
-            "--block-size": serving.block_size,
+            "--block-size": report.config["block_size"] if served else serving.block_size,
             "--capacity": report.config["capacity_blocks"] if sized else None,
             "--concurrency": self.caching.concurrency,
             "--on-bad-line": "skip" if reading.on_bad_line == "skip" else None,

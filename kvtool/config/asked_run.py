@@ -40,6 +40,8 @@ class RunOptions:
     """Its seed, likewise."""
     fallback_file: ConfigFile | None = None
     """The file, which knows where it says so."""
+    notes: tuple[str, ...] = ()
+    """Where the options come from, as far as reports must say it."""
 
     def over(self, file: ConfigFile | None) -> RunOptions:
         """The same over what the configuration file says."""

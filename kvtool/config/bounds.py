@@ -7,6 +7,9 @@ from math import inf
 
 from kvtool.errors import KvtoolError
 
+_SHORTEST, _LONGEST = 0.1, 86_400.0
+"""Seconds between two looks."""
+
 
 def at_least_one(flag: str, value: int) -> None:
     if value < 1:
@@ -41,6 +44,18 @@ def seconds(flag: str, value: float) -> None:
 def some_seconds(flag: str, value: float) -> None:
     if not 0.0 < value < inf:
         raise KvtoolError(f"{flag} is a number of seconds above 0, not {value:g}")
+
+
+def a_while(flag: str, value: str) -> None:
+    """A time to wait between two looks at something."""
+    from kvtool.text.quantities import parse_duration
+
+    try:
+        found = parse_duration(value)
+    except ValueError as error:
+        raise KvtoolError(f"{flag}: {error}") from error
+    if not _SHORTEST <= found <= _LONGEST:
+        raise KvtoolError(f"{flag} is from 100 ms to a day, not {value}", hint="write it like 2s or 1m")
 
 
 def model_dtype(flag: str, value: str) -> None:

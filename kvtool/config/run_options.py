@@ -176,8 +176,12 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirroring:
-    """What else is done as a certain vLLM server does it."""
+    """What is done as a certain vLLM server does it."""
 
+    server: Annotated[
+        str | None,
+        Option("Take the configuration of a running server, where no flag says it; nothing is generated.", "URL"),
+    ] = None
     async_scheduling: Annotated[bool, Option("Schedule a step ahead, as vLLM does by default.")] = False
     hash_algo: Annotated[
         HashAlgorithm | None,

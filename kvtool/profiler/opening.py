@@ -118,7 +118,7 @@ class Opened:
     def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        notes = [*self.planned.notes(), *self._read_notes(), *profiler.told]
+        notes = [*self.options.notes, *self.planned.notes(), *self._read_notes(), *profiler.told]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
         return report.model_copy(update={"config": config, "notes": notes})
 

@@ -70,6 +70,8 @@ class PassResult:
     ttft: dict[str, array[float]] = field(default_factory=dict)
     """Predicted seconds to the first token of each request, cache on, by group."""
     ttft_off: array[float] = field(default_factory=lambda: array("d"))
+    computed: array[int] = field(default_factory=lambda: array("q"))
+    """Tokens of each prompt that were computed, of the requests whose times are known."""
     rows: list[RequestRow] = field(default_factory=list)
     refused: int = 0
     failed: dict[int, int] = field(default_factory=dict)
@@ -116,10 +118,12 @@ class PassResult:
         self.ledger.forget_requests()
         self.hosted = None
         self.ttft, self.ttft_off, self.rows, self.hits = {}, array("d"), [], {}
+        self.computed = array("q")
 
-    def add_ttft(self, group: str, seconds: float) -> None:
-        """What a request would wait, or did wait on the virtual clock."""
+    def add_ttft(self, group: str, seconds: float, computed: int) -> None:
+        """What a request would wait, or did wait on the virtual clock, for so many tokens."""
         self.ttft.setdefault(group, array("d")).append(seconds)
+        self.computed.append(computed)
 
 
 class Pass:
@@ -387,14 +391,16 @@ class Pass:
             return
         off = self._prefill.seconds(count, 0)
         hit = min(cached, count - 1)
-        self.result.add_ttft(job.turn.group, self._prefill.seconds(count, hit) if hit else off)
+        self.result.add_ttft(job.turn.group, self._prefill.seconds(count, hit) if hit else off, count - cached)
         self.result.ttft_off.append(off)
 
     def _end_timed(self, job: Job) -> None:
         self._drain()
-        self._settle(job, max(job.request.num_cached_tokens, 0))
+        cached = max(job.request.num_cached_tokens, 0)
+        self._settle(job, cached)
         if job.request.first_token_at is not None:
-            self.result.add_ttft(job.turn.group, job.request.first_token_at - job.request.arrival)
+            waited = job.request.first_token_at - job.request.arrival
+            self.result.add_ttft(job.turn.group, waited, job.request.num_prompt_tokens - cached)
 
     def _execute_lru(self, job: Job) -> None:
         request = job.request

@@ -402,8 +402,27 @@ class Profiler:
             generation_tokens=result.generation_tokens,
             preemptions=result.preemptions,
             ttft=result.ttft_on,
+            requests=total.requests,
+            computed=result.computed,
+            config=self._cache_config() if engine_ran else {},
             kv_cache_usage=result.peak_used_blocks / (blocks - 1) if blocks is not None and engine_ran else None,
         )
+
+    def _cache_config(self) -> dict[str, str]:
+        """The labels of vLLM's `cache_config_info` that the plan says; "None" where nothing is set, as there."""
+        engine = self.plan.engine
+        tokens = None if engine.num_blocks is None else engine.num_blocks * engine.block_size
+        return {
+            "block_size": str(engine.block_size),
+            "cache_dtype": self.plan.kv_cache_dtype,
+            "effective_attention_block_size": str(engine.block_size),
+            "enable_prefix_caching": str(engine.enable_prefix_caching),
+            "kv_cache_size_tokens": str(tokens),
+            "num_gpu_blocks": str(engine.num_blocks),
+            "num_gpu_blocks_override": "None",
+            "prefix_caching_hash_algo": engine.hash_algo,
+            "sliding_window": "None",
+        }
 
     def explained(self) -> PassResult:
         """One pass with causes. Raises TrialInterruptedError where it was interrupted."""

@@ -73,3 +73,8 @@ def dump(document: Document | RootModel[Any]) -> str:
     """One document with sorted keys and a line end."""
     data = document.data() if isinstance(document, Document) else document.model_dump(mode="json")
     return blunt_json(json.dumps(data, indent=2, sort_keys=True, allow_nan=False)) + "\n"
+
+
+def dump_line(document: Document) -> str:
+    """The same in one line, for documents that come one after the other."""
+    return blunt_json(json.dumps(document.data(), sort_keys=True, allow_nan=False)) + "\n"

@@ -56,6 +56,19 @@ SCHEMAS = {
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("replay", "kvtool replay --json", "kvtool.results.documents.reconciliation", "ReplayDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
+        Schema("watch", "a line of kvtool watch --json", "kvtool.results.documents.watched", "WatchDocument"),
+        Schema(
+            "server-bench",
+            "kvtool bench --server --json",
+            "kvtool.results.documents.server_bench",
+            "ServerBench",
+        ),
+        Schema(
+            "beside-server",
+            "kvtool compare of a server's counters, --json",
+            "kvtool.results.documents.beside_server",
+            "BesideServer",
+        ),
         Schema("settings", "kvtool config --json", "kvtool.results.documents.setting_list", "SettingsDocument"),
     )
 }

@@ -64,6 +64,9 @@ def metrics(**changes: object) -> Metrics:
         "preemptions": 3,
         "ttft": [0.0005, 0.01, 0.0101, 3000.0],
         "kv_cache_usage": 0.25,
+        "requests": 4,
+        "computed": [1, 2, 70, 300],
+        "config": {"block_size": "16", "num_gpu_blocks": "None"},
     }
     return Metrics(**(values | changes))  # type: ignore[arg-type]
 
@@ -72,9 +75,11 @@ def values(text: str) -> dict[str, float]:
     """Samples without histograms, by name and source."""
     _, samples = parse(text)
     return {
-        name + (f" {labels['source']}" if "source" in labels else ""): value
+        name
+        + (f" {labels['source']}" if "source" in labels else "")
+        + (f" {labels['finished_reason']}" if "finished_reason" in labels else ""): value
         for (name, labels), value in samples
-        if "seconds" not in name
+        if "seconds" not in name and "_kv_computed_" not in name
     }
 
 
@@ -88,16 +93,31 @@ def test_names_and_values_are_those_of_a_vllm_server() -> None:
         "vllm:prompt_tokens_by_source_total local_cache_hit": 1120,
         "vllm:prompt_tokens_by_source_total external_kv_transfer": 0,
         "vllm:prompt_tokens_cached_total": 1120,
+        "vllm:prompt_tokens_cached_by_source_total device": 1120,
+        "vllm:prompt_tokens_cached_by_source_total host": 0,
+        "vllm:prompt_tokens_cached_by_source_total p2p": 0,
+        "vllm:prompt_tokens_cached_by_source_total disk": 0,
+        "vllm:prompt_tokens_cached_by_source_total external_unspecified": 0,
         "vllm:generation_tokens_total": 125,
         "vllm:num_preemptions_total": 3,
         "vllm:kv_cache_usage_perc": 0.25,
+        "vllm:request_success_total stop": 0,
+        "vllm:request_success_total length": 4,
+        "vllm:request_success_total abort": 0,
+        "vllm:request_success_total error": 0,
+        "vllm:request_success_total repetition": 0,
+        "vllm:cache_config_info": 1,
     }
     types, samples = parse(text)
     assert {name: kind for name, kind in types.items() if kind != "counter"} == {
         "vllm:kv_cache_usage_perc": "gauge",
+        "vllm:cache_config_info": "gauge",
+        "vllm:request_prefill_kv_computed_tokens": "histogram",
         "vllm:time_to_first_token_seconds": "histogram",
     }
-    assert all(labels["model_name"] == "llama-3.1-8b" and labels["engine"] == "0" for (_, labels), _ in samples)
+    assert all(labels["engine"] == "0" for (_, labels), _ in samples)
+    without = {name for (name, labels), _ in samples if labels.get("model_name") != "llama-3.1-8b"}
+    assert without == {"vllm:cache_config_info"}
 
 
 def test_a_cache_without_a_limit_has_no_usage() -> None:
@@ -136,4 +156,4 @@ def test_buckets_are_cumulative(seconds: list[float]) -> None:
 @given(st.text(max_size=20) | st.sampled_from(['a"b', "a\\", "a\nb", '\\"', "\\n", 'x",engine="9', "}", "é"]))
 def test_any_name_comes_back(name: str) -> None:
     _, samples = parse(prometheus_text(metrics(model_name=name)))
-    assert {labels["model_name"] for (_, labels), _ in samples} == {name}
+    assert {labels["model_name"] for (_, labels), _ in samples if "model_name" in labels} == {name}

@@ -1,4 +1,4 @@
-"""A server on this machine that answers GET with what a test says, and keeps what it was asked."""
+"""A server on this machine that answers with what a test says, and keeps what it was asked."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ Answer = Callable[[str, int], Page | None]
 
 @dataclass
 class MetricsServer:
-    """Its address, the paths it was asked for, and the headers of each request."""
+    """Its address, the paths it was asked for, the headers of each request, and the bodies of those that had one."""
 
     url: str
     asked: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    posted: list[bytes] = field(default_factory=list)
 
 
 @contextmanager
@@ -48,6 +49,10 @@ def serving(answer: Answer) -> Iterator[MetricsServer]:
                 self.wfile.write(body)
             except OSError:  # who asked has read enough
                 self.close_connection = True
+
+        def do_POST(self) -> None:
+            told.posted.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.do_GET()
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -19,6 +19,9 @@ from kvtool.measure.servers.exposition import parse_exposition
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 from tests.measure.servers.recordings import recording
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 
 def _scrape(text: str, at: float | None = None) -> Scrape:
     return scrape_of(parse_exposition(text, shown="f"), shown="f", at=at)

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition, read_exposition
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 BACKSLASH = "\\"
 
 

@@ -15,6 +15,9 @@ from tests.measure.servers.made_metrics import vllm_metrics
 from tests.measure.servers.metrics_server import Answer, Page, always, ok, pages, serving
 from tests.measure.servers.recordings import recording
 
+for _needed in ("httpx", "prometheus_client"):
+    pytest.importorskip(_needed, reason="the extra `live` is not installed")
+
 KEY = "sk-secret-of-a-test"
 MODELS = json.dumps(
     {
@@ -24,7 +27,7 @@ MODELS = json.dumps(
         ]
     }
 )
-ALONE = json.dumps({"data": [{"id": "m", "parent": None, "root": "o/n", "max_model_len": 8192}]})
+ALONE = json.dumps({"data": [{"id": "m", "parent": None, "root": "tekken", "max_model_len": 8192}]})
 INFO = json.dumps(
     {
         "vllm_config": {
@@ -45,7 +48,7 @@ def _asked(answer: Answer, *, timeout: float = 5.0) -> ServerFacts:
         return ask_server(connection)
 
 
-def _pages(**changed: str) -> dict[str, str | bytes]:
+def server_pages(**changed: str) -> dict[str, str | bytes]:
     found = {
         "/metrics": vllm_metrics(),
         "/version": '{"version": "0.32.0"}',
@@ -83,11 +86,11 @@ def test_a_recording_without_a_word_on_it_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
-    facts = _asked(pages(_pages()))
+    facts = _asked(pages(server_pages()))
     assert {name: fact.said_by for name, fact in facts.facts.items()} == {
         "version": "/version",
         "model_name": "/v1/models",
-        "tokenizer": "/v1/models",
+        "tokenizer": "assumed",
         "block_size": "/metrics",
         "num_gpu_blocks": "/metrics",
         "enable_prefix_caching": "/metrics",
@@ -99,13 +102,22 @@ def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
         "async_scheduling": "/server_info",
         "policy": "/server_info",
     }
-    assert facts.value("tokenizer") == "o/n"
     assert facts.date is not None
     assert facts.notes == ("requests are scheduled by priority; kvtool takes them in order of arrival",)
 
 
+@pytest.mark.parametrize(
+    ("root", "taken"),
+    [("o/n", True), ("tests", True), ("nowhere", False), ("/models/m", False), ("./o", False), ("a/b/c", False)],
+)
+def test_the_tokenizer_is_the_model_where_it_can_be_found_from_here(root: str, taken: bool) -> None:
+    models = json.dumps({"data": [{"id": "m", "root": root}]})
+    facts = _asked(pages(server_pages(**{"v1/models": models})))
+    assert facts.value("tokenizer") == (root if taken else None)
+
+
 def test_what_a_server_does_not_say_is_assumed() -> None:
-    facts = _asked(pages(_pages(server_info="", version="", **{"v1/models": ""})))
+    facts = _asked(pages(server_pages(server_info="", version="", **{"v1/models": ""})))
     assumed = {name for name, fact in facts.facts.items() if fact.assumed}
     assert assumed == {
         "version",
@@ -133,7 +145,7 @@ def test_what_a_server_does_not_say_is_assumed() -> None:
     ],
 )
 def test_what_cannot_be_predicted_is_refused_with_the_reason(changed: dict[str, str], reason: str) -> None:
-    facts = _asked(pages(_pages(**changed)))
+    facts = _asked(pages(server_pages(**changed)))
     with pytest.raises(KvtoolError, match=reason):
         facts.check()
 
@@ -142,7 +154,7 @@ def test_what_cannot_be_predicted_is_refused_with_the_reason(changed: dict[str, 
     "hostile", ['"text"', "[]", '{"data": 3}', '{"data": [3, {"id": "\\u001b[2J", "root": 7}]}', "{"]
 )
 def test_answers_of_other_shapes_say_nothing(hostile: str) -> None:
-    facts = _asked(pages(_pages(server_info=hostile, version=hostile, **{"v1/models": hostile})))
+    facts = _asked(pages(server_pages(server_info=hostile, version=hostile, **{"v1/models": hostile})))
     assert facts.version is None
     assert facts.model == "m"
     assert facts.value("block_size") == 32
@@ -205,11 +217,11 @@ def test_a_redirect_on_the_same_host_is_followed() -> None:
 
 def test_the_key_goes_into_the_header_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another")
-    with serving(pages(_pages())) as server, HttpGet(server_address(server.url)) as connection:
+    with serving(pages(server_pages())) as server, HttpGet(server_address(server.url)) as connection:
         ask_server(connection)
         assert not any("authorization" in headers for headers in server.headers)  # that key is for its owner's host
     monkeypatch.setenv("KVTOOL_API_KEY", KEY)
-    with serving(pages(_pages())) as server, HttpGet(server_address(server.url)) as connection:
+    with serving(pages(server_pages())) as server, HttpGet(server_address(server.url)) as connection:
         ask_server(connection)
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
         assert not any(KEY in path for path in server.asked)

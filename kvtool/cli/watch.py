@@ -1,0 +1,148 @@
+"""The command `kvtool watch`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.shown_options import Showing
+from kvtool.config.watch_options import WatchOptions
+from kvtool.text.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from kvtool.measure.servers.counters import Scrape
+    from kvtool.measure.servers.heard_events import Heard
+    from kvtool.measure.servers.watching import Watching
+    from kvtool.results.documents.watched import WatchDocument
+
+_LONGEST_WAIT = 60.0
+"""Seconds that a server's Retry-After may ask for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchCommand(Command):
+    """What a running server's prefix cache does, from its /metrics: hit rates, tokens, times, KV usage; Ctrl-C prints the sums.
+
+    It only asks for /metrics. A key comes from the variable KVTOOL_API_KEY.
+    """
+
+    source: Annotated[str, Argument("A server, or a file with what it answered at /metrics.", "URL|FILE")]
+    looks: WatchOptions
+    kv_events: Annotated[
+        str | None,
+        Option("Also listen where the server publishes KV events: tcp://HOST:PORT or ipc://PATH.", "ENDPOINT"),
+    ] = None
+    showing: Annotated[Showing, only("json", "color", "plain", "width")]
+
+    def run(self) -> int:
+        """Look until it is enough; 0, also after Ctrl-C, which is how it ends."""
+        check_values(self)
+        from kvtool.measure.servers.looking import looking
+        from kvtool.measure.servers.server_address import is_url
+
+        with looking(self.source, what="kvtool watch") as look, self._heard() as heard:
+            self._watch(look, self.looks.count or (None if is_url(self.source) else 1), heard)
+        return 0
+
+    def _watch(self, look: Callable[[], Scrape], looks: int | None, heard: Heard | None) -> None:
+        from kvtool.measure.servers.watching import Watching
+
+        watching = Watching(look(), window=parse_duration(self.looks.window))
+        shown = self._document(watching, heard)
+        try:
+            with self._view(alone=looks == 1) as show:
+                show(shown)
+                for _ in _times(looks):
+                    self._wait(watching, look, heard)
+                    shown = self._document(watching, heard)
+                    show(shown)
+        except KeyboardInterrupt:
+            pass
+        if not self.showing.json:
+            self._print_sums(shown)
+
+    @contextmanager
+    def _heard(self) -> Iterator[Heard | None]:
+        """What listens to KV events, where that is asked for."""
+        if self.kv_events is None:
+            yield None
+            return
+        from kvtool.measure.servers.heard_events import Heard
+
+        with Heard(self.kv_events) as heard:
+            yield heard
+
+    def _wait(self, watching: Watching, look: Callable[[], Scrape], heard: Heard | None) -> None:
+        """Until the next look, and that; KvtoolError where looking again will not help."""
+        from kvtool.measure.servers.http_get import ServerError
+
+        interval = parse_duration(self.looks.interval)
+        if heard is not None:
+            heard.listen(interval)
+        else:
+            time.sleep(interval)
+        try:
+            watching.scraped(look())
+        except ServerError as error:
+            if not error.passes:
+                raise
+            watching.missed(error.message)
+            time.sleep(min(error.retry_after or 0.0, _LONGEST_WAIT))
+
+    def _document(self, watching: Watching, heard: Heard | None) -> WatchDocument:
+        from kvtool.measure.servers.watch_document import watch_document
+
+        events = None if heard is None else heard.sums()
+        return watch_document(watching, source=self.source, at=time.time(), events=events)
+
+    @contextmanager
+    def _view(self, *, alone: bool) -> Iterator[Callable[[WatchDocument], None]]:
+        """Shows one look after the other: on a page of the terminal's, or in lines; one `alone` is what the sums are."""
+        from kvtool.report.terminal.watch import print_watched, watched_line
+        from kvtool.results.model import dump_line
+        from kvtool.text.terminal.console import put
+        from kvtool.text.terminal.screen import Screen
+
+        window = parse_duration(self.looks.window)
+        if self.showing.json:
+            yield lambda seen: _say(dump_line(seen))
+        elif alone:
+            yield lambda _: None
+        elif self.showing.plain or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+            console = self.showing.console()
+
+            def line(seen: WatchDocument) -> None:
+                put(console, watched_line(seen, window=window))
+                sys.stdout.flush()
+
+            yield line
+        else:
+            with Screen(self.showing.color, self.showing.width) as screen:
+                yield lambda seen: screen.draw(lambda console: print_watched(console, seen, window=window))
+
+    def _print_sums(self, seen: WatchDocument) -> None:
+        from kvtool.report.terminal.watch import print_watched
+        from kvtool.text.terminal.streams import printing
+
+        with printing():
+            print_watched(self.showing.console(), seen, window=parse_duration(self.looks.window))
+
+
+def _times(looks: int | None) -> Iterator[int]:
+    """The looks after the first one."""
+    done = 1
+    while looks is None or done < looks:
+        yield done
+        done += 1
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()

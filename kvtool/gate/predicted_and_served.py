@@ -1,0 +1,145 @@
+"""What a report predicts beside what a server counted, and what the counters show of why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kvtool.errors import KvtoolError
+from kvtool.measure.servers.counted_between import Counted, counted_between, since_start
+from kvtool.measure.servers.counters import Scrape
+from kvtool.measure.servers.said_values import said_number, said_truth
+from kvtool.measure.servers.watch_document import server_counts
+from kvtool.measure.servers.watching import LOGGED_REQUESTS, Watching
+from kvtool.results.check import CheckResult
+from kvtool.results.documents.beside_server import BesideServer, Explained, PredictedSums, Reason
+from kvtool.results.documents.watched import LoggedRate, ServerCounts
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import plural
+
+
+def beside_server(
+    result: CheckResult, before: Scrape | None, after: Scrape, *, source: str, report: str
+) -> BesideServer:
+    """Predicted and served, from one scrape to another, or with no scrape `before` since the server's start.
+
+    KvtoolError where the scrapes are of several servers, whose counters cannot be subtracted, or the report has no requests.
+    """
+    if not result.reports or not any(each.totals.prompt_tokens for each in result.reports):
+        raise KvtoolError(
+            f"`{report}` predicts no requests", hint="kvtool profile WORKLOAD -o report.json writes one that does"
+        )
+    counted = since_start(after) if before is None else counted_between(before, after)
+    if counted.broken == "several servers":
+        raise KvtoolError(
+            "the two scrapes are of several servers, whose counters cannot be subtracted",
+            hint="give the URL of one of them, not of what balances between them",
+        )
+    predicted = _predicted(result.reports)
+    served = server_counts(counted)
+    explained = list(_explained(result.reports, predicted, served, counted, after))
+    agree = _equal(predicted, served)
+    rate = served.hit_rate
+    return BesideServer(
+        schema="kvtool.beside-server/1",
+        source=source,
+        report=report,
+        span="since its start" if before is None else "between two scrapes",
+        server=after.of.server,
+        measured=after.of.measured,
+        predicted=predicted,
+        served=served,
+        difference=None if rate is None else rate - predicted.hit_rate,
+        agree=agree,
+        log=_logged(before, after),
+        explained=explained or ([] if agree or rate is None else [_unexplained()]),
+    )
+
+
+def _predicted(reports: Sequence[Report]) -> PredictedSums:
+    totals = [each.totals for each in reports]
+    prompt, hits = (sum(getattr(each, name) for each in totals) for name in ("prompt_tokens", "hit_tokens"))
+    return PredictedSums(
+        requests=sum(each.requests for each in totals), prompt_tokens=prompt, hit_tokens=hits, hit_rate=hits / prompt
+    )
+
+
+def _equal(predicted: PredictedSums, served: ServerCounts) -> bool:
+    return (served.queried_tokens, served.hit_tokens) == (predicted.prompt_tokens, predicted.hit_tokens)
+
+
+def _logged(before: Scrape | None, after: Scrape) -> LoggedRate | None:
+    watching = Watching(before or after, window=0.0)
+    if before is not None:
+        watching.scraped(after)
+    logged = watching.logged
+    if logged is None:
+        return None
+    rate = None if logged[0] is None else min(1.0, max(0.0, logged[0]))
+    return LoggedRate(requests=LOGGED_REQUESTS, hit_rate=rate, unseen_requests=logged[1])
+
+
+def _explained(
+    reports: Sequence[Report], predicted: PredictedSums, served: ServerCounts, counted: Counted, after: Scrape
+) -> Iterator[Explained]:
+    """Every reason that the counters show; each is a test of its own."""
+    for text in _config_moves(reports, after):
+        yield _of("configuration", text)
+    if counted.broken == "restart":
+        yield _of("restart", "the server was started again between the scrapes; what it counted before is lost")
+    looked, hits, done = served.queried_tokens, served.hit_tokens, served.requests
+    if looked is None:
+        return
+    if done is not None and done != predicted.requests:
+        more, tokens = done - predicted.requests, looked - predicted.prompt_tokens
+        told = f"{abs(tokens):,} prompt tokens {'more' if tokens >= 0 else 'fewer'}"
+        if more > 0:
+            yield _of("other traffic", f"the server counted {plural(more, 'request')} more than predicted, and {told}")
+        else:
+            yield _of(
+                "part of the workload",
+                f"the server counted {plural(-more, 'request')} fewer than predicted, and {told}",
+            )
+    elif looked != predicted.prompt_tokens:
+        text = f"{looked:,} prompt tokens, {predicted.prompt_tokens:,} predicted"
+        if done is None:
+            yield _of("other traffic" if looked > predicted.prompt_tokens else "part of the workload", text)
+        else:
+            yield _of("other tokens", f"{text}, in as many requests: another tokenizer, chat template or prompts")
+    elif hits is not None and hits > predicted.hit_tokens:
+        text = f"the same tokens, but {hits - predicted.hit_tokens:,} more hit: something was in the cache before"
+        yield _of("warm start", text)
+    if served.external_tokens:
+        yield _of(
+            "second tier", f"{served.external_tokens:,} tokens came from another tier or server, beyond the prediction"
+        )
+    if served.preemptions:
+        yield _of("preemptions", f"{plural(served.preemptions, 'preemption')}: requests were computed again")
+
+
+def _config_moves(reports: Sequence[Report], after: Scrape) -> Iterator[str]:
+    """Where the server's configuration is another one than the report's."""
+    said = next(iter(after.config.values()), None)
+    if said is None:
+        return
+    blocks = said_number(said, "num_gpu_blocks")
+    served = {
+        "block_size": said_number(said, "block_size"),
+        "capacity_blocks": None if blocks is None else blocks - 1,
+        "enable_prefix_caching": said_truth(said, "enable_prefix_caching"),
+    }
+    for name, value in served.items():
+        found = {report.config.get(name) for report in reports}
+        if value is not None and found != {value}:
+            predicted = ", ".join("unlimited" if each is None else f"{each}" for each in sorted(found, key=str))
+            yield f"{name} is {value} at the server, {predicted} in the report"
+
+
+def _of(reason: Reason, text: str) -> Explained:
+    return Explained(reason=reason, text=text)
+
+
+def _unexplained() -> Explained:
+    text = (
+        "the counters do not show why: the order of requests, how many ran at once, or other prompts of the same length"
+    )
+    return _of("unexplained", f"{text}; kvtool replay tells it request by request")

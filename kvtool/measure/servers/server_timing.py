@@ -1,0 +1,176 @@
+"""Times a server's first tokens, alone: refuses where anybody else sends."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from kvtool.engine.model.geometry import Geometry
+from kvtool.errors import KvtoolError
+from kvtool.measure.bench.calibration_file import Calibration
+from kvtool.measure.servers import metric_names as names
+from kvtool.measure.servers.bench_prompts import HELD_OUT, bench_prompts
+from kvtool.measure.servers.counted_between import counted_between
+from kvtool.measure.servers.first_token import first_token, prompt_client
+from kvtool.measure.servers.http_get import HttpGet
+from kvtool.measure.servers.looking import looking
+from kvtool.measure.servers.server_address import server_address
+from kvtool.measure.servers.server_facts import ask_server
+from kvtool.measure.servers.server_fit import (
+    TimedPrefill,
+    fitted_line,
+    fitted_seconds,
+    line_misses,
+    server_calibration,
+)
+from kvtool.results.documents.bench import Misses
+from kvtool.results.documents.server_bench import ServerBench, TimedPrompt
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_ALONE = "other traffic makes times mean nothing; measure when nobody else sends"
+_ROOM = 8
+"""Tokens that a prompt leaves of the longest one."""
+_STEP = 2048
+"""Tokens of a step, where the server does not say: vLLM's default, or less than it."""
+_SHORTEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCalibration:
+    """The sizes of the server's model, and its types, as options name them."""
+
+    geometry: Geometry
+    dtype: str
+    kv_cache_dtype: str
+
+
+class ServerBenchRun:
+    """A server, and the prompts for it; while the block lasts it can be timed."""
+
+    def __init__(self, url: str, *, longest: int | None, seed: int = 0) -> None:
+        """Asks the server for its configuration. KvtoolError where it says too little."""
+        self.address = server_address(url)
+        with HttpGet(self.address) as connection:
+            self._facts = ask_server(connection)
+        model = self._facts.model
+        if model is None:
+            raise KvtoolError(f"{self.address.root} does not say how its model is called")
+        self._model = model
+        self.prompts = bench_prompts(self._longest(longest), seed)
+        self.tokens = sum(len(prompt.tokens) for prompt in self.prompts)
+        """Of all prompts."""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._look = self._stack.enter_context(looking(self.address.root, what="kvtool bench --server"))
+        self._client = self._stack.enter_context(prompt_client(self.address))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def model_path(self) -> str | None:
+        """Where the server's model is, if it can be found from here."""
+        found = self._facts.value("tokenizer")
+        return found if isinstance(found, str) else None
+
+    def timed(
+        self, wanted: WantedCalibration | None, advance: Callable[[int], None]
+    ) -> tuple[ServerBench, Calibration | None]:
+        """Send all prompts and fit; the calibration where one is wanted. KvtoolError where the server was not alone."""
+        points = self._points(advance)
+        line = fitted_line(points)
+        calibration = held_out = None
+        if wanted is not None:
+            calibration = server_calibration(
+                points,
+                wanted.geometry,
+                server=f"{self._facts.scrape.of.server if self._facts.scrape else 'server'} {self._facts.version or ''}".strip(),
+                dtype=wanted.dtype if wanted.dtype != "auto" else "bfloat16",
+                kv_cache_dtype=wanted.kv_cache_dtype,
+                block_size=self._block_size,
+            )
+            found = calibration.residuals(held_out=True)
+            held_out = Misses(median=found.median, worst=found.worst)
+        document = ServerBench(
+            schema="kvtool.server-bench/1",
+            source=self.address.root,
+            version=self._facts.version,
+            model=self._model,
+            requests=len(self.prompts),
+            tokens=self.tokens,
+            points=[
+                TimedPrompt(
+                    prompt_tokens=point.cached + point.computed,
+                    cached_tokens=point.cached,
+                    seconds=point.seconds,
+                    fastest_s=min(point.runs),
+                    slowest_s=max(point.runs),
+                    fitted_s=fitted_seconds(line, point),
+                )
+                for point in points
+            ],
+            fitted=line,
+            fit=line_misses(points, held_out=False),
+            held_out=line_misses(points, held_out=True),
+            calibration_held_out=held_out,
+        )
+        return document, calibration
+
+    @property
+    def _block_size(self) -> int:
+        found = self._facts.value("block_size")
+        return found if isinstance(found, int) else 16
+
+    def _longest(self, asked: int | None) -> int:
+        """Of a prompt, in tokens: so that each is one step."""
+        length, step = self._facts.value("max_model_len"), self._facts.value("max_num_batched_tokens")
+        most = step if isinstance(step, int) else _STEP
+        if isinstance(length, int):
+            most = min(most, length - _ROOM)
+        longest = most if asked is None else min(asked, most)
+        if longest < _SHORTEST:
+            raise KvtoolError(f"prompts of {longest} tokens are too short to tell what a token takes")
+        return longest
+
+    def _points(self, advance: Callable[[int], None]) -> list[TimedPrefill]:
+        """Each prompt alone, in order."""
+        before = self._look()
+        if busy := (before.gauge(names.RUNNING) or 0) + (before.gauge(names.WAITING) or 0):
+            raise KvtoolError(f"the server has {busy:g} other requests", hint=_ALONE)
+        runs: dict[int, list[float]] = {}
+        cached_tokens: dict[int, list[int]] = {}
+        lengths: dict[int, int] = {}
+        for prompt in self.prompts:
+            answer = first_token(self._client, self.address, self._model, prompt.tokens)
+            advance(1)
+            if prompt.case is None:
+                continue
+            cached = answer.cached_tokens
+            if cached is None:  # it does not say: whole blocks of what the prompt before had, too
+                cached = prompt.shared // self._block_size * self._block_size
+            lengths[prompt.case] = count = answer.prompt_tokens or len(prompt.tokens)
+            cached_tokens.setdefault(prompt.case, []).append(min(cached, count - 1))
+            runs.setdefault(prompt.case, []).append(answer.seconds)
+        counted = counted_between(before, self._look())
+        done = counted.get(names.REQUESTS)
+        if counted.broken is not None or (done is not None and done > len(self.prompts)):
+            raise KvtoolError("the server had other requests meanwhile, or was started again", hint=_ALONE)
+        return [
+            TimedPrefill(
+                cached=(cached := statistics.median_low(cached_tokens[case])),
+                computed=lengths[case] - cached,
+                seconds=statistics.quantiles(times, n=4, method="inclusive")[0],
+                runs=tuple(times),
+                held_out=case in HELD_OUT,
+            )
+            for case, times in sorted(runs.items())
+        ]

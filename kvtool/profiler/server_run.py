@@ -1,0 +1,101 @@
+"""A run as a server would have it: what it says of its configuration stands for what no flag says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvtool.config.asked_run import RunOptions, said_options
+from kvtool.config.layers import hidden_by
+from kvtool.engine.config import EngineConfig
+from kvtool.errors import KvtoolError
+
+if TYPE_CHECKING:
+    from kvtool.measure.servers.server_facts import FactValue, ServerFacts
+
+_DEFAULTS: Mapping[str, FactValue | str] = {
+    "block_size": EngineConfig.block_size,
+    "num_gpu_blocks": "unlimited",
+    "enable_prefix_caching": EngineConfig.enable_prefix_caching,
+    "max_model_len": "unlimited",
+    "max_num_batched_tokens": EngineConfig.max_num_batched_tokens,
+    "max_num_seqs": EngineConfig.max_num_seqs,
+    "async_scheduling": EngineConfig.async_scheduling,
+    "tokenizer": "built in",
+}
+"""What stands in for what a server does not say."""
+
+
+def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
+    """The options with the configuration of the server that `--server` names, where it names one.
+
+    KvtoolError where its hits cannot be predicted, or where it does not answer.
+    """
+    url = options.mirroring.server
+    if url is None:
+        return options
+    if offline:
+        raise KvtoolError("--server asks a server, and --offline never uses the network", hint="leave one of them out")
+    for flag, value in (("--provider", options.caching.provider), ("--replicas", options.caching.replicas)):
+        if value is not None:
+            raise KvtoolError(f"{flag} is another cache than that of --server", hint="leave one of them out")
+    from kvtool.measure.servers.http_get import HttpGet
+    from kvtool.measure.servers.live_extra import need_live
+    from kvtool.measure.servers.server_address import server_address
+    from kvtool.measure.servers.server_facts import ask_server
+
+    need_live("--server")
+    with HttpGet(server_address(url)) as connection:
+        facts = ask_server(connection)
+        root = connection.address.root
+    facts.check()
+    return as_server(options, facts, root)
+
+
+def as_server(options: RunOptions, facts: ServerFacts, root: str) -> RunOptions:
+    """The options with what a server says where no flag says it; notes say what was taken, and what is assumed."""
+    hidden = hidden_by(said_options(options))
+    said = {name: value for name, value in facts.options().items() if name not in hidden}
+    if options.measuring.events is None:
+        said.pop("hash_algo", None)  # no hit depends on it, and its hashes take longer
+    serving, mirroring, rendering = options.serving, options.mirroring, options.rendering
+    taken: dict[str, FactValue] = {}
+
+    def missing(of: object) -> dict[str, FactValue]:
+        found = {name: value for name, value in said.items() if getattr(of, name, ...) in (None, False)}
+        taken.update(found)
+        return found
+
+    return replace(
+        options,
+        serving=replace(serving, **missing(serving)),  # type: ignore[arg-type]  # facts have the types of the options they name
+        mirroring=replace(mirroring, **missing(mirroring)),  # type: ignore[arg-type]  # likewise
+        rendering=replace(rendering, **missing(rendering)),  # type: ignore[arg-type]  # likewise
+        notes=(*options.notes, *_notes(facts, taken, root)),
+    )
+
+
+def _notes(facts: ServerFacts, taken: Mapping[str, FactValue], root: str) -> list[str]:
+    version = f" {facts.version}" if facts.version is not None else ""
+    serves = f", serves {facts.model}" if facts.model is not None else ""
+    kind = facts.scrape.of.server if facts.scrape is not None else "server"
+    places: dict[str, list[str]] = {}
+    for name, value in taken.items():
+        places.setdefault(facts.facts[name].said_by, []).append(f"{name} {_shown(value)}")
+    told = [f"{', '.join(named)} ({place})" for place, named in places.items()]
+    notes = [f"as {root} ({kind}{version}{serves}): {'; '.join(told) or 'nothing that no flag says'}"]
+    assumed = [
+        f"{name} {_shown(value)}"
+        for name, value in _DEFAULTS.items()
+        if name in facts.facts and facts.facts[name].assumed
+    ]
+    if assumed:
+        notes.append(f"assumed where no flag says it, as the server does not: {', '.join(assumed)}")
+    return [*notes, *(f"the server: {note}" for note in facts.notes)]
+
+
+def _shown(value: FactValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else value

@@ -1,0 +1,60 @@
+"""What `kvtool compare` shows of a server's counters beside a report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.results.documents.beside_server import BesideServer
+from kvtool.text.terminal.console import ascii_only, fold, pack, put, sanitize
+from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.table import Column, put_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NONE = "-"
+
+
+def print_beside(console: Console, beside: BesideServer) -> None:
+    """Both rates, what they are made of, what the server's log prints, and what the counters show of the difference."""
+    plain = ascii_only(console)
+    names = [sanitize(name, ascii_only=plain) for name in (beside.report, beside.source)]
+    head = [f"kvtool compare {names[0]} with {names[1]}", f"{beside.server}, {beside.span}"]
+    for line in pack(head, console.width, separator=" | " if plain else " · ", indent=2):
+        put(console, line, "bold")
+    put(console)
+    served, predicted = beside.served, beside.predicted
+    rows = [
+        ["hit rate", percent(predicted.hit_rate), _NONE if served.hit_rate is None else percent(served.hit_rate)],
+        ["hit tokens", f"{predicted.hit_tokens:,}", _count(served.hit_tokens)],
+        ["prompt tokens", f"{predicted.prompt_tokens:,}", _count(served.queried_tokens)],
+        ["requests", f"{predicted.requests:,}", _count(served.requests)],
+    ]
+    put_table(console, [Column("", "<"), Column("predicted"), Column("served")], rows)
+    put(console)
+    for text, style in _lines(beside):
+        for line in fold(f"  {text}", console.width, indent=4):
+            put(console, line, style)
+
+
+def _lines(beside: BesideServer) -> list[tuple[str, str | None]]:
+    found: list[tuple[str, str | None]] = []
+    if beside.agree:
+        found.append(("agree: as many tokens, and as many of them hit", "green"))
+    elif beside.difference is None:
+        found.append(("the server looked nothing up in that time", "yellow"))
+    found += [(f"{each.reason}: {each.text}", "yellow") for each in beside.explained]
+    log = beside.log
+    if log is not None and log.hit_rate is not None:
+        last = f"the last {log.requests:,} requests, whoever sent them"
+        found.append((f"the server's log prints about {percent(log.hit_rate)}: {last}", "dim"))
+    elif log is not None and log.unseen_requests:
+        unseen = plural(log.unseen_requests, "request")
+        found.append((f"the server's log has the last {log.requests:,} requests, {unseen} of them from before", "dim"))
+    if not beside.measured:
+        found.append((f"names of {beside.server}'s metrics are from its documentation; not measured", "dim"))
+    return found
+
+
+def _count(value: int | None) -> str:
+    return _NONE if value is None else f"{value:,}"

@@ -1,0 +1,191 @@
+"""What `kvtool watch` shows: one look at a server, in lines no wider than the console."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kvtool.results.documents.watched import ObservedTimes, ServerCounts, WatchDocument, WatchedEvents
+from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, pack, put, sanitize
+from kvtool.text.terminal.numbers import duration, percent, plural
+from kvtool.text.terminal.table import Column, put_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_BAR = 24
+_NAME = 40
+"""Characters of a session's name."""
+_NONE = "-"
+
+
+def print_watched(console: Console, seen: WatchDocument, *, window: float) -> None:
+    """The whole look: whose, rates of the window, sums, times, and what the server's log prints."""
+    plain = ascii_only(console)
+    _print_head(console, seen, plain)
+    put(console)
+    _print_rate(console, seen, plain)
+    columns = [
+        Column("", "<"),
+        Column(f"last {window:g} s", keep=2),
+        Column("since attach", keep=3),
+        Column("since its start", keep=1),
+    ]
+    rows = [row for row in _rows((seen.window, seen.since_attach, seen.since_start)) if set(row[1:]) != {_NONE}]
+    if not seen.since_attach.seconds:  # one look has no window
+        columns, rows = [columns[0], columns[3]], [[row[0], row[3]] for row in rows]
+    if rows:
+        put_table(console, columns, rows)
+        put(console)
+    for line in pack(_now(seen), console.width, separator=" | " if plain else " · ", indent=4):
+        put(console, f"  {line}" if len(line) + 2 <= console.width else line)
+    for text in _events(seen.events, plain):
+        for line in fold(f"  {text}", console.width, indent=4):
+            put(console, line)
+    for note in _notes(seen):
+        for line in fold(f"  {note}", console.width, indent=4):
+            put(console, line, "dim")
+
+
+def watched_line(seen: WatchDocument, *, window: float) -> str:
+    """The same in one line, for logs and screen readers."""
+    clock = time.strftime("%H:%M:%S", time.localtime(seen.at))
+    if seen.state in ("no answer", "several servers"):
+        return f"{clock}  {seen.state}: {seen.message}"
+    parts = [
+        f"hit rate {_rate(seen.window)} in {window:g} s, {_rate(seen.since_attach)} since attach",
+        f"prompt {_per_second(seen.window, seen.window.prompt_tokens)}",
+        f"computed {_per_second(seen.window, seen.window.computed_tokens)}",
+        *_now(seen),
+    ]
+    if seen.window.ttft is not None:
+        parts.append(f"TTFT {duration(seen.window.ttft.p50_s)} / {duration(seen.window.ttft.p99_s)} (p50 / p99)")
+    if seen.state == "restarted":
+        parts.append(seen.message)
+    return f"{clock}  {'; '.join(parts)}"
+
+
+def _print_head(console: Console, seen: WatchDocument, plain: bool) -> None:
+    models = ", ".join(sanitize(model, ascii_only=plain) for model in seen.models[:3])
+    more = f" and {len(seen.models) - 3} more" if len(seen.models) > 3 else ""
+    head = [
+        f"kvtool watch {sanitize(seen.source, ascii_only=plain)}",
+        seen.server,
+        *([f"{models}{more}"] if models else []),
+        *([plural(seen.engines, "engine")] if seen.engines > 1 else []),
+        *([f"{seen.since_attach.seconds:,.0f} s attached"] if seen.since_attach.seconds else []),
+    ]
+    for line in pack(head, console.width, separator=" | " if plain else " · ", indent=2):
+        put(console, line, "bold")
+    if seen.message:
+        style = "bold red" if seen.state in ("no answer", "several servers") else "yellow"
+        for line in fold(f"  {seen.state}: {seen.message}", console.width, indent=4):
+            put(console, line, style)
+
+
+def _print_rate(console: Console, seen: WatchDocument, plain: bool) -> None:
+    if not draws_bars(console):
+        return
+    rates = (("now", seen.window.hit_rate), ("since attach", seen.since_attach.hit_rate))
+    for label, rate in rates:
+        if rate is not None:
+            drawn = bar(rate, _BAR, plain, track=True)
+            put(console, f"  {label:<14}{drawn}  {percent(rate)} of the tokens looked up", "green")
+    if any(rate is not None for _, rate in rates):
+        put(console)
+
+
+def _rows(told: tuple[ServerCounts, ServerCounts, ServerCounts]) -> list[list[str]]:
+    window, *sums = told
+
+    def tokens(label: str, get: Callable[[ServerCounts], int | None]) -> list[str]:
+        return [label, _per_second(window, get(window)), *(_count(get(each)) for each in sums)]
+
+    def times(label: str, get: Callable[[ServerCounts], ObservedTimes | None]) -> list[str]:
+        return [f"{label} p50, p99", *(_both(get(each)) for each in told)]
+
+    rows = [
+        ["hit rate", *(_rate(each) for each in told)],
+        tokens("prompt tokens", lambda each: each.prompt_tokens),
+        tokens("  cached", lambda each: each.cached_tokens),
+        tokens("  computed", lambda each: each.computed_tokens),
+    ]
+    if any(each.external_tokens for each in told):
+        rows.append(tokens("  external", lambda each: each.external_tokens))
+    rows += [
+        tokens("generated", lambda each: each.generated_tokens),
+        ["requests", *(_count(each.requests) for each in told)],
+        ["preemptions", *(_count(each.preemptions) for each in told)],
+        times("TTFT", lambda each: each.ttft),
+        times("queue", lambda each: each.queue),
+        times("prefill", lambda each: each.prefill),
+    ]
+    return rows
+
+
+def _now(seen: WatchDocument) -> list[str]:
+    now = seen.now
+    return [
+        *([f"KV cache {percent(now.kv_cache_usage)} in use"] if now.kv_cache_usage is not None else []),
+        *([f"{now.running:g} running"] if now.running is not None else []),
+        *([f"{now.waiting:g} waiting"] if now.waiting is not None else []),
+        *([f"hit rate by itself {percent(now.hit_rate)}"] if now.hit_rate is not None else []),
+    ]
+
+
+def _events(events: WatchedEvents | None, plain: bool) -> list[str]:
+    if events is None:
+        return []
+    age = ""
+    if events.age_p50_s is not None and events.age_p90_s is not None:
+        age = f" at an age of {duration(events.age_p50_s)}, {duration(events.age_p90_s)} (p50, p90)"
+    told = [
+        (
+            f"KV events: {events.stored_blocks:,} blocks stored, {events.evicted_blocks:,} evicted{age};"
+            f" {events.stored_again_blocks:,} stored again, {events.lost_tokens:,} tokens that could have hit"
+        )
+    ]
+    if named := [each for each in events.sessions if each.session is not None]:
+        rows = (f"{sanitize(each.session or '', ascii_only=plain)[:_NAME]} {each.lost_tokens:,}" for each in named)
+        told.append(f"sessions that lost most: {', '.join(rows)}")
+    if events.gaps:
+        told.append(f"events were missed {plural(events.gaps, 'time')}: these counts are too low")
+    if events.problems:
+        told.append(f"{plural(events.problems, 'event')} could not be read")
+    return told
+
+
+def _notes(seen: WatchDocument) -> list[str]:
+    notes = []
+    if seen.log is not None:
+        last = f"the last {seen.log.requests:,} requests, whoever sent them"
+        if seen.log.hit_rate is not None:
+            notes.append(f"the server's log prints about {percent(seen.log.hit_rate)}: {last}")
+        elif seen.log.unseen_requests:
+            unseen = f"{plural(seen.log.unseen_requests, 'of them')}".replace("thems", "them")
+            notes.append(f"what the server's log prints is not known: of {last}, {unseen} were before kvtool attached")
+    if seen.restarts:
+        notes.append(f"the server was started again {plural(seen.restarts, 'time')}; sums are of all its lives")
+    if not seen.measured:
+        notes.append(f"names of {seen.server}'s metrics are from its documentation; kvtool was not measured beside it")
+    return notes
+
+
+def _rate(counted: ServerCounts) -> str:
+    return _NONE if counted.hit_rate is None else percent(counted.hit_rate)
+
+
+def _count(value: int | None) -> str:
+    return _NONE if value is None else f"{value:,}"
+
+
+def _per_second(counted: ServerCounts, value: int | None) -> str:
+    if value is None or not counted.seconds:
+        return _NONE
+    rate = value / counted.seconds
+    return f"{rate:,.0f}/s" if rate >= 10 or not rate else f"{rate:.1f}/s"
+
+
+def _both(times: ObservedTimes | None) -> str:
+    return _NONE if times is None else f"{duration(times.p50_s)}, {duration(times.p99_s)}"
