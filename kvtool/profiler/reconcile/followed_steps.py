@@ -29,7 +29,7 @@ from kvtool.measure.servers.kv_events import ServedHash, StoredBlocks
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.twin import Ask, TwinRun, request_of
 
-MOST_WORK = 6_000_000
+MOST_WORK = 3_000_000
 """Steps that are tried, each counted as the blocks that are copied to take it back."""
 _MOST_QUIET = 3
 """So many requests that store nothing may come before one step."""
