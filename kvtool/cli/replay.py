@@ -145,7 +145,7 @@ class ReplayCommand(Command):
             raise KvtoolError("--offline forbids the network, and --server is reached by it")
         address = server_address(self.server or "")
         tokenizers = Tokenizers(offline=False)
-        facts = facts_of(address)
+        facts = facts_of(address, self.request_timeout)
         options = options_beside(facts, self.inputs, **self._given(), **self._sent())
         how = LiveOptions(
             self.request_timeout, salt=self.salt, reset=self.reset, max_tokens=self.max_tokens, kv_events=self.kv_events

@@ -14,6 +14,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 from kvtool.cli.app import run
 from tests.measure.servers.recordings import recording
 from tests.profiler.made_sessions import BLOCK, SECRET, MadeSession, made_session, prompts
+from tests.results.documents import redumped
 
 
 def replayed(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], int]:
@@ -21,6 +22,7 @@ def replayed(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str
     code = run(["replay", "--recorded", str(folder), "--json"])
     out = capsys.readouterr().out
     assert SECRET not in out
+    assert redumped(out) == out
     return json.loads(out), code
 
 
@@ -87,6 +89,30 @@ def test_a_changed_prompt_is_other_tokens_and_so_is_what_it_costs_others(
     assert any("here and" in each["why"] for each in document["causes"])
 
 
+def test_a_changed_prompt_that_stored_nothing_is_other_tokens_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = prompts(4)
+    session = made_session([texts[0], texts[1], texts[0]])
+    message = session.rows[2]["body"]["messages"][0]
+    message["content"] = message["content"].replace("harbour copper", "copper harbour", 1)
+    document, code = of(session, tmp_path, capsys)
+    assert named(document) == {"s2": "other tokens"}
+    assert code == 1
+
+
+def test_admissions_that_cost_nothing_are_told_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = made_session()
+    first, second = session.batches[3], session.batches[4]
+    names = [next(each["session_id"] for each in batch if "session_id" in each) for batch in (first, second)]
+    for batch, name in zip((first, second), reversed(names), strict=True):
+        for each in batch:
+            if "session_id" in each:
+                each["session_id"] = name
+    document, _ = of(session, tmp_path, capsys)
+    assert "order" in causes(document)
+
+
 def test_a_batch_that_was_dropped_is_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = made_session()
     session.dropped = {3}
@@ -142,7 +168,7 @@ def test_hits_on_what_others_left_are_other_traffic(tmp_path: Path, capsys: pyte
 
 
 def test_admissions_in_another_order_are_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    order = [0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10, 11]
+    order = [3, 1, 2, 0, 4, 5, 6, 7, 8, 9, 10, 11]
     document, code = of(made_session(order=order), tmp_path, capsys)
     assert set(named(document).values()) == {"order"}
     assert "admitted" in document["disagree"][0]["why"]
@@ -213,7 +239,7 @@ def test_requests_without_an_answer_make_what_follows_unknown(
         (b"{", "not JSON"),
         (b"[1]\n", "no `body`"),
         (b'{"body": 3}\n', "no `body`"),
-        (b"\xff\xfe\n", "not JSON"),
+        (b'{"body": "\xff"}\n', "not JSON"),
         (b"[" * 100_000 + b"\n", "not JSON"),
     ],
 )
@@ -230,7 +256,7 @@ def test_a_line_that_is_no_request_is_told_with_its_place(
 
 
 def test_the_terminal_says_the_answer_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    order = [0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10, 11]
+    order = [3, 1, 2, 0, 4, 5, 6, 7, 8, 9, 10, 11]
     folder = made_session(order=order).write(tmp_path / "s")
     for width in (60, 80, 120):
         assert run(["replay", "--recorded", str(folder), "--width", str(width)]) == 1
@@ -242,7 +268,7 @@ def test_the_terminal_says_the_answer_first(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_gate_of_its_own_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = made_session(order=[0, 1, 2, 5, 4, 3, 6, 7, 8, 9, 10, 11]).write(tmp_path / "s")
+    folder = made_session(order=[3, 1, 2, 0, 4, 5, 6, 7, 8, 9, 10, 11]).write(tmp_path / "s")
     assert run(["replay", "--recorded", str(folder), "--max-disagree", "12"]) == 0
     assert run(["replay", "--recorded", str(folder), "--max-disagree", "0"]) == 1
     capsys.readouterr()

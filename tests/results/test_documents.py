@@ -40,8 +40,8 @@ COMMANDS = {
     "report": ["a.json"],
 }
 """Of each command that prints JSON, one way to call it."""
-ELSEWHERE = {"bench", "doctor"}
-"""Commands that take long; their own tests look at their JSON in the same way."""
+ELSEWHERE = {"bench", "doctor", "replay"}
+"""Commands that take long, or a server; their own tests look at their JSON in the same way."""
 TOKENIZED = ("profile", "check", "lint", "optimize", "diff-prompts")
 
 

@@ -109,6 +109,9 @@ class CauseTrials:
         if evidence.traffic is not None:
             yield RunCause("other traffic", evidence.traffic)
         trace = evidence.observed.trace
+        if self.twin.at_once == 1 and (pair := self._overtaken()) is not None:
+            why = f"KV events admit #{pair[0]} before #{pair[1]}, which was sent first"
+            yield RunCause("order", why)
         if evidence.restarted:
             yield RunCause("restart", self._restart_why())
         if evidence.replicas:
@@ -118,6 +121,13 @@ class CauseTrials:
             yield RunCause("reset", f"KV events: the cache was cleared {self._where(resets[0])}")
         if evidence.gaps:
             yield RunCause("gap", f"KV events are missing: {evidence.gaps[0]}")
+
+    def _overtaken(self) -> tuple[int, int] | None:
+        """A request that was admitted before one that was sent first, and that one; None where there is none."""
+        for sent, admitted in zip(self.evidence.sent, self.evidence.admitted, strict=True):
+            if sent.number != admitted.number:
+                return admitted.number, sent.number
+        return None
 
     def _restart_why(self) -> str:
         places = [place for place, restarted in self.evidence.cleared if restarted]
@@ -168,6 +178,7 @@ class CauseTrials:
                 yield case, "other tokens", other.why
         corrected = {number: other.ask for number, other in others.items() if other.ask is not None}
         if not corrected:
+            yield from self._more_than_could_be(cases)
             return
         self._asks = [corrected.get(ask.number) or ask for ask in self._asks]
         first = next(iter(corrected))
@@ -177,6 +188,17 @@ class CauseTrials:
                 "other tokens",
                 f"equal with the tokens that the server read of other prompts, of #{first} first",
             )
+
+    def _more_than_could_be(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
+        """A cache that began empty and was ours alone holds no more of a prompt than ours left: else it is another prompt."""
+        trace, evidence = self.evidence.observed.trace, self.evidence
+        if trace is None or not trace.began_empty or evidence.traffic is not None or evidence.gaps:
+            return
+        most = self._most()
+        for case in cases:
+            if case.reported is not None and case.reported > most.get(case.exchange.number, 0):
+                why = f"at most {most.get(case.exchange.number, 0):,} tokens of it were in the cache, as it is rendered here"
+                yield case, "other tokens", why
 
     def _warm_start(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         trace = self.evidence.observed.trace

@@ -148,7 +148,7 @@ class LiveRun:
         """Send it. Ctrl-C ends the sending, not what comes after it."""
         plan = self.opened.planned.plan
         at_once = plan.concurrency or (plan.engine.max_num_seqs if plan.use_arrivals else 1)
-        with HttpGet(self.address) as connection:
+        with HttpGet(self.address, timeout=self.options.timeout) as connection:
             if record is not None:
                 self._keep_pages(connection, record)
             if self.options.reset:
@@ -260,9 +260,9 @@ class LiveRun:
             record.keep("server_info.json", json.dumps({"vllm_config": kept}, indent=1).encode())
 
 
-def facts_of(address: ServerAddress) -> ServerFacts:
+def facts_of(address: ServerAddress, timeout: float) -> ServerFacts:
     """What the server says of itself; of one that has no /metrics nothing. ServerError where nobody answers."""
-    with HttpGet(address) as connection:
+    with HttpGet(address, timeout=timeout) as connection:
         try:
             return ask_server(connection)
         except ServerError as error:
