@@ -216,7 +216,7 @@ class CauseTrials:
     def _most(self) -> dict[int, int]:
         """What each request could hit of ours at most: as if nothing was ever evicted, and all others came before it."""
         alone = self.twin.unlimited().alone()
-        if self.twin.at_once == 1:
+        if self.twin.at_once == 1 and self._overtaken() is None:
             return alone.run(self._asks).cached
         twice = alone.run([*self._asks, *(replace(ask, number=-2 - ask.number) for ask in self._asks)])
         return {-2 - number: cached for number, cached in twice.cached.items() if number < -1}

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import Literal
 
 import numpy as np
 
@@ -61,9 +62,11 @@ def compared(predicted: Sequence[Event], trace: EventTrace, *, by_hash: bool, in
             predicted=sum(1 for _ in _singly(mine)),
             recorded=sum(1 for _ in _singly(theirs)),
             agree=agree,
+            in_order=False,
             by="hash" if by_hash else "content",
         )
-    return ComparedEvents(predicted=len(mine), recorded=len(theirs), agree=agree, by="hash" if by_hash else "content")
+    by: Literal["hash", "content"] = "hash" if by_hash else "content"
+    return ComparedEvents(predicted=len(mine), recorded=len(theirs), agree=agree, in_order=True, by=by)
 
 
 def _in_order(mine: Sequence[Seen], theirs: Sequence[Seen]) -> int:

@@ -44,6 +44,10 @@ class EventTrace:
     anonymous: int = 0
     """Blocks that were stored for nobody who gave a name."""
     cleared: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    """Behind the events at these places a batch ended: one batch is what one step of the server published."""
+    moments: list[float] = field(default_factory=list)
+    """When each of these batches was published, by the server's clock."""
     breaks: list[tuple[int, Break]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _chains: dict[ServedHash, tuple[ServedHash | None, tuple[int, ...]]] = field(default_factory=dict)
@@ -68,6 +72,9 @@ class EventTrace:
             trace.problems += batch.problems
             for event in batch.events:
                 trace._take(event)
+            if len(trace.events) > (trace.ends[-1] if trace.ends else 0):
+                trace.ends.append(len(trace.events))
+                trace.moments.append(batch.at)
         return trace
 
     def _take(self, event: KVEvent) -> None:

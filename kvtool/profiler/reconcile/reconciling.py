@@ -15,8 +15,10 @@ from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
 from kvtool.profiler.reconcile.evidence import RunEvidence
 from kvtool.profiler.reconcile.first_tokens import first_tokens
+from kvtool.profiler.reconcile.followed_steps import Followed
+from kvtool.profiler.reconcile.following import followed
 from kvtool.profiler.reconcile.observed import ObservedRun
-from kvtool.profiler.reconcile.twin import Twin, TwinRun
+from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
 from kvtool.results.documents.reconciliation import ComparedEvents, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -43,8 +45,14 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     evidence = RunEvidence.of(observed, asked)
     twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)
     base = twin.run(evidence.base)
+    led = None if _all_agree(evidence, base) else followed(evidence, twin)
+    if led is not None:
+        base = led.run(twin.config, twin.latency, _by_number(evidence), events=False)
+        evidence.notes.append("when each request came to the scheduler is taken from the KV events")
     named = CauseTrials(evidence, asked, twin, base).causes()
-    return _document(observed, asked, evidence, twin, base, named, timed=options.predicting.calibration is not None)
+    return _document(
+        observed, asked, evidence, twin, led, base, named, timed=options.predicting.calibration is not None
+    )
 
 
 def _document(
@@ -52,6 +60,7 @@ def _document(
     asked: Asked,
     evidence: RunEvidence,
     twin: Twin,
+    led: Followed | None,
     base: TwinRun,
     named: NamedCauses,
     *,
@@ -77,7 +86,7 @@ def _document(
         disagree=named.requests,
         causes=[FoundCause(cause=cause, requests=counted[cause], why=why) for cause, why in found.items()],
         counters_agree=evidence.counters_agree,
-        events=_events(observed, evidence, twin),
+        events=_events(observed, evidence, twin, led),
         times=first_tokens(observed, base, predicted=timed),
         at_once=observed.at_once,
         partial=observed.partial,
@@ -117,16 +126,27 @@ def _config(asked: Asked, facts: ServerFacts) -> dict[str, str | int | float | b
     return {"server_version": facts.version, "model_name": facts.model, **{name: told[name] for name in kept}}
 
 
-def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin) -> ComparedEvents | None:
+def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin, led: Followed | None) -> ComparedEvents | None:
     """The events of a run beside those of the engine, which begins with an empty cache as theirs must."""
     if observed.trace is None:
         return None
     config = seeded(twin.config, observed.trace)
-    alone = twin.at_once == 1
-    events = (
-        Twin(config or _native(twin.config), twin.latency, at_once=twin.at_once).run(evidence.base, events=True).events
-    )
-    return compared(events, observed.trace, by_hash=config is not None, in_order=alone)
+    hashed = config or _native(twin.config)
+    if led is not None:
+        run = led.run(hashed, twin.latency, _by_number(evidence), events=True)
+    else:
+        run = Twin(hashed, twin.latency, at_once=twin.at_once).run(evidence.base, events=True)
+    in_order = twin.at_once == 1 or led is not None
+    return compared(run.events, observed.trace, by_hash=config is not None, in_order=in_order)
+
+
+def _all_agree(evidence: RunEvidence, run: TwinRun) -> bool:
+    usages = ((each.number, each.usage) for each in evidence.answered)
+    return all(usage is not None and run.cached.get(number) == usage.cached for number, usage in usages)
+
+
+def _by_number(evidence: RunEvidence) -> dict[int, Ask]:
+    return {ask.number: ask for ask in evidence.sent}
 
 
 def _native(config: EngineConfig) -> EngineConfig:

@@ -75,7 +75,7 @@ class Twin:
                 if place in cleared and not engine.scheduler.reset_prefix_cache(reset_running=True):
                     break  # not before what runs has ended
                 waiting.popleft()
-                request = _request(place, ask)
+                request = request_of(place, ask)
                 try:
                     engine.scheduler.check_fits(request)
                 except EngineError as error:
@@ -97,9 +97,10 @@ class Twin:
         return run
 
 
-def _request(place: int, ask: Ask) -> Request:
+def request_of(name: int, ask: Ask) -> Request:
+    """An ask as the engine takes it."""
     return Request(
-        id=str(place),
+        id=str(name),
         num_prompt_tokens=len(ask.prompt),
         prompt_ids=np.asarray(ask.prompt, dtype=np.int32),
         output_ids=list(ask.output) or [0],

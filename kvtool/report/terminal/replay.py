@@ -26,7 +26,7 @@ def print_replay(console: Console, document: ReplayDocument) -> None:
     for text in _beside(document):
         line("Requests", text)
     if (events := document.events) is not None:
-        order = "in order" if document.at_once == 1 else "in any order"
+        order = "in order" if events.in_order else "in any order"
         how = "hash for hash" if events.by == "hash" else "by content: the seed of the server's hashes is not known"
         theirs = f"{events.agree:,} of {events.recorded:,}"
         line("KV events", f"{theirs} are those predicted ({events.predicted:,}), {order}, {how}")

@@ -47,11 +47,13 @@ class FoundCause(Model):
 
 
 class ComparedEvents(Model):
-    """KV events. `agree` of them are the same: one at a time in their order, hash for hash; else whatever their order."""
+    """KV events. `agree` of them are the same; where they are compared `in_order`, each stands where it should."""
 
     predicted: Count
     recorded: Count
     agree: Count
+    in_order: bool
+    """One at a time, and where the events show when each request came; else blocks are compared whatever their order."""
     by: Literal["hash", "content"]
     """What blocks were compared by: the server's hashes where its algorithm and seed are known."""
 
