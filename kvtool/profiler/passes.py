@@ -32,6 +32,7 @@ from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
+from kvtool.engine.sequential_pool import SequentialPool
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
@@ -195,6 +196,10 @@ class Pass:
         """Stands for the engine's cache, as far as prompts come with their tokens."""
         if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
             self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
+        self._pool: SequentialPool | None = None
+        """Stands for it in the run of a trace."""
+        if numbers is not None and events is None and plan.one_at_a_time:
+            self._pool = SequentialPool(plan.engine, self.engine.scheduler.stats, numbers)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
         self._by_rules: RuleRun | None = None
@@ -226,9 +231,12 @@ class Pass:
         result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
         result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
         result.peak_used_blocks = cache.peak_used
-        if self._unlimited is not None:
-            result.filled_blocks += self._unlimited.num_filled
-            result.peak_used_blocks = max(cache.peak_used, self._unlimited.peak_used)
+        for stand_in in (self._unlimited, self._pool):
+            if stand_in is not None:
+                result.filled_blocks += stand_in.num_filled
+                result.peak_used_blocks = max(result.peak_used_blocks, stand_in.peak_used)
+        if self._pool is not None:
+            result.evictions += self._pool.num_evictions
         if self._by_rules is not None:
             result.hosted = self._by_rules.cache if isinstance(self._by_rules.cache, ProviderCache) else None
             result.money = self.money
@@ -347,6 +355,9 @@ class Pass:
     def _execute(self, job: Job) -> None:
         if self._unlimited is not None and job.prompt is not None:
             self._unlimited.execute(job.request, self._entries[id(job)].reachable)
+            return
+        if self._pool is not None:
+            self._pool.execute(job.request)
             return
         account(self.engine.scheduler, job.request, fits=True)  # or `_begin` had refused it
         self._drain()
