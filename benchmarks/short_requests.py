@@ -24,7 +24,22 @@ from typing import Any
 from timing import machine, time_process
 
 PROFILE = (sys.executable, "-m", "kvtool", "profile", "--dry-run", "--no-config")
-NAMES = ("Ada", "Bo", "Chandra", "Dmitri", "Edda", "Farid", "Gwen", "Hana", "Ilse", "Jomo", "Kiri", "Lars", "Mei", "Noor")
+NAMES = (
+    "Ada",
+    "Bo",
+    "Chandra",
+    "Dmitri",
+    "Edda",
+    "Farid",
+    "Gwen",
+    "Hana",
+    "Ilse",
+    "Jomo",
+    "Kiri",
+    "Lars",
+    "Mei",
+    "Noor",
+)
 SERVICES = 40
 _START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 

@@ -1,8 +1,10 @@
-"""The pool of an engine that has one request at a time, by what blocks hold: which block it is that holds something, nobody asks."""
+"""The pool of an engine that has one request at a time, by what its blocks hold: which block it is that does, nobody asks."""
 
 from __future__ import annotations
 
 from array import array
+
+import numpy as np
 
 from kvtool.engine.chain_numbers import ChainNumbers
 from kvtool.engine.config import EngineConfig
@@ -12,7 +14,8 @@ from kvtool.engine.stats import PrefixCacheStats
 
 _AHEAD = 1 << 12
 """Numbers for which room is made before they are given."""
-_SLACK = 1024
+_LONGEST, _SLACK = 8, 1024
+"""How many times as long as the pool the line may be, and by how much more, before it is tidied up."""
 _GONE, _UNNAMED = 0, -1
 """In the line: where a block was that is not free any more, and one whose content nobody can ask for."""
 
@@ -38,6 +41,7 @@ class SequentialPool:
         "_hashes",
         "_head",
         "_line",
+        "_none",
         "_numbers",
         "_place",
         "_size",
@@ -61,6 +65,7 @@ class SequentialPool:
         self._head = 0
         self._place = array("b" if self._capacity is None else "i")
         """By number, 1 + where in the line the block stands that holds it; 0: none does. 1 for all that an unlimited pool holds."""
+        self._none = array("i", bytes(4 * _AHEAD))
         self._copies: dict[int, list[int]] = {}
         """By number, 1 + the places of the other blocks that hold it, in the order in which they were registered."""
         self.num_evictions = 0
@@ -74,7 +79,7 @@ class SequentialPool:
         names, hits = array("i"), list[int]()
         if caching:
             names = self._names(request)
-            most = (request.num_prompt_tokens - 1) // size
+            most = 0 if request.skip_reading_cache else (request.num_prompt_tokens - 1) // size
             hits = list(iter(map(self._place.__getitem__, names[:most]).__next__, 0))
         known = len(hits)
         request.num_cached_tokens = known * size
@@ -149,13 +154,22 @@ class SequentialPool:
         line.extend(names[::-1])
         for name, spot in zip(names[:known], spots, strict=False):
             place[name] = spot
-        for name, spot in zip(names[known:], spots[known:], strict=True):
+        if known < len(names):
+            self._enter(names[known:], spots[known:])
+        if len(line) > _LONGEST * (self._capacity or 0) + _SLACK:
+            self._tidy()
+
+    def _enter(self, names: array[int], spots: range) -> None:
+        """Blocks at these places of the line hold these now."""
+        place, first, count = self._place, names[0], len(names)
+        if names[-1] - first == count - 1 and place[first : first + count] == self._none[:count]:
+            place[first : first + count] = array("i", spots)  # what is new comes with numbers that follow each other
+            return
+        for name, spot in zip(names, spots, strict=True):
             if place[name]:
                 self._copies.setdefault(name, []).append(spot)
             else:
                 place[name] = spot
-        if len(line) > 4 * (self._capacity or 0) + _SLACK:
-            self._tidy()
 
     def _evict(self, count: int) -> None:
         """Take so many blocks from the head of the line and forget what they hold."""
@@ -191,16 +205,15 @@ class SequentialPool:
 
     def _tidy(self) -> None:
         """Leave out of the line what was taken from it."""
-        kept = [(spot, name) for spot, name in enumerate(self._line[self._head :], self._head + 1) if name]
-        moved = {old: new for new, (old, _) in enumerate(kept, 1)} if self._copies else {}
-        place = self._place
-        for new, (_, name) in enumerate(kept, 1):
-            if name > 0 and name not in self._copies:
-                place[name] = new
-        for name, others in self._copies.items():
-            place[name] = moved[place[name]]
-            others[:] = [moved[spot] for spot in others]
-        self._line, self._head = array("i", [name for _, name in kept]), 0
+        line, place = np.frombuffer(self._line, np.intc)[self._head :], np.frombuffer(self._place, np.intc)
+        (kept,) = line.nonzero()
+        names = line[kept]
+        several = {name: [place[name], *others] for name, others in self._copies.items()}
+        named = names > 0
+        place[names[named]] = named.nonzero()[0] + 1
+        for name, spots in several.items():
+            place[name], *self._copies[name] = (kept.searchsorted(np.array(spots) - self._head - 1) + 1).tolist()
+        self._line, self._head = array("i", names.tobytes()), 0
 
     def check(self) -> None:
         """Assert that the line and the places in it agree, and that no block is lost."""
