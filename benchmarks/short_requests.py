@@ -1,11 +1,11 @@
 """Many short chat requests of one template: what finding the causes and trying fixes costs where hardly anything can hit.
 
-Each request is a system prompt of one to ten lines and a question of one or two. In `front` its first line has the time and the
+Each request is a system prompt of one to ten lines and a question. In `front` its first line has the time and the
 number of the request and its second one the name of a user; in `middle` the user's name and the time stand in the fifth of nine
 lines; `services` are forty templates, each with its own front. Whole `kvtool profile` of each, with causes and trials as by default
 and without advice, each by a process of its own: CPU seconds and peak memory.
 
-    python benchmarks/short_requests.py [--requests 20000] [--only NAME…]
+    python benchmarks/short_requests.py [--requests N] [--only NAME…]
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def words(rng: random.Random, count: int) -> str:
 
 
 def lines(rng: random.Random, count: int) -> list[str]:
-    """Rules of a system prompt, ten to twenty words each."""
-    return [f"{number}. {words(rng, rng.randint(10, 20))}." for number in range(1, count + 1)]
+    """Rules of a system prompt, five to twelve words each."""
+    return [f"{number}. {words(rng, rng.randint(5, 12))}." for number in range(1, count + 1)]
 
 
 def request(system: list[str], question: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def write(path: Path, kind: str, count: int) -> None:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--requests", type=int, default=2_000)
     parser.add_argument("--only", nargs="*", choices=KINDS, default=list(KINDS), metavar="NAME")
     parser.add_argument("--runs", type=int, default=1)
     options = parser.parse_args()
