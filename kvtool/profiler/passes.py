@@ -29,7 +29,6 @@ from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
-from kvtool.engine.sequential_pool import SequentialPool
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.caches.provider_cache import ProviderCache
     from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.engine.sequential_pool import SequentialPool
 
 _FAILED = 400
 """The first status that says that a request failed."""
@@ -201,6 +201,8 @@ class Pass:
         self._pool: SequentialPool | None = None
         """Stands for it in the run of a trace."""
         if numbers is not None and events is None and plan.one_at_a_time:
+            from kvtool.engine.sequential_pool import SequentialPool
+
             self._pool = SequentialPool(plan.engine, self.engine.scheduler.stats, numbers)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
