@@ -126,6 +126,19 @@ def test_many_requests_come_out_the_same() -> None:
     assert tidied > 1
 
 
+def test_prompts_word_for_word_leave_their_last_block_several_times() -> None:
+    """Which of the blocks that hold a content is hit, and which is left when one goes, decides what is evicted behind that."""
+    most = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        both = Both(EngineConfig(block_size=BLOCK, num_blocks=rng.randint(8, 16)))
+        for _ in range(120):
+            ids = [[0], [0, 1], [0, 1], [0, 1, 2], [3, 4], [5], [6, 7, 8]][rng.randrange(7)]
+            both.take(Spec(ids, answer=rng.choice([1, 1, 4, 9])))
+            most = max(most, *map(len, both.pool._copies.values()), 0)
+    assert most > 2
+
+
 def test_an_unlimited_pool_keeps_all() -> None:
     both = Both(EngineConfig(block_size=BLOCK))
     for spec in conversations(random.Random(4), 500):
