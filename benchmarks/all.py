@@ -76,6 +76,7 @@ RUNS = (
         "agent_logs", "benchmarks/agent_logs.py DATA/lmcache_agent/miniswe/*.jsonl DATA/lmcache_agent/taubench/*.jsonl"
     ),
     Run("random_text", "benchmarks/random_text.py"),
+    Run("short_requests", "benchmarks/short_requests.py --requests 500"),
     Run("chat_log", "benchmarks/chat_log.py --requests 3000 --no-advice"),
     Run("replay", "-m kvtool.engine.replay DATA/../oracle/vllm-0.33/*.json", ("engine",), last=1),
     Run("advisor", "benchmarks/advisor.py --scenarios 300 --seed 90000"),

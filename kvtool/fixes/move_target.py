@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log
+from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
@@ -42,6 +43,7 @@ class MoveTarget:
     beside: tuple[str, str] = ("", "")
     common: frozenset[str] | None = None
     """The lines that at least half of a few requests have; None where nothing is known of other requests."""
+    held: HeldUnits = field(default_factory=HeldUnits, init=False, repr=False, compare=False)
 
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot, is_found_again
@@ -40,7 +41,9 @@ class Parted:
 
 def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Parted:
     """A text up to `end` without what the targets name, and that."""
-    movables = [unit for target in targets for unit in units_held(text, target, role) if isinstance(unit, Movable)]
+    movables = [
+        unit for target in targets for unit in target.held.of(text, role, partial(units_held, text, target, role))
+    ]
     return parted_at(str.__str__(text), movables, end)
 
 

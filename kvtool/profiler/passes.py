@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.caches.provider_cache import ProviderCache
     from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.engine.sequential_pool import SequentialPool
     from kvtool.profiler.server_reads import ServerReads
 
 _FAILED = 400
@@ -208,6 +209,12 @@ class Pass:
         """Stands for the engine's cache, as far as prompts come with their tokens."""
         if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
             self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
+        self._pool: SequentialPool | None = None
+        """Stands for it in the run of a trace."""
+        if numbers is not None and events is None and plan.one_at_a_time:
+            from kvtool.engine.sequential_pool import SequentialPool
+
+            self._pool = SequentialPool(plan.engine, self.engine.scheduler.stats, numbers)
         unlimited = plan.engine.num_blocks is None
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
         self._by_rules: RuleRun | None = None
@@ -241,9 +248,12 @@ class Pass:
         result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
         result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
         result.peak_used_blocks = cache.peak_used
-        if self._unlimited is not None:
-            result.filled_blocks += self._unlimited.num_filled
-            result.peak_used_blocks = max(cache.peak_used, self._unlimited.peak_used)
+        for stand_in in (self._unlimited, self._pool):
+            if stand_in is not None:
+                result.filled_blocks += stand_in.num_filled
+                result.peak_used_blocks = max(result.peak_used_blocks, stand_in.peak_used)
+        if self._pool is not None:
+            result.evictions += self._pool.num_evictions
         if self._by_rules is not None:
             result.hosted = self._by_rules.hosted
             result.money = self.money
@@ -374,6 +384,9 @@ class Pass:
     def _execute(self, job: Job) -> None:
         if self._unlimited is not None and job.prompt is not None:
             self._unlimited.execute(job.request, self._entries[id(job)].reachable)
+            return
+        if self._pool is not None:
+            self._pool.execute(job.request)
             return
         account(self.engine.scheduler, job.request, fits=True)  # or `_begin` had refused it
         self._drain()

@@ -124,9 +124,10 @@ class _Slots:
     def nearest(self, turn: Turn, content: DonorContent) -> _Kept | None:
         """The example with the most in common; of equals one of the same session, then the latest."""
         shares = self.shares(content)
-        near = shares == max(shares.max(), 1)
-        if not near.any():
+        most = int(shares.max())
+        if not most:
             return None
+        near = shares == most
         orders = np.where(near, self._orders, -1)
         if turn.session is not None:
             ours: list[int] = [

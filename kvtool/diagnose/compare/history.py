@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from kvtool.diagnose.compare.json_forms import parsed
@@ -18,6 +19,9 @@ _MARKER = re.compile(
 _FEWEST_MARKERS = 3
 _PROBES = (200, 64, 24)
 _TRIES = 16
+_SHORT = 1 << 14
+_KEPT = 32
+"""Texts of at most so many characters whose answer is kept, the latest ones."""
 _LEAST_SHARE = 8  # of a text without marks, what must be cut off for it to be a window
 
 
@@ -30,6 +34,17 @@ class Cut(NamedTuple):
 
 def history_start(text: str) -> int:
     """Where the history begins in a text that has role marks at the beginning of lines; `NEVER` where it has too few of them."""
+    plain = str.__str__(text)
+    return _start_in_short(plain) if len(plain) <= _SHORT else _start(plain)
+
+
+@lru_cache(maxsize=_KEPT)
+def _start_in_short(text: str) -> int:
+    """A request is asked for several times, and again as the donor of those behind it."""
+    return _start(text)
+
+
+def _start(text: str) -> int:
     first = None
     for count, match in enumerate(_MARKER.finditer(text), 1):
         if first is None and match[1].lower() not in ("system", "developer"):

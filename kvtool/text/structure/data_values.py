@@ -20,7 +20,7 @@ def data_in(text: str) -> list[Span]:
     spans = [(found.start, found.stop) for found in json_in(_as_json(text))]
     if front := _front_matter(text):
         spans = [front, *(span for span in spans if span[0] >= front[1])]
-    if "\n" not in text:
+    if "\n" not in text or not ("{" in text or "[" in text or "(" in text):
         return spans
     return _outermost([*spans, *_bracketed(text)])
 

@@ -148,6 +148,8 @@ def _fields(line: str) -> tuple[str, int] | None:
 
 def _second_column(line: str) -> int | None:
     """Where the second column of a line begins, spaces before it; None where there is none."""
+    if "  " not in line and "\t" not in line:
+        return None
     found = _COLUMN.match(line)
     return None if found is None or is_sentence(line) else found.end()
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from kvtool.text.structure.masking import Span
 
 _END = re.compile(r"(?:[.!?…؟۔।॥]++[\"'”’»)\]*_`]*+(?=\s)|[。！？｡]++[\"'”’»」』）)\]]*+)[ \t\u3000]*+")
+_STOP = re.compile(r"[.!?…؟۔।॥。！？｡]")
+"""What no sentence ends without."""
 _CLOSED = re.compile(r"[.!?…؟۔।॥。！？｡][\"'”’»」』）)\]*_`]*\s*\Z")
 _SHORTENED = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|approx|vs|cf|no|nos|nr|st|dr|mr|mrs|ms|prof|inc|ltd|co|fig|p|pp|vol|z\.\s?B|d\.\s?h|u\.\s?a|ca|bzw|usw|sr|sra"
@@ -28,6 +30,8 @@ _INTRODUCES = re.compile(
     r"|[ \t]*\[{1,2}[a-z_][\w.\"-]{0,60}\]{1,2}[ \t\r]*\Z"
     rf"|[ \t]*{_LINE_OF}[ \t]*[^\s=*#~─═-][^\n]{{0,80}}?[ \t]*{_LINE_OF}[ \t\r]*\Z"
 )
+_INTRODUCES_WITH = frozenset(":：*_]=-#~─═")
+"""What a line that announces others ends with, white space aside."""
 _RULE = re.compile(rf"[ \t]*({_LINE_OF})[ \t]*\S")
 _END_WORD = re.compile(r"(?i:\b(?:end|ends|ende|fin|fine|fim|eind|slut|koniec|конец)\b|/)")
 _TAIL = 24
@@ -47,7 +51,7 @@ def words_in(text: str) -> int:
 
 def has_label(text: str) -> bool:
     """Whether a line begins with a name of what follows: `Date: …`."""
-    return _LABEL.match(text) is not None
+    return (":" in text or "=" in text or "：" in text) and _LABEL.match(text) is not None
 
 
 def is_sentence(text: str) -> bool:
@@ -60,6 +64,8 @@ def is_sentence(text: str) -> bool:
 
 def introduces(line: str) -> bool:
     """Whether a line announces what stands below it."""
+    if line.rstrip(" \t\r")[-1:] not in _INTRODUCES_WITH:
+        return False
     if not 0 < len(line.strip()) <= _LONGEST_INTRODUCTION or _INTRODUCES.match(line) is None:
         return False
     return _RULE.match(line) is None or _END_WORD.search(line) is None
@@ -106,6 +112,8 @@ def _is_name(line: str) -> bool:
 def sentence_ends(text: str, start: int, stop: int, solid: Sequence[Span]) -> list[int]:
     """Where sentences of one line end in `[start, stop)`, the space behind them included; none ends inside of a solid span."""
     ends: list[int] = []
+    if _STOP.search(text, start, stop) is None:
+        return ends
     index = 0
     while stop > start and text[stop - 1].isspace():
         stop -= 1

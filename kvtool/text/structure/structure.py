@@ -35,6 +35,8 @@ _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 _KEPT = 64
 _MOST_PATHS = 256
 _SHORT = 1 << 16
+_KEPT_LINES = 2048
+_SHORT_LINE = 512
 _KEPT_LONG = 2
 """Texts of at most so many characters are kept, and the last two of others: one is asked for each place, value and fix in turn."""
 
@@ -112,8 +114,18 @@ def _of_long(text: str) -> Structure:
 
 def structure_of(text: str) -> Structure:
     """The structure of a text; the last few are kept, each for all texts that differ from it in numbers alone."""
-    alike = _ALIKE.sub(_ones, str.__str__(text))
+    alike = "\n".join(map(_line_alike, str.__str__(text).split("\n")))
     return _of_short(alike) if len(alike) <= _SHORT else _of_long(alike)
+
+
+def _line_alike(line: str) -> str:
+    """A line with all its numbers and identifiers alike: none of them goes on behind its end."""
+    return _short_alike(line) if len(line) <= _SHORT_LINE else _ALIKE.sub(_ones, line)
+
+
+@lru_cache(maxsize=_KEPT_LINES)
+def _short_alike(line: str) -> str:
+    return _ALIKE.sub(_ones, line)
 
 
 def _ones(found: re.Match[str]) -> str:

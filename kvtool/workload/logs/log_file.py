@@ -143,7 +143,7 @@ class LogFile:
                 survey.record({})
                 continue
             if usual and (time := time_in_line(raw.data)) is not None:
-                survey.record({0: time})
+                survey.timed(time)
                 continue
             try:
                 value = _value(raw)

@@ -80,6 +80,12 @@ class Survey:
             self._untimed = self._untimed or time is None
             self._add(nan if time is None else time, number, call)
 
+    def timed(self, time: float) -> None:
+        """`record` of one with a single call."""
+        if not self._any:
+            self._first, self._any = time, True
+        self._add(time, len(self.places.offsets) - 1, 0)
+
     def _add(self, time: float, record: int, call: int) -> None:
         self._times.append(time)
         self._records.append(record)

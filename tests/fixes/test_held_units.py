@@ -1,0 +1,85 @@
+"""Units that are remembered are those that would be found again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvtool.diagnose.slots import WHOLE_LINE, Slot
+from kvtool.fixes import held_units
+from kvtool.fixes.movable_unit import Movable
+from kvtool.fixes.move_target import MoveTarget
+from kvtool.fixes.parted_text import parted
+from kvtool.text.traced import Origin, Traced
+
+PIECES = [
+    "Now: 2026-01-05T08:00:07",
+    "ref a7f3",
+    "You are Bo's help.",
+    "- one",
+    "## Rules",
+    "Never guess.",
+    "",
+    "1. b",
+    "| a |",
+]
+kinds = st.sampled_from(["timestamp_iso", WHOLE_LINE, "uuid", "number"])
+
+
+def slot(line: int, kind: str, part: str) -> Slot:
+    return Slot("", 0, 0, part=part, line_in_text=line, kind=kind, logged=True)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("\n".join), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 4), kinds, st.sampled_from(["text", "messages[0]"])), min_size=1, max_size=3),
+)
+def test_what_is_remembered_is_what_is_found(bodies: list[str], slots: list[tuple[int, str, str]]) -> None:
+    """The same texts in one part and in another, read by the same targets twice."""
+    targets = [MoveTarget(slot(*each)) for each in slots]
+    for _ in range(2):
+        for body in bodies:
+            for part in ("text", "messages[0]"):
+                text = Traced.of(body, Origin("log", part=part, pointer=("content",), text=body))
+                assert parted(text, targets, "", len(body)) == parted(text, fresh_of(targets), "", len(body))
+
+
+def fresh_of(targets: list[MoveTarget]) -> list[MoveTarget]:
+    """The same targets, with nothing remembered."""
+    return [replace(target) for target in targets]
+
+
+def test_a_text_is_read_once_for_each_place_that_it_has() -> None:
+    units = held_units.HeldUnits()
+    asked: list[str] = []
+
+    def find(name: str) -> list[Movable | str]:
+        asked.append(name)
+        return [Movable(0, 1, "statement"), "a reason"]
+
+    body = "a b"
+    here, there = (Traced.of(body, Origin("log", part=part, text=body)) for part in ("system", "user"))
+    for _ in range(2):
+        assert units.of(here, "system", lambda: find("here")) == (Movable(0, 1, "statement"),)
+        units.of(there, "system", lambda: find("there"))
+        units.of(here, "user", lambda: find("as a user's"))
+        units.of(Traced.of(body, Origin("log", part="system", text="x a b")), "system", lambda: find("elsewhere"))
+        units.of(body, "system", lambda: find("of nowhere"))
+    assert asked == ["here", "there", "as a user's", "elsewhere", "of nowhere"]
+
+
+def test_a_target_that_is_another_one_remembers_nothing() -> None:
+    target = MoveTarget(slot(0, WHOLE_LINE, "text"))
+    target.held.of("a", "", lambda: [Movable(0, 1, "statement")])
+    other = replace(target, steady=frozenset({"a"}))
+    assert other.held.of("a", "", list) == ()
+    assert target == replace(target)
+
+
+def test_only_so_many_texts_are_remembered() -> None:
+    units = held_units.HeldUnits()
+    for number in range(held_units._MOST + 10):
+        units.of(str(number), "", list)
+    assert len(units._known) == held_units._MOST
