@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv106 import KV106
-from kvtool.diagnose.codes.kv107 import KV107
+from kvtool.diagnose.codes.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.traced import Traced, line_around
@@ -46,7 +46,7 @@ class MoveTarget:
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     """What of a cause is to be moved, as far as requests of its group show it."""
-    if cause.kind.code == KV107.code and cause.slot.variable is None:
+    if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples))
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
     target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples))

@@ -35,6 +35,11 @@ _GOES_ALONG = "it goes with the text that the fix above moves"
 _MENDED_TOO = "the fix above mends it, too"
 
 _UNNAMED = (KV107.code, KV201.code)
+_OF_THE_CAUSE = (
+    *("code", "severity", "path", "line", "column", "in_source", "logged", "snippet", "width", "message"),
+    *("tokens_lost", "points", "share_tokens", "confidence", "example", "ttft_seconds"),
+)
+"""Fields of a finding that say what is in the way; the others say what is done about it."""
 _PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
 _MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
@@ -66,7 +71,7 @@ class Teller:
             too = list(self._closed_too(group, steps, advice.proof))
             closed |= {(name, cause.slot) for cause in too}
             along = [self._goes_along(cause, group, steps, together) for cause in too]
-            found += with_the_like(self._of_steps(group, steps, together), along)
+            found += with_the_like(*led_by_a_loss(self._of_steps(group, steps, together), along))
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
@@ -197,6 +202,35 @@ def _said_by(cause: SlotCause) -> str:
     """The role of a logged message that is no application's text; empty for other text."""
     role = role_of_part(cause.slot.part)
     return role if cause.slot.logged and not cause.structural and role in ("user", "assistant", "tool") else ""
+
+
+def led_by_a_loss(
+    steps: Sequence[Finding | None], along: Sequence[Finding | None]
+) -> tuple[list[Finding | None], list[Finding | None]]:
+    """Both, but where the first fix is of a cause that lost nothing by itself, it is told of the costliest that it mends, too.
+
+    That one stands in the same message and has a name of its own; the other one is told as mended with it.
+    """
+    told, others = list(steps), list(along)
+    first = told[0] if told else None
+    if first is None or first.tokens_lost or first.logged is None:
+        return told, others
+    place = first.logged.part, first.logged.content
+    mended = [
+        (number, other)
+        for number, other in enumerate(others)
+        if other is not None and other.tokens_lost and other.logged is not None and other.code not in _UNNAMED
+        if (other.logged.part, other.logged.content) == place
+    ]
+    if mended:
+        number, costliest = max(mended, key=lambda each: each[1].tokens_lost)
+        told[0], others[number] = _with_cause_of(first, costliest), _with_cause_of(costliest, first)
+    return told, others
+
+
+def _with_cause_of(finding: Finding, other: Finding) -> Finding:
+    """What is done about a finding, told of the cause of another one."""
+    return finding.model_copy(update={name: getattr(other, name) for name in _OF_THE_CAUSE})
 
 
 def with_the_like(steps: Sequence[Finding | None], along: Sequence[Finding | None]) -> list[Finding]:
