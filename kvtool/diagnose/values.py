@@ -32,6 +32,14 @@ _LEFT_OPEN = ("number", "ip")
 """Forms that do not say whose a value is."""
 _AT = re.compile(r"(?i:(?:^|[\W_])(?:at|since|until|epoch|unix|stamp|iat|exp|nbf|seen)$)")
 _PLACE = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ '\u2019-][^\W\d_]+){0,4}")
+_RECORD = re.compile(
+    r"(?i:(?:^|[\W_])(?:incident|ticket|case|order|booking|reservation|invoice|reference|ref|docket|claim|shipment|parcel|batch|lot"
+    r"|vorgang|auftrag|rechnung|buchung|aktenzeichen|dossier|facture|commande|réservation|factura|pedido|reserva|expediente|caso"
+    r"|fattura|ordine|prenotazione|pratica|zaak|bestelling|ärende|sag|sprawa|zamówienie|заявка|заказ|дело|номер|訂單|订单|案件|工单|주문"
+    r"|사건|注文)(?:$|[\W_]))"
+)
+"""What is told from others by a number."""
+_DISTINCT = 0.8
 _GROUPED = re.compile(r"[,\u2019]")
 
 _FLAG_WORDS = frozenset(
@@ -199,7 +207,10 @@ class SlotValues:
             return Resolved(shape[0], shape[1] * sure)
         if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
             return detected
-        return self._by_course(share if kind.key == "number" else 0.0, sure, texts, constant_within=constant_within)
+        numeric = share if kind.key == "number" else 0.0
+        if numeric >= _MAJORITY and self._are_records(words or ""):
+            return Resolved(REQUEST_ID, 0.7 * sure)
+        return self._by_course(numeric, sure, texts, constant_within=constant_within)
 
     def _by_course(self, numeric: float, sure: float, texts: int, *, constant_within: bool) -> Resolved:
         """The kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
@@ -236,6 +247,11 @@ class SlotValues:
         """The words before most values, else those that stand `before` all of them up to a colon and the like."""
         label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]), default=("", 0))
         return label if times and times >= _MAJORITY * self.seen else label_before(before, len(before)) or None
+
+    def _are_records(self, words: str) -> bool:
+        """Whether numbers without an order, hardly two of them the same, stand behind the name of what is numbered."""
+        even = max(self.in_order.regular(), self.in_session.regular()) >= _SERIES or self.in_order.one_way()
+        return not even and len(self.distinct) >= _DISTINCT * self.seen and _RECORD.search(words) is not None
 
     def _is_dotted(self, kind: DifferenceKind) -> bool:
         """Whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""

@@ -41,13 +41,13 @@ class MoveTarget:
     before: frozenset[str] | None = None
     beside: tuple[str, str] = ("", "")
     common: frozenset[str] | None = None
-    """The lines that at least half of a few requests have; None where nothing is known of other requests."""
+    """The lines that two of three of a few requests have; None where nothing is known of other requests."""
 
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     """What of a cause is to be moved, as far as requests of its group show it."""
     if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
-        return MoveTarget(cause.slot, sections=_sections(cause, samples))
+        return MoveTarget(cause.slot, sections=_sections(cause, samples), common=_common(samples))
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
     target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples))
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
@@ -64,7 +64,7 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
 
 
 def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
-    """The lines that at least half of a few requests have, the spaces at their ends left out."""
+    """The lines that two of three of a few requests have, the spaces at their ends left out."""
     if len(samples) < _LEAST_COMPARED:
         return None
     looked = samples[:: max(len(samples) // _LOOKED_AT, 1)][:_LOOKED_AT]
@@ -73,7 +73,7 @@ def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
         for turn in looked
         for line in {line.rstrip() for at in texts_of(turn) for line in str.__str__(at.text).split("\n", _MOST_LINES)}
     )
-    return frozenset(line for line, count in counts.items() if 2 * count >= len(looked))
+    return frozenset(line for line, count in counts.items() if 3 * count >= 2 * len(looked))
 
 
 def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
