@@ -28,6 +28,8 @@ _INTRODUCES = re.compile(
     r"|[ \t]*\[{1,2}[a-z_][\w.\"-]{0,60}\]{1,2}[ \t\r]*\Z"
     rf"|[ \t]*{_LINE_OF}[ \t]*[^\s=*#~─═-][^\n]{{0,80}}?[ \t]*{_LINE_OF}[ \t\r]*\Z"
 )
+_INTRODUCING = frozenset(":：*_]=-#~─═")
+"""The last sign of each of these."""
 _RULE = re.compile(rf"[ \t]*({_LINE_OF})[ \t]*\S")
 _END_WORD = re.compile(r"(?i:\b(?:end|ends|ende|fin|fine|fim|eind|slut|koniec|конец)\b|/)")
 _TAIL = 24
@@ -60,7 +62,8 @@ def is_sentence(text: str) -> bool:
 
 def introduces(line: str) -> bool:
     """Whether a line announces what stands below it."""
-    if not 0 < len(line.strip()) <= _LONGEST_INTRODUCTION or _INTRODUCES.match(line) is None:
+    shown = line.strip()
+    if not 0 < len(shown) <= _LONGEST_INTRODUCTION or shown[-1] not in _INTRODUCING or _INTRODUCES.match(line) is None:
         return False
     return _RULE.match(line) is None or _END_WORD.search(line) is None
 

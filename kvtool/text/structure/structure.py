@@ -140,6 +140,7 @@ class _Blocks:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines = text.replace("\r\n", " \n").replace("\r", " ").split("\n")
+        self._ends: dict[int, Span] = {}
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -204,10 +205,16 @@ class _Blocks:
     def _to_lines(self, start: int, stop: int) -> Span:
         """A range with its indent, and with all of its lines where it is alone on them."""
         first, last = self._line_of(start), self._line_of(stop - 1)
-        alone = not self._text[self._starts[first] : start].strip() and not self._text[
-            stop : self._starts[last + 1] - 1
-        ].strip(" \t\r,;")
+        alone = start <= self._shown(first)[0] and self._shown(last)[1] <= stop
         return (self._starts[first], self._starts[last] + len(self._lines[last].rstrip())) if alone else (start, stop)
+
+    def _shown(self, number: int) -> Span:
+        """Where what a line shows begins, and where it ends, signs between values left out."""
+        if number not in self._ends:
+            line = self._lines[number]
+            start = self._starts[number]
+            self._ends[number] = start + len(line) - len(line.lstrip()), start + len(line.rstrip(" \t\r,;"))
+        return self._ends[number]
 
     def _heading(self, block: MarkdownBlock) -> Heading | None:
         if block.kind != "heading" or block.depth:
@@ -225,17 +232,20 @@ class _Blocks:
         cuts: list[
             tuple[int, int, int]
         ] = []  # of lists and quotes: start, where lines begin that are none of theirs, stop
+        marked = -1, 0, 0  # the line, the depth and the place of the last item's content
         for block in blocks:
             start, stop = self._span(block)
-            if stop <= start or self._heading(block):
-                continue
-            begin = min(self._behind_markers(start, block.depth), stop)
-            if block.kind == "break":
+            if stop <= start or block.kind == "break" or self._heading(block):
                 continue
             if block.kind == "heading" or block.kind == "paragraph":
+                known = marked[:2] == (block.first, block.depth)
+                begin = min(marked[2] if known else self._behind_markers(start, block.depth), stop)
                 raws.append(RawUnit("paragraph", begin, stop, begin))
                 continue
-            body = self._behind_markers(start, block.depth + 1) if block.kind == "item" else start
+            body = start
+            if block.kind == "item":
+                body = self._behind_markers(start, block.depth + 1)
+                marked = block.first, block.depth + 1, body
             raws.append(RawUnit(block.kind, start, stop, min(body, stop)))
             if not block.depth and block.kind != "fence" and (cut := self._first_lazy_line(block)):
                 cuts.append((start, cut, stop))
