@@ -30,6 +30,8 @@ _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++
 _WORDS_OF_A_HEADING = 12
 """Words of a line with a rule below it from which on that parts it from what follows."""
 _BREAK = "***"
+_INLINE = frozenset({"data", "element"})
+"""Units that may stand within a line of text."""
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
 _KEPT = 64
@@ -48,7 +50,7 @@ class Structure:
         readable = len(self.text) <= MOST_CHARACTERS and self.text.count("\n") <= max(MOST_LINES, len(self.text) // 32)
         raws = _Blocks(self.text).raws() if readable else []
         self.blocks = nested("document", 0, len(self.text), raws)
-        """The tree down to paragraphs."""
+        """The tree down to paragraphs; an item of one line is one."""
         self._paths: dict[tuple[int, int, tuple[Span, ...]], list[TextUnit]] = {}
 
     def path(self, start: int, stop: int, values: Sequence[Span] = ()) -> list[TextUnit]:
@@ -62,7 +64,7 @@ class Structure:
 
     def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
         found = [self.blocks]
-        while found[-1].kind != "paragraph" and (child := _child(found[-1], start, stop)):
+        while found[-1].kind != "paragraph" and (child := _child(self._spelled(found[-1]), start, stop)):
             found.append(child)
         leaf = found[-1]
         if leaf.kind == "document":
@@ -84,7 +86,14 @@ class Structure:
         """All of it, sentences included."""
         return self._whole(self.blocks)
 
+    def _spelled(self, unit: TextUnit) -> TextUnit:
+        """A unit; an item of one line with its paragraph."""
+        if unit.kind != "item" or unit.body >= unit.stop or any(each.kind not in _INLINE for each in unit.children):
+            return unit
+        return unit._replace(children=(TextUnit("paragraph", unit.body, unit.stop, unit.body, unit.children),))
+
     def _whole(self, unit: TextUnit) -> TextUnit:
+        unit = self._spelled(unit)
         if unit.kind == "paragraph":
             return self._read(unit)
         return unit._replace(children=tuple(self._whole(child) for child in unit.children))
@@ -232,20 +241,21 @@ class _Blocks:
         cuts: list[
             tuple[int, int, int]
         ] = []  # of lists and quotes: start, where lines begin that are none of theirs, stop
-        marked = -1, 0, 0  # the line, the depth and the place of the last item's content
+        marked = 0  # where the content of the last item begins, if it has one line
         for block in blocks:
+            if block.kind == "paragraph" and marked and self._starts[block.first] < marked:
+                continue  # all of that item
             start, stop = self._span(block)
-            if stop <= start or block.kind == "break" or self._heading(block):
+            if stop <= start or block.kind == "break" or (block.kind == "heading" and self._heading(block)):
                 continue
             if block.kind == "heading" or block.kind == "paragraph":
-                known = marked[:2] == (block.first, block.depth)
-                begin = min(marked[2] if known else self._behind_markers(start, block.depth), stop)
+                begin = min(self._behind_markers(start, block.depth), stop)
                 raws.append(RawUnit("paragraph", begin, stop, begin))
                 continue
-            body = start
+            body, marked = start, 0
             if block.kind == "item":
                 body = self._behind_markers(start, block.depth + 1)
-                marked = block.first, block.depth + 1, body
+                marked = body if block.stop == block.first + 1 else 0
             raws.append(RawUnit(block.kind, start, stop, min(body, stop)))
             if not block.depth and block.kind != "fence" and (cut := self._first_lazy_line(block)):
                 cuts.append((start, cut, stop))
