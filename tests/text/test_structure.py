@@ -14,6 +14,7 @@ from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.sentences import sentence_ends
 from kvtool.text.structure.structure import MOST_LINES, Structure, structure_of
 from kvtool.text.structure.text_unit import TextUnit
+from tests.cli.test_hostile_prompts import calls
 
 
 def units_in(unit: TextUnit) -> list[TextUnit]:
@@ -175,3 +176,22 @@ def test_the_last_long_texts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> N
     for text in texts * 3:
         assert structure_of(text).path(3, 4)[-1].kind == "statement"
     assert len(read) == 2
+
+
+_SHAPES: dict[str, str] = {
+    "items of one word": "- word\n",
+    "numbered rules": "1. a\n",
+    "quotes apart": "> a\n\n",
+    "quotes": "> a\n",
+    "rows": "| c | d |\n",
+    "headings": "# a\n",
+    "fences": "```\na\n```\n",
+    "elements": "<a>b</a>\n",
+}
+
+
+@pytest.mark.parametrize("shape", _SHAPES.values(), ids=list(_SHAPES))
+def test_twice_as_many_blocks_are_twice_the_work(shape: str) -> None:
+    once, twice = (calls(lambda text=shape * count: Structure(text)) for count in (1000, 2000))  # type: ignore[misc]  # mypy cannot type a default
+    assert twice < 2.2 * once
+    assert once < 90 * shape.count("\n") * 1000
