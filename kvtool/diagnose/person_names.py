@@ -32,7 +32,12 @@ _TALKING = _words(
 )
 _WITH = _words("to with mit avec con com met med")
 _PARTICLES = "de|da|do|dos|das|del|della|di|du|la|le|van|von|vom|zu|der|den|ter|ten|bin|ibn|al|el|y|e"
-_PART = r"[^\W\d_a-z][^\W\d_]*(?:['\u2019-][^\W\d_]+)*\.?"
+_LETTER = (
+    "(?:[^\\W\\d_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0980-\u0df3\u0e31-\u0e4e\u0eb1-\u0ece\u102b-\u103e"
+    "\u17b4-\u17d3\u200c\u200d])"
+)
+"""A letter, or a sign on one: vowels of many scripts are signs."""
+_PART = rf"[^\W\d_a-z]{_LETTER}*(?:['\u2019-]{_LETTER}+)*\.?"
 _NAME = re.compile(rf"{_PART}(?: (?:(?:{_PARTICLES}) ){{0,2}}{_PART}){{0,4}}")
 _BEHIND = re.compile(r"\s*(?:[,;(/|\u2013\u2014]|\b(?:from|of|at|in|aus|bei|à|en|em|w|z|из|в|з)\b).*", re.DOTALL)
 """What may be said of a person behind the name: `Ada Kern, Leeds`, `Ada Kern from Leeds`."""

@@ -24,6 +24,7 @@ from kvtool.diagnose.person_names import are_people
         "Йордан|Виолета|Галена|Красимир",
         "ანა|გიორგი|ნინო",
         "李静|王伟|张敏|欧阳娜",
+        "रमेश यादव|सुनीता देवी|मोहन पटेल|गीता कुमारी",
         "김민수|박지영|이서준",
         "Ruth Feld from Leeds|Ana Prado from Porto|Omar Saidi, Lyon",
     ],

@@ -322,3 +322,34 @@ def test_a_slot_is_what_all_of_its_values_and_the_words_before_them_say(
     write("slot.jsonl", lines(record))
     _, out, _ = kvtool("profile", "--dry-run", "--json", "slot.jsonl")
     assert told(out)[0][0] == code
+
+
+def test_rows_of_a_table_of_tools_are_tools(kvtool: Command) -> None:
+    def record(n: int) -> dict[str, Any]:
+        names = ["scan_form", "print_label", "call_number", "book_slot"]
+        random.Random(f"rows/{n}").shuffle(names)
+        rows = "\n".join(f"| {name} | does what {name.replace('_', ' ')} says |" for name in names)
+        text = f"You serve.\n\n| tool | use |\n|---|---|\n{rows}\n\n{RULES}"
+        return {"messages": [{"role": "system", "content": text}, chat(n)["messages"][1]]}
+
+    write("rows.jsonl", lines(record))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "rows.jsonl")
+    assert told(out)[0][0] == "KV111"
+
+
+def test_steps_of_a_plan_are_one_finding_and_move_with_their_introduction(kvtool: Command) -> None:
+    def record(n: int) -> dict[str, Any]:
+        steps = ["measure it", "drain it", "open it", "photograph it", "close it"]
+        plan = "\n".join(f"{k + 1}. [{'done' if k < n else 'open'}] {step}" for k, step in enumerate(steps))
+        return {
+            "messages": [
+                {"role": "system", "content": f"You guide.\n\nPlan so far:\n{plan}\n\n{RULES}"},
+                chat(n)["messages"][1],
+            ]
+        }
+
+    write("plan.jsonl", lines(record) * 4)
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "plan.jsonl")
+    first, *_ = json.loads(out)["findings"]
+    assert first["tokens_lost"] > 0
+    assert first["fix"].startswith("move its list with its introduction")

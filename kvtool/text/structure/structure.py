@@ -17,7 +17,7 @@ from kvtool.text.structure.prose import ROW, introduction, prose_units
 from kvtool.text.structure.raw_unit import RawUnit, nested
 from kvtool.text.structure.sections import Heading, sections_of
 from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, is_title, sentence_ends, words_in
-from kvtool.text.structure.tag_pairs import elements_in, tag_lines
+from kvtool.text.structure.tag_pairs import elements_in, tag_lines, tag_name
 from kvtool.text.structure.text_unit import TextUnit
 
 MOST_CHARACTERS = 4_000_000
@@ -30,6 +30,8 @@ _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++
 _WORDS_OF_A_HEADING = 12
 """Words of a line with a rule below it from which on that parts it from what follows."""
 _BREAK = "***"
+_SEVERAL = frozenset({"quote", "fence", "element"})
+"""Units of which one line may announce several."""
 _INLINE = frozenset({"data", "element"})
 """Units that may stand within a line of text."""
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
@@ -340,7 +342,8 @@ class _Blocks:
         low = max(self._starts[last], raw.start)
         if introduces(self._text[low : raw.stop]) or (number == last + 1 and self._is_title(low, raw, block)):
             before = sentence_ends(self._text, low, raw.stop, ())
-            stop = self._behind_the_like(block, ends) if block.kind == "paragraph" else block.stop
+            several = block.kind == "paragraph" or block.kind in _SEVERAL
+            stop = self._behind_the_like(block, ends) if several else block.stop
             return RawUnit("introduced", before[-1] if before else low, stop, block.start)
         if block.kind == "paragraph" and self._is_row(block.start):
             found = introduction(self._text, raw.start, raw.stop)
@@ -357,15 +360,23 @@ class _Blocks:
         return (not above or is_sentence(above)) and is_title(self._text[low : raw.stop])
 
     def _behind_the_like(self, block: RawUnit, ends: dict[int, RawUnit]) -> int:
-        """The end of the paragraphs that are rows of one listing, as a map of files is in several."""
+        """The end of the blocks that one line announces: quotes, say, or paragraphs of rows, as a map of files has several."""
         stop = block.stop
-        while self._is_row(block.start):
-            number = self._line_of(stop - 1) + 2
+        while block.kind in _SEVERAL or self._is_row(block.start):
+            number = self._line_of(stop - 1) + 1
+            if number < len(self._lines) and not self._lines[number].strip():
+                number += 1
             following = ends.get(number)
-            if following is None or following.kind != "paragraph" or not self._is_row(following.start):
+            if following is None or following.kind != block.kind or not self._is_like(block, following):
                 break
             block, stop = following, following.stop
         return stop
+
+    def _is_like(self, block: RawUnit, other: RawUnit) -> bool:
+        if block.kind == "element":
+            one, another = self._text[block.start : block.body], self._text[other.start : other.body]
+            return tag_name(one) == tag_name(another)
+        return block.kind in _SEVERAL or self._is_row(other.start)
 
     def _is_row(self, at: int) -> bool:
         return ROW.match(self._lines[self._line_of(at)]) is not None
