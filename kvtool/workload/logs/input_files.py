@@ -19,8 +19,8 @@ from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.file_kinds import FileKind, kind_of
-from kvtool.workload.logs.known_formats import TEXT_FORMAT, format_named
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.logs.known_formats import format_named
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES, TEXT_FORMAT
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.record_format import RecordFormat
 from kvtool.workload.logs.records import opens, read_record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs import agent_shapes, chat_records, responses_records, trace_records
+from kvtool.workload.logs.plain import TEXT_FORMAT
 from kvtool.workload.logs.prompt_records import PROMPTS, prompts
 from kvtool.workload.logs.record_format import Fields, RecordFormat, loaded
 
@@ -268,7 +269,6 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "stored_completions.refuse",
     ),
 )
-TEXT_FORMAT = "text"
 FORMAT_NAMES = (*(each.name for each in RECORD_FORMATS), TEXT_FORMAT)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs.by_arrival import ArrivalCounts
-from kvtool.workload.logs.grouping import Division
 from kvtool.workload.logs.reading import LeftOut
+
+if TYPE_CHECKING:
+    from kvtool.workload.logs.grouping import Division
+    from kvtool.workload.logs.tenant_field import TenantField
 
 _QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
 _MOST_ERRORS = 5
@@ -126,6 +130,8 @@ class PassState:
     failed: dict[str, KvtoolError] = field(default_factory=dict)
     doubles: int = 0
     """Requests whose id another file has, too."""
+    tenants: TenantField | None = None
+    """Whose requests they are, where a field was named that says so."""
 
     def outcome(self, order: str | None) -> LogOutcome:
         """What is to be told of it; `order` says how it goes through several files."""
@@ -139,6 +145,7 @@ class PassState:
         if self.doubles:
             told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
         told += [*self.left_out.notes(), *repeated_notes(self.repeated), *self.prompts.notes()]
+        told += [] if self.tenants is None else self.tenants.notes()
         errors = list(self.failed.values())
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:

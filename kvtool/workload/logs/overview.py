@@ -6,9 +6,9 @@ from collections import Counter
 
 from kvtool.results.documents.log_contents import LogExample, LogRow, LogsDocument
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.logs.known_formats import TEXT_FORMAT
 from kvtool.workload.logs.log_pass import repeated_notes
 from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.plain import TEXT_FORMAT
 from kvtool.workload.logs.told_rows import row_of, tool_names
 from kvtool.workload.turn import Turn
 

@@ -74,6 +74,7 @@ def _entry(record: Record, entry: Fields, number: int) -> Reading:
         session=inner.own_session or names_of([headers.get(name) for name in _SESSIONS]),
         time=began,
         identity=names_of([answer.get("id"), answer.get("responseId")]),
+        value={**entry, "headers": headers},
         model=None if any(name in fields for name in ("model", "modelId")) or named is None else named[1],
         tenant=names_of([headers.get(name) for name in _TENANTS]),
         usage=usage,
