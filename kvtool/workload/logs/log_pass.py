@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,13 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs.by_arrival import ArrivalCounts
-from kvtool.workload.logs.reading import LeftOut
+from kvtool.workload.logs.reading import LeftOut, in_plural
+from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.grouping import Division
     from kvtool.workload.logs.tenant_field import TenantField
 
-_QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
 _MOST_ERRORS = 5
 """Files that are named in the head of a report."""
 
@@ -50,9 +49,16 @@ class LeftOuts:
     places: dict[str, Place] = field(default_factory=dict)
     hint: str | None = None
     """What to do where there is nothing else."""
+    hear: Callable[[Turn], None] | None = None
+    """Who is told of calls whose prompt is not in the log; they are not counted here then."""
+    heard: int = 0
 
     def add(self, item: LeftOut, place: Place) -> None:
         """One more of them."""
+        if item.told is not None and self.hear is not None:
+            self.heard += 1
+            self.hear(item.told)
+            return
         self.counts[item.kind] = self.counts.get(item.kind, 0) + item.number
         self.places.setdefault(item.kind, place)
         self.hint = self.hint or item.hint
@@ -65,11 +71,7 @@ class LeftOuts:
 
 def counted(kind: str, count: int) -> str:
     """A number with its noun (`2 calls without a prompt`), or participle."""
-    if kind.endswith("ed"):
-        return f"{count:,} {kind}"
-    found = _QUALIFIED.search(kind)
-    noun = kind if found is None else kind[: found.start()]
-    return plural(count, noun) + kind[len(noun) :]
+    return f"{count:,} {kind if count == 1 else in_plural(kind)}"
 
 
 def repeated_notes(count: int) -> list[str]:

@@ -111,6 +111,8 @@ class LogSource:
         """Of the last pass that came to its end."""
         self._followed: LogProgress | None = None
         """Of the process that reads the log in this one's place."""
+        self.hear: Callable[[Turn], None] | None = None
+        """Who is told of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
@@ -151,7 +153,7 @@ class LogSource:
         self._outcome = state.outcome(self._order())
         if tenants is not None and requests:
             tenants.check()
-        if not requests:
+        if not requests and not state.left_out.heard:
             first_error = first_error or next(iter(state.failed.values()), None)
             if first_error is not None:
                 raise first_error
@@ -174,7 +176,7 @@ class LogSource:
         self._new_formats = {}
         self._followed = None
         self._open = set()
-        self._now = PassState(self._grouping.begin(), tenants=self._tenants())
+        self._now = PassState(self._grouping.begin(), LeftOuts(hear=self.hear), tenants=self._tenants())
         return self._now
 
     def _tenants(self) -> TenantField | None:
