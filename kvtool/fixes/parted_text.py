@@ -141,7 +141,7 @@ def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
     shown = [_inner(text, *_stripped(text, *place)) for place in places]
     structure = structure_of(text)
     for place, (start, stop) in zip(places, shown, strict=True):
-        held = structure.path(start, stop, shown)
+        held = structure.blocks_around(start, stop)
         torn = any(unit.kind in _ORDERED and not (start <= unit.start and unit.stop <= stop) for unit in held)
         yield movable_unit(text, start, stop, shown, common=target.common) if torn else Movable(*place, "section")
 

@@ -64,10 +64,15 @@ class Structure:
             self._paths[key] = self._found(start, stop, values)
         return self._paths[key]
 
-    def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
+    def blocks_around(self, start: int, stop: int) -> list[TextUnit]:
+        """The units that hold all of `[start, stop)`, down to the paragraph, the document first."""
         found = [self.blocks]
         while found[-1].kind != "paragraph" and (child := _child(self._spelled(found[-1]), start, stop)):
             found.append(child)
+        return found
+
+    def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
+        found = self.blocks_around(start, stop)
         leaf = found[-1]
         if leaf.kind == "document":
             leaf = TextUnit("paragraph", *self._lines_around(start, stop), 0)
