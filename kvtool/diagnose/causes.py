@@ -165,7 +165,8 @@ class SlotCause:
     def _resolve(self) -> Resolved:
         if not self.structural and self.values.seen != self._resolved_at:
             constant = self._opportunities.within >= 2 and self.volatility_within <= 0.1
-            self._resolved = self.values.resolve(self.slot.variable, constant_within=constant)
+            before = "" if self.slot.frame is None else self.slot.frame.before
+            self._resolved = self.values.resolve(self.slot.variable, constant_within=constant, before=before)
             self._resolved_at = self.values.seen
         return self._resolved
 

@@ -100,7 +100,10 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
     ),
     (
         FLAG,
-        ("arm versuchsgruppe",),
+        (
+            "arm versuchsgruppe feature features capabilities modules experiments toggles switches",
+            "funktionen fonctionnalités funciones funcionalidades funzionalità funkcje функции 機能 功能 기능",
+        ),
     ),
     (
         READING,

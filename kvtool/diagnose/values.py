@@ -15,7 +15,7 @@ from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.labels import kind_beside, kind_of_label
+from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before
 from kvtool.diagnose.names import kind_of_name
 from kvtool.diagnose.value_shapes import EXPLAINED, shape_of
 
@@ -32,6 +32,14 @@ _LEFT_OPEN = ("number", "ip")
 """Forms that do not say whose a value is."""
 _AT = re.compile(r"(?i:(?:^|[\W_])(?:at|since|until|epoch|unix|stamp|iat|exp|nbf|seen)$)")
 _PLACE = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ '\u2019-][^\W\d_]+){0,4}")
+_RECORD = re.compile(
+    r"(?i:(?:^|[\W_])(?:incident|ticket|case|order|booking|reservation|invoice|reference|ref|docket|claim|shipment|parcel|batch|lot"
+    r"|vorgang|auftrag|rechnung|buchung|aktenzeichen|dossier|facture|commande|réservation|factura|pedido|reserva|expediente|caso"
+    r"|fattura|ordine|prenotazione|pratica|zaak|bestelling|ärende|sag|sprawa|zamówienie|заявка|заказ|дело|номер|訂單|订单|案件|工单|주문"
+    r"|사건|注文)(?:$|[\W_]))"
+)
+"""What is told from others by a number."""
+_DISTINCT = 0.8
 _GROUPED = re.compile(r"[,\u2019]")
 
 _FLAG_WORDS = frozenset(
@@ -163,8 +171,8 @@ class SlotValues:
         elif len(self.sessions) < _MOST_SESSIONS:
             self.sessions[of] = key
 
-    def resolve(self, variable: str | None, *, constant_within: bool) -> Resolved:
-        """The kind of the slot's values.
+    def resolve(self, variable: str | None, *, constant_within: bool, before: str = "") -> Resolved:
+        """The kind of the slot's values; `before` is what stands before all of them on their line.
 
         The first that applies: an exact time; the name of the variable or of the label before the value; a section that is there
         or not; what detectors make of nearly all distinct values, else a shape that nearly all of them have, else what detectors
@@ -176,17 +184,18 @@ class SlotValues:
         sure = count / (count + 1)
         kind, covered = self._detected()
         share = covered / count
-        said = self._said(variable)
-        if self._is_dotted(kind) and _VERSIONED.search(variable or self._label() or ""):
+        words = self._words(before) if variable is None else variable
+        said = None if words is None else kind_of_label(words) or (TIME if _AT.search(words) else None)
+        if self._is_dotted(kind) and _VERSIONED.search(words or ""):
             return Resolved(VERSION, 0.9 * sure)
         if kind.key == "unix" and (other := self._no_time(said)) is not None:
             return Resolved(other, 0.9 * sure)
-        if kind.code in (ENVIRONMENT.code, OTHER.code) and self._are_towns(variable):
+        if kind.code in (ENVIRONMENT.code, OTHER.code) and self._are_towns(words):
             return Resolved(USER, 0.9 * sure)
         detected = Resolved(kind, share * sure)
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
             return detected
-        named = self._named(variable, kind)
+        named = kind_of_name(variable) if variable is not None else self._named(words, kind)
         if named is not None:
             same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
@@ -198,7 +207,10 @@ class SlotValues:
             return Resolved(shape[0], shape[1] * sure)
         if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
             return detected
-        return self._by_course(share if kind.key == "number" else 0.0, sure, texts, constant_within=constant_within)
+        numeric = share if kind.key == "number" else 0.0
+        if numeric >= _MAJORITY and self._are_records(words or ""):
+            return Resolved(REQUEST_ID, 0.7 * sure)
+        return self._by_course(numeric, sure, texts, constant_within=constant_within)
 
     def _by_course(self, numeric: float, sure: float, texts: int, *, constant_within: bool) -> Resolved:
         """The kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
@@ -231,17 +243,15 @@ class SlotValues:
         ]
         return max(of_code, key=lambda item: (item[0], item[1].key))[1], covered
 
-    def _label(self) -> str | None:
-        """The words before most values."""
-        if not self.labels:
-            return None
-        label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]))
-        return label if times >= _MAJORITY * self.seen else None
+    def _words(self, before: str) -> str | None:
+        """The words before most values, else those that stand `before` all of them up to a colon and the like."""
+        label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+        return label if times and times >= _MAJORITY * self.seen else label_before(before, len(before)) or None
 
-    def _said(self, variable: str | None) -> DifferenceKind | None:
-        """What the variable's name says, else the words before most values."""
-        words = self._label() if variable is None else variable
-        return None if words is None else kind_of_label(words) or (TIME if _AT.search(words) else None)
+    def _are_records(self, words: str) -> bool:
+        """Whether numbers without an order, hardly two of them the same, stand behind the name of what is numbered."""
+        even = max(self.in_order.regular(), self.in_session.regular()) >= _SERIES or self.in_order.one_way()
+        return not even and len(self.distinct) >= _DISTINCT * self.seen and _RECORD.search(words) is not None
 
     def _is_dotted(self, kind: DifferenceKind) -> bool:
         """Whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""
@@ -254,17 +264,14 @@ class SlotValues:
         constant = len(self.in_order.steps) == 1 and self.in_order.regular() == 1.0
         return COUNTER if constant and self.in_order.count >= _RISES else None
 
-    def _are_towns(self, variable: str | None) -> bool:
+    def _are_towns(self, words: str | None) -> bool:
         """Whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
-        words = variable if variable is not None else self._label()
         texts = [example for example in self.examples if example]
         return words is not None and "branch" in words.casefold() and bool(texts) and all(map(_PLACE.fullmatch, texts))
 
-    def _named(self, variable: str | None, detected: DifferenceKind) -> DifferenceKind | None:
-        """What the variable's name says. Without one, the label before most values, where their form leaves open what they are."""
-        if variable is not None:
-            return kind_of_name(variable)
-        label = self._label()
-        if label is None or not (detected is OTHER or detected.key in _LEFT_OPEN or detected.code == _ANY_ID):
+    @staticmethod
+    def _named(words: str | None, detected: DifferenceKind) -> DifferenceKind | None:
+        """What the words before the values say, where the form of these leaves open what they are."""
+        if words is None or not (detected is OTHER or detected.key in _LEFT_OPEN or detected.code == _ANY_ID):
             return None
-        return kind_of_label(label) or kind_beside(label)
+        return kind_of_label(words) or kind_beside(words)

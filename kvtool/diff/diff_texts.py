@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.text.align import EqualRun, align
+from kvtool.text.structure.sentences import sentence_ends
 from kvtool.text.traced import Traced
 
 Range = tuple[int, int]
@@ -18,8 +19,9 @@ _WORD_END = frozenset({ord(" "), ord("\n")})
 _LONG_LINE = 240
 """Characters from which on a sentence is moved instead of its line."""
 Unit = Literal["line", "sentence", "words"]
+Ends = Callable[[str, int, int, Range], list[int]]
+"""Where units end in a stretch of a text, none of them within a range of it."""
 _WORDS_END = re.compile(r"[ \t]+|\n")
-_SENTENCE_END = re.compile(r"[.!?][\"')\]]?[ \t]+|\n")
 
 
 class Region(NamedTuple):
@@ -135,10 +137,10 @@ def _units(texts: DiffTexts, region: Region) -> tuple[Unit, list[Region]]:
     one_line = "\n" not in texts.a[region.a[0] : max(region.a[1] - 1, 0)]
     if not one_line or _longest([region]) <= _LONG_LINE or region.a[0] == region.a[1] or region.b[0] == region.b[1]:
         return "line", [region]
-    units: list[tuple[Unit, re.Pattern[str]]] = [("sentence", _SENTENCE_END), ("words", _WORDS_END)]
-    for unit, end in units:
+    units: list[tuple[Unit, Ends]] = [("sentence", _sentence_ends), ("words", _word_ends)]
+    for unit, ends in units:
         found = [
-            Region(_around(texts.a, chunk.a, region.a, end), _around(texts.b, chunk.b, region.b, end))
+            Region(_around(texts.a, chunk.a, region.a, ends), _around(texts.b, chunk.b, region.b, ends))
             for chunk in texts.chunks(region)
         ]
         if _longest(found) <= _LONG_LINE:
@@ -161,15 +163,21 @@ def _merged(regions: list[Region]) -> list[Region]:
     return result
 
 
-def _around(text: str, inside: Range, bounds: Range, end: re.Pattern[str]) -> Range:
-    """The stretch of `text` around a range, within `bounds` and up to `end`, which is included so that the rest reads on."""
-    start = bounds[0]
-    for match in end.finditer(text, max(bounds[0], inside[0] - 2 * _LONG_LINE), inside[0]):
-        start = match.end()
-    if start == bounds[0] and inside[0] - start > 2 * _LONG_LINE:
-        start = inside[0] - 2 * _LONG_LINE
-    stop = end.search(text, inside[1], min(bounds[1], inside[1] + 2 * _LONG_LINE))
-    return start, stop.end() if stop else min(bounds[1], inside[1] + 2 * _LONG_LINE)
+def _around(text: str, inside: Range, bounds: Range, ends: Ends) -> Range:
+    """The stretch of `text` around a range, within `bounds`, from one end of a unit to another, so that the rest reads on."""
+    low, high = max(bounds[0], inside[0] - 2 * _LONG_LINE), min(bounds[1], inside[1] + 2 * _LONG_LINE)
+    found = ends(str.__str__(text), low, high, inside)
+    start = max((end for end in found if end <= inside[0]), default=low)
+    return start, min((end for end in found if end >= inside[1]), default=high)
+
+
+def _sentence_ends(text: str, low: int, high: int, inside: Range) -> list[int]:
+    return sentence_ends(text, low, high, [inside])
+
+
+def _word_ends(text: str, low: int, high: int, inside: Range) -> list[int]:
+    before = [found.end() for found in _WORDS_END.finditer(text, low, inside[0])]
+    return [*before, *(found.end() for found in _WORDS_END.finditer(text, inside[1], high))]
 
 
 def _gaps(runs: list[EqualRun], length_a: int, length_b: int) -> list[tuple[Range, Range]]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from kvtool.text.structure.fenced import fenced_ranges
+from kvtool.text.structure.structure import structure_of
+from kvtool.text.structure.text_unit import TextUnit
 from kvtool.text.traced import marks_of
 
-_HEADING = re.compile(r"^(#{1,6}) ", re.MULTILINE)
 _BLANK = re.compile(r"\n(?:[ \t\r]*+\n)++")
-_OPENING = re.compile(r"\s*<([A-Za-z][\w.-]{0,40})(?:[ \t][^<>\n]{0,300})?>")
 _MOST_BLOCKS = 200
 
 
@@ -29,8 +30,8 @@ def blocks_of(text: str) -> list[Block]:
     if segments:
         return segments
     plain = str.__str__(text)
-    sections = _sections(plain)
-    return (sections or _paragraphs(plain))[:_MOST_BLOCKS]
+    document = structure_of(plain).blocks
+    return _shown(plain, _sections(document) or _paragraphs(plain, document))[:_MOST_BLOCKS]
 
 
 def _segments(text: str) -> list[Block]:
@@ -50,42 +51,48 @@ def _segments(text: str) -> list[Block]:
     return [Block(run.start, _stripped(text, run.start, run.stop), run.name) for run in runs]
 
 
-def _sections(text: str) -> list[Block]:
-    fenced = fenced_ranges(text)
-    marks = [found for found in _HEADING.finditer(text) if not _inside(found.start(), fenced)]
-    levels = [len(found[1]) for found in marks]
-    level = next((each for each in sorted(set(levels)) if levels.count(each) > 1), None)
-    if level is None:
-        return []
-    starts = [found.start() for found in marks if len(found[1]) <= level]
-    if text[: starts[0]].strip():
-        starts.insert(0, 0)
-    return [Block(start, _stripped(text, start, stop)) for start, stop in pairwise([*starts, len(text)])]
+def _sections(document: TextUnit) -> list[Block]:
+    """From heading to heading of the highest level that has several, those above them included; none where no level has."""
+    starts: list[int] = []
+    within = document
+    while True:
+        sections = [child for child in within.children if child.kind == "section"]
+        starts += [section.start for section in sections]
+        if len(sections) != 1:
+            break
+        within = sections[0]
+    return (
+        [Block(start, stop) for start, stop in pairwise([0, *starts, document.stop])]
+        if len(starts) > 1 and sections
+        else []
+    )
 
 
-def _paragraphs(text: str) -> list[Block]:
-    """What blank lines part; fenced code and an element with its closing tag stay in one piece."""
-    fenced = fenced_ranges(text)
+def _paragraphs(text: str, document: TextUnit) -> list[Block]:
+    """What blank lines part that stand in no unit: a list, an element or an introduction with its list stays in one piece."""
     blocks: list[Block] = []
-    begin = at = 0
-    until = 0  # the end of an element that was opened
-    for found in [*_BLANK.finditer(text), None]:
-        stop = found.start() if found else len(text)
-        if stop >= until and (opening := _OPENING.match(text, at, stop)):
-            close = text.find(f"</{opening[1]}>", opening.end())
-            until = max(until, close)
-        if found and (stop < until or _inside(stop, fenced)):
-            at = found.end()
-            continue
-        end = _stripped(text, begin, stop)
-        if end > begin:
-            blocks.append(Block(begin, end))
-        begin = at = found.end() if found else stop
-    return blocks
+    units = list(_units(document))
+    begin = 0
+    for found in _BLANK.finditer(text):
+        index = bisect_right(units, found.start(), key=lambda unit: unit.start) - 1
+        if index < 0 or units[index].stop <= found.start():
+            blocks.append(Block(begin, found.start()))
+            begin = found.end()
+    return [*blocks, Block(begin, len(text))]
 
 
-def _inside(at: int, ranges: list[tuple[int, int]]) -> bool:
-    return any(start < at < stop for start, stop in ranges)
+def _units(within: TextUnit) -> Iterator[TextUnit]:
+    """What stays whole, in order: of a section that has more than one unit, each of them."""
+    for child in within.children:
+        if child.kind == "section" and len(child.children) > 1:
+            yield from _units(child)
+        else:
+            yield child
+
+
+def _shown(text: str, blocks: Iterable[Block]) -> list[Block]:
+    """The blocks without white space at their ends; none of nothing else."""
+    return [Block(start, stop, name) for start, end, name in blocks if (stop := _stripped(text, start, end)) > start]
 
 
 def _stripped(text: str, start: int, stop: int) -> int:

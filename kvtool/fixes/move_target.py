@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv106 import KV106
-from kvtool.diagnose.codes.kv107 import KV107
+from kvtool.diagnose.codes.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log
 from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.turn_texts import role_of_part, texts_of
@@ -42,14 +42,14 @@ class MoveTarget:
     before: frozenset[str] | None = None
     beside: tuple[str, str] = ("", "")
     common: frozenset[str] | None = None
-    """The lines that at least half of a few requests have; None where nothing is known of other requests."""
+    """The lines that two of three of a few requests have; None where nothing is known of other requests."""
     held: HeldUnits = field(default_factory=HeldUnits, init=False, repr=False, compare=False)
 
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     """What of a cause is to be moved, as far as requests of its group show it."""
-    if cause.kind.code == KV107.code and cause.slot.variable is None:
-        return MoveTarget(cause.slot, sections=_sections(cause, samples))
+    if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
+        return MoveTarget(cause.slot, sections=_sections(cause, samples), common=_common(samples))
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
     target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples))
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
@@ -66,7 +66,7 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
 
 
 def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
-    """The lines that at least half of a few requests have, the spaces at their ends left out."""
+    """The lines that two of three of a few requests have, the spaces at their ends left out."""
     if len(samples) < _LEAST_COMPARED:
         return None
     looked = samples[:: max(len(samples) // _LOOKED_AT, 1)][:_LOOKED_AT]
@@ -75,7 +75,7 @@ def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
         for turn in looked
         for line in {line.rstrip() for at in texts_of(turn) for line in str.__str__(at.text).split("\n", _MOST_LINES)}
     )
-    return frozenset(line for line, count in counts.items() if 2 * count >= len(looked))
+    return frozenset(line for line, count in counts.items() if 3 * count >= 2 * len(looked))
 
 
 def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:

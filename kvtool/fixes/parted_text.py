@@ -17,8 +17,12 @@ from kvtool.fixes.turn_texts import role_of_part
 from kvtool.text.rearranged import rearranged
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.sentences import goes_on, introduces
+from kvtool.text.structure.structure import structure_of
+from kvtool.text.structure.text_unit import SEALED
 from kvtool.text.traced import Traced, line_around
 
+_ORDERED = SEALED | {"numbered"}
+"""Units that lines cannot be taken out of."""
 _LEADS_ON = re.compile(r"[ \t]*(?:[-*+•>|]|\d{1,9}[.)]|```|~~~|</?[\w.:-]+[^<>\n]*>[ \t\r]*\Z)|[ \t]{2}")
 """A line that Markdown may go on with in the next one: of a list, a quote, a table, a fence."""
 
@@ -115,7 +119,7 @@ def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | s
     plain = str.__str__(text)
     if target.sections:
         if not role or role == role_of_part(target.slot.part):
-            yield from (Movable(low, high, "section") for low, high in places_of_sections(plain, target.sections))
+            yield from _optional(plain, target)
         return
     places = [
         (value_in(text, *place, target) if _is_line(target.slot) else place, place)
@@ -132,6 +136,17 @@ def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | s
         if isinstance(unit, Movable) and target.steady is not None and not unit.is_block:
             unit = _grown(plain, unit, target.steady)
         yield unit
+
+
+def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
+    """The sections of a target; of what can only stand whole, all of it."""
+    places = list(places_of_sections(text, target.sections))
+    shown = [_inner(text, *_stripped(text, *place)) for place in places]
+    structure = structure_of(text)
+    for place, (start, stop) in zip(places, shown, strict=True):
+        held = structure.blocks_around(start, stop)
+        torn = any(unit.kind in _ORDERED and not (start <= unit.start and unit.stop <= stop) for unit in held)
+        yield movable_unit(text, start, stop, shown, common=target.common) if torn else Movable(*place, "section")
 
 
 def _inner(text: str, start: int, stop: int) -> Span:

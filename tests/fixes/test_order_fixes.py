@@ -267,3 +267,20 @@ def test_any_layout_keeps_its_blocks(seed: int) -> None:
         for turn in samples:
             after = done(turn, order)
             assert Counter(after.split("\n")) == Counter(str.__str__(turn.text or "").split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("# T\n\nOne.\n\nTwo.\n", ["# T", "One.", "Two."]),
+        ("## T\n\nOne.\n", ["## T\n\nOne."]),
+        ("# T\nIn.\n\n## A\na\n\n## B\nb\n\nc\n", ["# T\nIn.", "## A\na", "## B\nb\n\nc"]),
+        ("Rules:\n\n- a b\n\n- c d\n\nEnd.", ["Rules:\n\n- a b\n\n- c d", "End."]),
+        ("<doc>\na\n\nb\n</doc>\n\nAfter.", ["<doc>\na\n\nb\n</doc>", "After."]),
+        ("Code:\n\n```\n# no heading\n\n# none\n```\n\nx", ["Code:\n\n```\n# no heading\n\n# none\n```", "x"]),
+        ("<r>\n## A\na\n## B\nb\n</r>\n\nEnd.", ["<r>\n## A\na\n## B\nb\n</r>", "End."]),
+        ("\n\n \n", []),
+    ],
+)
+def test_blocks_are_whole_units(text: str, blocks: list[str]) -> None:
+    assert [text[block.start : block.stop] for block in blocks_of(text)] == blocks

@@ -9,8 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
+from unittest.mock import patch
 
+from kvtool.text.structure import structure
 from tests.fuzz.commands import ON, TOKENS
 from tests.fuzz.forked import CPU_SECONDS, Job, run_jobs
 from tests.fuzz.session import begin
@@ -80,6 +83,23 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "de Bruijn": lambda size: (_SEQUENCE * (size // len(_SEQUENCE) + 1))[:size],
     "dates in words": _filled("4 de März 1/2 日水曜日 "),
     "template tags": _filled("{{ x }}{% if y %}"),
+    "template lines": _filled("{% if y %}\n{{ x }}\n"),
+    "items of one word": _filled("- word\n"),
+    "numbered rules": _filled("1. a\n"),
+    "items in items": _filled("".join(f"{'  ' * level}- a\n" for level in range(12))),
+    "quotes in quotes": _filled("> " * 10_000 + "a\n"),
+    "quotes of each depth": _filled("".join(f"{'> ' * level}a\n" for level in range(40))),
+    "quotes apart": _filled("> a\n\n"),
+    "quotes in items": _filled("- > a\n"),
+    "rows of a table": lambda size: ("| a | b |\n|---|---|\n" + "| c | d |\n" * (size // 10))[:size],
+    "headings": _filled("# a\n"),
+    "headings of each level": _filled("".join(f"{'#' * level} a\n\nb\n\n" for level in range(1, 7))),
+    "fences": _filled("```\na\n```\n"),
+    "fences that are open": _filled("```\n"),
+    "elements on a line": _filled("<a>b</a>"),
+    "elements on lines": _filled("<a>\nb\n</a>\n"),
+    "announcements": _filled("a:\n"),
+    "banners": _filled("--- A ---\na\n--- END ---\n"),
 }
 WAYS: dict[str, tuple[str, ...]] = {
     "profile": ("profile", "l.jsonl", "--dry-run", *TOKENS, *ON),
@@ -100,9 +120,21 @@ def job(way: str, text: str, common: dict[str, bytes]) -> Job:
     return Job(way, 0, WAYS[way], common | files)
 
 
+PARSER = "parser"
+"""The way on which only the structure of the text is read, to its sentences, whatever its number of lines."""
+
+
+def _parsing(text: str) -> float:
+    with patch.object(structure, "MOST_LINES", len(text) + 1):
+        began = time.process_time()
+        structure.Structure(text).tree()
+        return time.process_time() - began
+
+
 def rows(size: int, shapes: list[str], common: dict[str, bytes]) -> Iterator[tuple[str, str, list[float]]]:
     """Shape, way, and the CPU seconds of nothing, of `size` and of twice that; `CPU_SECONDS` where it took more."""
     for shape in shapes:
+        yield shape, PARSER, [_parsing(SHAPES[shape](length)) for length in (14, size, 2 * size)]
         for way in WAYS:
             texts = [SHAPES[shape](length) for length in (14, size, 2 * size)]
             ran = list(run_jobs([job(way, text, common) for text in texts], batch=1))

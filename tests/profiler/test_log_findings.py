@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -284,3 +285,71 @@ def test_a_name_in_a_sentence_with_a_duty_moves_nothing(kvtool: Command, place: 
     findings = json.loads(kvtool("profile", "--dry-run", "--json", "duty.jsonl")[1])["findings"]
     assert findings[0]["code"] == "KV104"
     assert findings[0]["fix"].startswith("name the value once")
+
+
+def test_a_finding_that_lost_nothing_does_not_lead(kvtool: Command) -> None:
+    def record(n: int) -> dict[str, Any]:
+        digits = random.Random(f"lead/{n}").getrandbits(48)
+        rule = f"Write the correlation id {digits >> 16:08x}-{digits & 0xFFFF:04x} below every item that you change."
+        return {"messages": [{"role": "system", "content": f"You edit.\n{rule}\n{RULES}"}, chat(n)["messages"][1]]}
+
+    write("ids.jsonl", lines(record))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "ids.jsonl")
+    code, tokens, _ = told(out)[0]
+    assert (code, tokens > 0) == ("KV102", True)
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "code"),
+    [
+        ("features: [{}]", ["voice, waste", "waste", "voice, booking, waste", "booking", "voice"], "KV107"),
+        (
+            "engine: {}",
+            ["sol-8b, temperature: 0.2", "sol-70b, temperature: 1.0", "luna, temperature: 0.2", "luna-3"],
+            "KV105",
+        ),
+        ("Greet {} by name.", ["Wanda", "Ossip", "Pilar", "Jin"], "KV104"),
+        ("お客様:{}", ["佐藤健一", "鈴木美咲", "高橋大輔", "田中陽子"], "KV104"),
+    ],
+)
+def test_a_slot_is_what_all_of_its_values_and_the_words_before_them_say(
+    kvtool: Command, form: str, values: list[str], code: str
+) -> None:
+    def record(n: int) -> dict[str, Any]:
+        line = form.format(values[n % len(values)])
+        return {"messages": [{"role": "system", "content": f"{line}\n{RULES}"}, chat(n)["messages"][1]]}
+
+    write("slot.jsonl", lines(record))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "slot.jsonl")
+    assert told(out)[0][0] == code
+
+
+def test_rows_of_a_table_of_tools_are_tools(kvtool: Command) -> None:
+    def record(n: int) -> dict[str, Any]:
+        names = ["scan_form", "print_label", "call_number", "book_slot"]
+        random.Random(f"rows/{n}").shuffle(names)
+        rows = "\n".join(f"| {name} | does what {name.replace('_', ' ')} says |" for name in names)
+        text = f"You serve.\n\n| tool | use |\n|---|---|\n{rows}\n\n{RULES}"
+        return {"messages": [{"role": "system", "content": text}, chat(n)["messages"][1]]}
+
+    write("rows.jsonl", lines(record))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "rows.jsonl")
+    assert told(out)[0][0] == "KV111"
+
+
+def test_steps_of_a_plan_are_one_finding_and_move_with_their_introduction(kvtool: Command) -> None:
+    def record(n: int) -> dict[str, Any]:
+        steps = ["measure it", "drain it", "open it", "photograph it", "close it"]
+        plan = "\n".join(f"{k + 1}. [{'done' if k < n else 'open'}] {step}" for k, step in enumerate(steps))
+        return {
+            "messages": [
+                {"role": "system", "content": f"You guide.\n\nPlan so far:\n{plan}\n\n{RULES}"},
+                chat(n)["messages"][1],
+            ]
+        }
+
+    write("plan.jsonl", lines(record) * 4)
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "plan.jsonl")
+    first, *_ = json.loads(out)["findings"]
+    assert first["tokens_lost"] > 0
+    assert first["fix"].startswith("move its list with its introduction")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import CauseBook
+from kvtool.profiler import counted_once, nothing_hidden
 from kvtool.profiler.nothing_hidden import behind_differences, check_nothing_hidden, with_the_rest
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
@@ -132,6 +134,18 @@ def test_the_check_raises_where_much_is_hidden() -> None:
     (rest,) = with_the_rest([], [group_of(66)], CauseBook(), lambda *_: told, path="log.jsonl")
     assert (rest.code, rest.tokens_lost, rest.path) == ("KV201", 66, "log.jsonl")
     assert behind_differences(group_of(66), [rest]) == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "check"), [(nothing_hidden, "check_nothing_hidden"), (counted_once, "check_counted_once")]
+)
+def test_no_flag_of_python_takes_the_check_away(module: ModuleType, check: str) -> None:
+    source = Path(module.__file__ or "").read_text(encoding="utf-8")
+    built: dict[str, Any] = {"__name__": module.__name__}
+    exec(compile(source, module.__name__, "exec", optimize=2), built)
+    findings = [Finding.of("KV201", "info", "g", "p", 1, 1, "m", 91, "")] if module is counted_once else []
+    with pytest.raises(AssertionError):
+        built[check](findings, [group_of(66)])
 
 
 def test_many_small_differences_are_one_finding(tmp_path: Path, byte_renderer: Renderer) -> None:

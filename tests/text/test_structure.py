@@ -14,6 +14,7 @@ from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.sentences import sentence_ends
 from kvtool.text.structure.structure import MOST_LINES, Structure, structure_of
 from kvtool.text.structure.text_unit import TextUnit
+from tests.cli.test_hostile_prompts import calls
 
 
 def units_in(unit: TextUnit) -> list[TextUnit]:
@@ -53,6 +54,9 @@ def test_headings_of_an_element_stay_inside_of_it() -> None:
         ('A.\n{\n  "a": {{ n }},\n  "at": "10:31"\n}\nB.', "10:31", "data", '{\n  "a": {{ n }},\n  "at": "10:31"\n}'),
         ("---\nname: a\nat: 10:31\n---\nB.", "10:31", "data", "---\nname: a\nat: 10:31\n---"),
         ("A.\nRules:\n1. Be brief.\n2. At 10:31.\n\nB.", "10:31", "introduced", "Rules:\n1. Be brief.\n2. At 10:31."),
+        ("A.\n\nNotes:\n\n> one\n\n> 10:31\n\n> two\n\nB.", "10:31", "introduced", "Notes:\n\n> one\n\n> 10:31\n\n> two"),
+        ("Docs:\n<doc>\na\n</doc>\n<doc>\n10:31\n</doc>\n<rules>\nb\n</rules>", "10:31", "introduced",
+         "Docs:\n<doc>\na\n</doc>\n<doc>\n10:31\n</doc>"),
         ("You help. Rules:\n\n- Brief.\n- 10:31.\n\nB.", "10:31", "introduced", "Rules:\n\n- Brief.\n- 10:31."),
         ("A.\nRepo map:\nsrc/a.py:\n  f 10:31\nsrc/b.py:\n  g\n\nB.", "10:31", "introduced",
          "Repo map:\nsrc/a.py:\n  f 10:31\nsrc/b.py:\n  g"),
@@ -175,3 +179,22 @@ def test_the_last_long_texts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> N
     for text in texts * 3:
         assert structure_of(text).path(3, 4)[-1].kind == "statement"
     assert len(read) == 2
+
+
+_SHAPES: dict[str, str] = {
+    "items of one word": "- word\n",
+    "numbered rules": "1. a\n",
+    "quotes apart": "> a\n\n",
+    "quotes": "> a\n",
+    "rows": "| c | d |\n",
+    "headings": "# a\n",
+    "fences": "```\na\n```\n",
+    "elements": "<a>b</a>\n",
+}
+
+
+@pytest.mark.parametrize("shape", _SHAPES.values(), ids=list(_SHAPES))
+def test_twice_as_many_blocks_are_twice_the_work(shape: str) -> None:
+    once, twice = (calls(lambda text=shape * count: Structure(text)) for count in (1000, 2000))  # type: ignore[misc]  # mypy cannot type a default
+    assert twice < 2.2 * once
+    assert once < 90 * shape.count("\n") * 1000

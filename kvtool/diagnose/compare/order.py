@@ -58,6 +58,7 @@ _LEAD = 200
 _LEADS = 4_096
 _ARROW = re.compile("[=-]>|[\u2192\u21d2\u27f6]")
 """What items of one list have in their middle: no line with it introduces the list."""
+_BAR = "|"
 _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -148,8 +149,10 @@ def _lead(text: str, start: int) -> str:
     marks = tuple("0123456789") if mark.isdecimal() else mark
     lines = text[max(line - _LEADS, 0) : line].split("\n")
     arrow = _ARROW.search(text, line, min(text.find("\n", start) % (len(text) + 1), start + _LEAD))
-    others = (each for each in reversed(lines) if each.strip() and not (arrow and arrow[0] in each))
-    return next((each for each in others if not each.lstrip().startswith(marks)), "")[-_LEAD:]
+    others = [each for each in reversed(lines) if each.strip() and not (arrow and arrow[0] in each)]
+    at = next((at for at, each in enumerate(others) if not each.lstrip().startswith(marks)), len(others))
+    header = others[at - 1][:_LEAD] if at and mark == _BAR else ""  # what the columns of a table are
+    return header + "".join(others[at : at + 1])[-_LEAD:]
 
 
 def _are_tools(text: str, start: int, stop: int) -> bool:

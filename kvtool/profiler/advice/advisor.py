@@ -240,11 +240,16 @@ class Advisor:
         return rates
 
     def _ordered(self, chains: Mapping[str, Chain], alone: Mapping[tuple[str, str], float]) -> dict[str, Chain]:
-        """Greedily, the fix that wins most on top of those before it; of equals the one that was found first."""
-        ordered: dict[str, Chain] = {
-            name: (max(chain, key=lambda fix, name=name: alone[name, fix.key]),)  # type: ignore[misc]  # mypy cannot type a default
-            for name, chain in chains.items()
-        }
+        """Greedily, the fix that wins most on top of those before it; of equals the one that was found first.
+
+        The first one is of a cause that loses something by itself, if any is.
+        """
+        ordered: dict[str, Chain] = {}
+        for name, chain in chains.items():
+            losing = {cause.slot for cause in self._result.causes.of_group(name) if cause.blocked}
+            first = [fix for fix in chain if fix.cause is not None and fix.cause.slot in losing] or chain
+            best_alone = max(alone[name, fix.key] for fix in first)
+            ordered[name] = (next(fix for fix in first if alone[name, fix.key] == best_alone),)
         while any(len(ordered[name]) < len(chain) for name, chain in chains.items()):
             left = {name: [fix for fix in chain if fix not in ordered[name]] for name, chain in chains.items()}
             best: dict[str, tuple[float, Chain]] = {}

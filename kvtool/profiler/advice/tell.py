@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
@@ -35,6 +35,11 @@ _GOES_ALONG = "it goes with the text that the fix above moves"
 _MENDED_TOO = "the fix above mends it, too"
 
 _UNNAMED = (KV107.code, KV201.code)
+_OF_THE_CAUSE = (
+    *("code", "severity", "path", "line", "column", "in_source", "logged", "snippet", "width", "message"),
+    *("tokens_lost", "points", "share_tokens", "confidence", "example", "ttft_seconds"),
+)
+"""Fields of a finding that say what is in the way; the others say what is done about it."""
 _PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
 _MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
@@ -63,10 +68,17 @@ class Teller:
             assert advice.proof is not None
             group = self._groups[name]
             together = self._together(group, advice.proof)
-            too = list(self._closed_too(group, steps, advice.proof))
-            closed |= {(name, cause.slot) for cause in too}
-            along = [self._goes_along(cause, group, steps, together) for cause in too]
-            found += with_the_like(self._of_steps(group, steps, together), along)
+            too, small = self._closed_too(group, steps, advice.proof)
+            closed |= {(name, cause.slot) for cause in (*too, *small)}
+            along = [self._goes_along(cause, group, steps, together) for cause in (*too, *small)]
+            told = with_the_like(
+                *led_by_a_loss(self._of_steps(group, steps, together), along[: len(too)], along[len(too) :])
+            )
+            if small and told:
+                severity = severity_in_run(told[0].tokens_lost, group.requests, group.prompt_tokens)
+                if as_severe(severity, told[0].severity):
+                    told[0] = told[0].model_copy(update={"severity": severity})
+            found += told
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
@@ -125,15 +137,23 @@ class Teller:
                 found.append(self._priced(finding, first or step.cause, group))
         return found
 
-    def _closed_too(self, group: GroupTotals, steps: list[KeptFix], proof: PassResult) -> Iterator[SlotCause]:
-        """Causes that went with the fixes of others: no fix of their own was needed."""
+    def _closed_too(
+        self, group: GroupTotals, steps: list[KeptFix], proof: PassResult
+    ) -> tuple[list[SlotCause], list[SlotCause]]:
+        """Causes that went with the fixes of others: no fix of their own was needed. Those that are told, and small ones."""
         handled = {step.cause.slot for step in steps}
         left = {cause.slot: cause.share for cause in proof.causes.of_group(group.name)}
+        told: list[SlotCause] = []
+        small: list[SlotCause] = []
         for cause in self._result.causes.of_group(group.name):
             is_value = varies(cause.kind.code) == "value" and cause.share >= WORTH_TELLING * group.prompt_tokens
-            closed = left.get(cause.slot, 0.0) < cause.share / 2
-            if cause.slot not in handled and closed and (is_value or must_be_told(cause.blocked, group)):
-                yield cause
+            if cause.slot in handled or left.get(cause.slot, 0.0) >= cause.share / 2:
+                continue
+            if is_value or must_be_told(cause.blocked, group):
+                told.append(cause)
+            elif cause.blocked:
+                small.append(cause)
+        return told, small
 
     def _goes_along(
         self, cause: SlotCause, group: GroupTotals, steps: Sequence[KeptFix], rerun: Rerun
@@ -197,6 +217,48 @@ def _said_by(cause: SlotCause) -> str:
     """The role of a logged message that is no application's text; empty for other text."""
     role = role_of_part(cause.slot.part)
     return role if cause.slot.logged and not cause.structural and role in ("user", "assistant", "tool") else ""
+
+
+def led_by_a_loss(
+    steps: Sequence[Finding | None], along: Sequence[Finding | None], small: Sequence[Finding | None] = ()
+) -> tuple[list[Finding | None], list[Finding | None]]:
+    """The findings of fixes, and what these mend beside them; the first fix has the tokens of all `small` ones.
+
+    Where the first fix is of a cause that lost nothing by itself, it is told of the costliest that it mends in the same message,
+    unless its own says more; the other one is told as mended with it.
+    """
+    told, others = list(steps), list(along)
+    first = told[0] if told else None
+    if first is None:
+        return told, [*others, *small]
+    rest = [other for other in small if other is not None]
+    if not first.tokens_lost and first.logged is not None:
+        place = first.logged.part, first.logged.content
+        mended = [
+            other
+            for other in (*others, *rest)
+            if other is not None and other.tokens_lost and other.logged is not None
+            if (other.logged.part, other.logged.content) == place
+            if other.code not in _UNNAMED or first.code in _UNNAMED
+        ]
+        if mended:
+            costliest = max(mended, key=lambda each: each.tokens_lost)
+            first, other = _with_cause_of(first, costliest), _with_cause_of(costliest, first)
+            others = [other if each is costliest else each for each in others]
+            rest = [each for each in rest if each is not costliest]
+    for each in rest:
+        first = _with_tokens_of(first, each)
+    told[0] = first if not rest else first.model_copy(update={"message": f"{first.message}; {_smaller(len(rest))}"})
+    return told, others
+
+
+def _smaller(count: int) -> str:
+    return "a smaller difference goes with it" if count == 1 else f"{count:,} smaller differences go with it"
+
+
+def _with_cause_of(finding: Finding, other: Finding) -> Finding:
+    """What is done about a finding, told of the cause of another one."""
+    return finding.model_copy(update={name: getattr(other, name) for name in _OF_THE_CAUSE})
 
 
 def with_the_like(steps: Sequence[Finding | None], along: Sequence[Finding | None]) -> list[Finding]:

@@ -41,12 +41,14 @@ def markdown_blocks(lines: Sequence[str]) -> list[MarkdownBlock]:
 
 class _Reader:
     """Goes over the lines once. `blk` is the column at which the content of a block begins, `outer` that of the list around it
-    (-1: none), `level` how many lists and items are around it.
+    (-1: none), `level` how many quotes, lists and items are around it.
     """
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[str], quotes: int = 0) -> None:
+        """`quotes` are around all of the lines."""
         self.blocks: list[MarkdownBlock] = []
         self._lines = lines
+        self._quotes = quotes
         self._rest = [line.lstrip(_SPACES) for line in lines]
         """Each line without its indent; of the first line of an item, its content while that is read."""
         self._stop = len(lines) - (bool(lines) and not self._rest[-1])
@@ -56,7 +58,7 @@ class _Reader:
             else _columns(line, 0)
             for line, rest in zip(lines, self._rest, strict=True)
         ]
-        self._read(0, 0, -1, 0)
+        self._read(0, 0, -1, quotes)
 
     def _read(self, line: int, blk: int, outer: int, level: int) -> int:
         """Blocks from a line on, up to one that is indented less; returns that."""
@@ -143,6 +145,8 @@ class _Reader:
         self.blocks.append(MarkdownBlock("numbered" if numbered else "list", first, first, level, 0, sign))
         line = first
         while True:
+            line = self._plain_items(line, item, level + 1)
+            item = _ITEM.match(self._rest[line]) or item
             line = self._item(line, item, blk, level + 1)
             if line >= self._stop or self._indent[line] < blk:
                 break
@@ -152,6 +156,27 @@ class _Reader:
                 break
             item = following
         self.blocks[at] = self.blocks[at]._replace(stop=line)
+        return line
+
+    def _plain_items(self, line: int, item: re.Match[str], level: int) -> int:
+        """Items of one line, each with text alone and another one of its kind below it; returns the line of the first other one."""
+        rest, indents, sign, last = self._rest, self._indent, item[0][-1], self._stop - 1
+        while line < last:
+            following = _ITEM.match(rest[line + 1])
+            if (
+                following is None
+                or following[0][-1] != sign
+                or indents[line + 1] != indents[line]
+                or self._ends_list(rest[line + 1])
+            ):
+                break
+            content = rest[line][item.end() :].lstrip(_SPACES)
+            if not content or content[0] in _SIGNS:
+                break
+            self.blocks.append(MarkdownBlock("item", line, line + 1, level, 0, sign))
+            self.blocks.append(MarkdownBlock("paragraph", line, line + 1, level + 1))
+            item = following
+            line += 1
         return line
 
     def _item(self, line: int, item: re.Match[str], blk: int, level: int) -> int:
@@ -173,19 +198,34 @@ class _Reader:
         return stop
 
     def _quote(self, first: int, level: int) -> int:
-        """A quote, read by the library, which is given more lines until the quote ends before the last two of them."""
-        if level:
+        """A quote: its lines without their signs, where a blank line ends it behind one that is none; else the library reads it.
+
+        That is given more lines until the quote ends before the last two of them.
+        """
+        if level > self._quotes:
             raise _QuoteInListError
         line = first + 1
         while line < self._stop and self._rest[line][:1] == ">":
             line += 1
+        if self._rest[line - 1].strip("> ") and (line >= len(self._lines) or not self._rest[line]):
+            within = [rest[1:].removeprefix(" ") for rest in self._rest[first:line]]
+            if not any("\t" in text for text in within):
+                quote = [MarkdownBlock("quote", 0, line - first, level, 0, ">"), *_Reader(within, level + 1).blocks]
+                return self._shifted(quote, first, 0)
         while True:
             line = min(line + _BEHIND, len(self._lines))
-            quote = _first_of(library_blocks("\n".join(self._lines[first:line])))
+            quote = list(_first_of(library_blocks("\n".join(self._lines[first:line]))))
             if quote[0].stop <= line - first - _BEHIND or line >= len(self._lines):
                 break
             line += line - first
-        self.blocks += (block._replace(first=block.first + first, stop=block.stop + first) for block in quote)
+        return self._shifted(quote, first, level)
+
+    def _shifted(self, quote: Sequence[MarkdownBlock], first: int, level: int) -> int:
+        """Enter the blocks of a quote that begins at a line; returns the line behind it."""
+        for block in quote:
+            self.blocks.append(
+                block._replace(first=block.first + first, stop=block.stop + first, depth=block.depth + level)
+            )
         return first + quote[0].stop
 
 

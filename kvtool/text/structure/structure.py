@@ -17,7 +17,7 @@ from kvtool.text.structure.prose import ROW, introduction, prose_units
 from kvtool.text.structure.raw_unit import RawUnit, nested
 from kvtool.text.structure.sections import Heading, sections_of
 from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, is_title, sentence_ends, words_in
-from kvtool.text.structure.tag_pairs import elements_in, tag_lines
+from kvtool.text.structure.tag_pairs import elements_in, tag_lines, tag_name
 from kvtool.text.structure.text_unit import TextUnit
 
 MOST_CHARACTERS = 4_000_000
@@ -30,6 +30,10 @@ _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++
 _WORDS_OF_A_HEADING = 12
 """Words of a line with a rule below it from which on that parts it from what follows."""
 _BREAK = "***"
+_SEVERAL = frozenset({"quote", "fence", "element"})
+"""Units of which one line may announce several."""
+_INLINE = frozenset({"data", "element"})
+"""Units that may stand within a line of text."""
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
 _KEPT = 64
@@ -50,7 +54,7 @@ class Structure:
         readable = len(self.text) <= MOST_CHARACTERS and self.text.count("\n") <= max(MOST_LINES, len(self.text) // 32)
         raws = _Blocks(self.text).raws() if readable else []
         self.blocks = nested("document", 0, len(self.text), raws)
-        """The tree down to paragraphs."""
+        """The tree down to paragraphs; an item of one line is one."""
         self._paths: dict[tuple[int, int, tuple[Span, ...]], list[TextUnit]] = {}
 
     def path(self, start: int, stop: int, values: Sequence[Span] = ()) -> list[TextUnit]:
@@ -62,10 +66,15 @@ class Structure:
             self._paths[key] = self._found(start, stop, values)
         return self._paths[key]
 
-    def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
+    def blocks_around(self, start: int, stop: int) -> list[TextUnit]:
+        """The units that hold all of `[start, stop)`, down to the paragraph, the document first."""
         found = [self.blocks]
-        while found[-1].kind != "paragraph" and (child := _child(found[-1], start, stop)):
+        while found[-1].kind != "paragraph" and (child := _child(self._spelled(found[-1]), start, stop)):
             found.append(child)
+        return found
+
+    def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
+        found = self.blocks_around(start, stop)
         leaf = found[-1]
         if leaf.kind == "document":
             leaf = TextUnit("paragraph", *self._lines_around(start, stop), 0)
@@ -86,7 +95,14 @@ class Structure:
         """All of it, sentences included."""
         return self._whole(self.blocks)
 
+    def _spelled(self, unit: TextUnit) -> TextUnit:
+        """A unit; an item of one line with its paragraph."""
+        if unit.kind != "item" or unit.body >= unit.stop or any(each.kind not in _INLINE for each in unit.children):
+            return unit
+        return unit._replace(children=(TextUnit("paragraph", unit.body, unit.stop, unit.body, unit.children),))
+
     def _whole(self, unit: TextUnit) -> TextUnit:
+        unit = self._spelled(unit)
         if unit.kind == "paragraph":
             return self._read(unit)
         return unit._replace(children=tuple(self._whole(child) for child in unit.children))
@@ -152,6 +168,7 @@ class _Blocks:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines = text.replace("\r\n", " \n").replace("\r", " ").split("\n")
+        self._ends: dict[int, Span] = {}
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -216,10 +233,16 @@ class _Blocks:
     def _to_lines(self, start: int, stop: int) -> Span:
         """A range with its indent, and with all of its lines where it is alone on them."""
         first, last = self._line_of(start), self._line_of(stop - 1)
-        alone = not self._text[self._starts[first] : start].strip() and not self._text[
-            stop : self._starts[last + 1] - 1
-        ].strip(" \t\r,;")
+        alone = start <= self._shown(first)[0] and self._shown(last)[1] <= stop
         return (self._starts[first], self._starts[last] + len(self._lines[last].rstrip())) if alone else (start, stop)
+
+    def _shown(self, number: int) -> Span:
+        """Where what a line shows begins, and where it ends, signs between values left out."""
+        if number not in self._ends:
+            line = self._lines[number]
+            start = self._starts[number]
+            self._ends[number] = start + len(line) - len(line.lstrip()), start + len(line.rstrip(" \t\r,;"))
+        return self._ends[number]
 
     def _heading(self, block: MarkdownBlock) -> Heading | None:
         if block.kind != "heading" or block.depth:
@@ -237,17 +260,21 @@ class _Blocks:
         cuts: list[
             tuple[int, int, int]
         ] = []  # of lists and quotes: start, where lines begin that are none of theirs, stop
+        marked = 0  # where the content of the last item begins, if it has one line
         for block in blocks:
+            if block.kind == "paragraph" and marked and self._starts[block.first] < marked:
+                continue  # all of that item
             start, stop = self._span(block)
-            if stop <= start or self._heading(block):
-                continue
-            begin = min(self._behind_markers(start, block.depth), stop)
-            if block.kind == "break":
+            if stop <= start or block.kind == "break" or (block.kind == "heading" and self._heading(block)):
                 continue
             if block.kind == "heading" or block.kind == "paragraph":
+                begin = min(self._behind_markers(start, block.depth), stop)
                 raws.append(RawUnit("paragraph", begin, stop, begin))
                 continue
-            body = self._behind_markers(start, block.depth + 1) if block.kind == "item" else start
+            body, marked = start, 0
+            if block.kind == "item":
+                body = self._behind_markers(start, block.depth + 1)
+                marked = body if block.stop == block.first + 1 else 0
             raws.append(RawUnit(block.kind, start, stop, min(body, stop)))
             if not block.depth and block.kind != "fence" and (cut := self._first_lazy_line(block)):
                 cuts.append((start, cut, stop))
@@ -332,7 +359,8 @@ class _Blocks:
         low = max(self._starts[last], raw.start)
         if introduces(self._text[low : raw.stop]) or (number == last + 1 and self._is_title(low, raw, block)):
             before = sentence_ends(self._text, low, raw.stop, ())
-            stop = self._behind_the_like(block, ends) if block.kind == "paragraph" else block.stop
+            several = block.kind == "paragraph" or block.kind in _SEVERAL
+            stop = self._behind_the_like(block, ends) if several else block.stop
             return RawUnit("introduced", before[-1] if before else low, stop, block.start)
         if block.kind == "paragraph" and self._is_row(block.start):
             found = introduction(self._text, raw.start, raw.stop)
@@ -349,15 +377,23 @@ class _Blocks:
         return (not above or is_sentence(above)) and is_title(self._text[low : raw.stop])
 
     def _behind_the_like(self, block: RawUnit, ends: dict[int, RawUnit]) -> int:
-        """The end of the paragraphs that are rows of one listing, as a map of files is in several."""
+        """The end of the blocks that one line announces: quotes, say, or paragraphs of rows, as a map of files has several."""
         stop = block.stop
-        while self._is_row(block.start):
-            number = self._line_of(stop - 1) + 2
+        while block.kind in _SEVERAL or self._is_row(block.start):
+            number = self._line_of(stop - 1) + 1
+            if number < len(self._lines) and not self._lines[number].strip():
+                number += 1
             following = ends.get(number)
-            if following is None or following.kind != "paragraph" or not self._is_row(following.start):
+            if following is None or following.kind != block.kind or not self._is_like(block, following):
                 break
             block, stop = following, following.stop
         return stop
+
+    def _is_like(self, block: RawUnit, other: RawUnit) -> bool:
+        if block.kind == "element":
+            one, another = self._text[block.start : block.body], self._text[other.start : other.body]
+            return tag_name(one) == tag_name(another)
+        return block.kind in _SEVERAL or self._is_row(other.start)
 
     def _is_row(self, at: int) -> bool:
         return ROW.match(self._lines[self._line_of(at)]) is not None

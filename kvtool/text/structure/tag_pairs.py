@@ -54,6 +54,12 @@ def elements_in(text: str, hidden: Sequence[Span]) -> list[Element]:
     return found
 
 
+def tag_name(opening: str) -> str:
+    """The name in an opening tag; empty where there is none."""
+    tag = _TAG.search(opening)
+    return "" if tag is None else tag[2] or f"[{tag[5]}"
+
+
 def tag_lines(text: str) -> list[Span]:
     """The lines that hold tags and nothing else, without their indents."""
     if "<" not in text and "[" not in text:
