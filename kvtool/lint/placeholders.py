@@ -6,10 +6,13 @@ import re
 from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv107 import FLAG
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
+from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
 from kvtool.lint.volatile import named, named_kind
 
@@ -53,7 +56,7 @@ _SET_UP = _words(
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
 """What is made of the program alone: it is the same in all of its requests."""
 _SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
-_PARTS = _words("agent role persona suffix prefix template schema")
+_PARTS = _words("agent role persona personality suffix prefix template schema")
 """Words of names for parts of a prompt that a program puts together itself."""
 _OF_A_PROGRAM = _words(
     "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
@@ -64,6 +67,8 @@ _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript",
 """What a conversation adds to, whosever it is."""
 _LIMITS = _words("max min num number limit limits cap maximum minimum budget version")
 """Words of names for numbers that a program is set up with, at their beginning or end."""
+_ASKS_WHETHER = _words("is has was are should can needs")
+"""Words that a name begins with that holds yes or no."""
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
@@ -79,7 +84,10 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     if _is_limit(words):
         return None
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
-        return kind, ""
+        if kind is USER and kind_of_name(words[-1]) is not USER and doubt_of(name) == "use":
+            return OTHER, "use"  # `user_goal`: it is what the user wants, not who that is
+        if kind is not COUNTER or sure_kind(name) is COUNTER:
+            return kind, ""
     return None if _is_settled(name) else (OTHER, doubt_of(name))
 
 
@@ -95,6 +103,8 @@ def asked(name: str, spot: TemplatePlace) -> Hole | None:
 def _is_settled(name: str) -> bool:
     """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
     words = words_of(name)
+    if name.endswith("__"):
+        return True  # what Python gives things itself: `__doc__`, `__name__`
     if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
         return True
     if _is_limit(words):
@@ -110,7 +120,9 @@ def _is_limit(words: list[str]) -> bool:
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a section that is there where a flag or a clock says so; what else decides it mostly says whether it is given."""
-    return named(name, spot) if kind_of_name(name) in (FLAG, TIME) else None
+    kind = kind_of_name(name)
+    about = kind is TIME and not _ASKS_WHETHER.isdisjoint(words_of(name)[:1])  # `is_date_field` is no clock
+    return named(name, spot) if kind in (FLAG, TIME) and not about else None
 
 
 def doubt_of(name: str) -> Doubt:

@@ -10,6 +10,7 @@ from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import asked
+from kvtool.lint.python_nodes import without_doubtful
 from kvtool.lint.python_sources import dated, sure_kind
 from kvtool.lint.python_syntax import percents
 from kvtool.lint.python_values import (
@@ -91,6 +92,15 @@ def formatted(
             yield piece
 
 
+def template_style(piece: Piece) -> str:
+    """How placeholders are written in a text that a template is made of."""
+    text = piece.text if isinstance(piece, Literal) else ""
+    doubled = all(one[0] in ("{{", "}}") for one in _FIELD.finditer(text))
+    if JINJA_MARK.search(text) and doubled and not _DOLLARED.search(text):
+        return "jinja"
+    return "format" if "{" in text or "$" not in text else "dollar"
+
+
 def _fields(
     literal: Literal, given: Mapping[str, Value], positional: list[Value], outer: TemplatePlace
 ) -> Iterator[Piece]:
@@ -136,11 +146,7 @@ def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: Temp
         hole = asked(name, spot) if spot is not None else None
         return (hole,) if hole is not None else ()
     if spot is None:
-        return tuple(
-            Param(piece.name) if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt else piece
-            for piece in value
-            if not (isinstance(piece, Hole) and piece.doubt)
-        )
+        return without_doubtful(value)
     return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot)
 
 

@@ -176,6 +176,10 @@ class KnownCalls(Names):
             return (
                 self._element(ast.Starred(node.args[0])) if name == "itertools.chain" else self.value_of(node.args[0])
             )
+        if name == "dict" and node.keywords and not node.args:
+            words = {word.arg for word in node.keywords}
+            if not {"role", "content"} <= words:
+                return (Mapped(tuple((word.arg, self.value_of(word.value)) for word in node.keywords if word.arg)),)
         if name in ("map", "filter") and len(node.args) == 2:
             return self.value_of(node.args[1])
         if name == "functools.partial" and node.args:

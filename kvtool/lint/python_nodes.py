@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.python_values import Either, Items, Many, Mapped, Message, Piece, Value
+from kvtool.lint.python_values import Either, Items, Many, Mapped, Message, Param, Piece, Value
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
 from kvtool.lint.volatile import HOST
 from kvtool.lint.work_budget import spend
@@ -17,12 +17,29 @@ from kvtool.lint.work_budget import spend
 
 def without_holes(value: Value) -> Value:
     """What a function builds, but for what varies in it by itself: that is told where it is written."""
+    return _kept(value, lambda piece: None if isinstance(piece, Hole) else piece, ordered=True)
+
+
+def without_doubtful(value: Value) -> Value:
+    """The same but for what varies by its use only: the template that it is put into tells that by its placeholder."""
+
+    def kept(piece: Hole | Param) -> Piece | None:
+        if isinstance(piece, Hole):
+            return None if piece.doubt else piece
+        return replace(piece, hole=None) if piece.hole is not None and piece.hole.doubt else piece
+
+    return _kept(value, kept, ordered=False)
+
+
+def _kept(value: Value, keep: Callable[[Hole | Param], Piece | None], *, ordered: bool) -> Value:
+    """`ordered`: collections are taken for ones in a fixed order."""
 
     def one(piece: Piece) -> list[Piece]:
-        if isinstance(piece, Hole):
-            return []
+        if isinstance(piece, Hole | Param):
+            kept = keep(piece)
+            return [] if kept is None else [kept]
         if isinstance(piece, Items):
-            return [Items(tuple(map(every, piece.values)))]
+            return [Items(tuple(map(every, piece.values)), None if ordered else piece.order)]
         if isinstance(piece, Mapped):
             return [Mapped(tuple((key, every(inside)) for key, inside in piece.pairs))]
         if isinstance(piece, Message):

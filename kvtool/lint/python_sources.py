@@ -13,6 +13,7 @@ from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.lint.skeleton import Hole
+from kvtool.lint.volatile import RANDOM
 
 DATE = DifferenceKind("date", "date, new once a day", TIME.code)
 _FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQzZ]|HH|mm:|:ss")
@@ -116,6 +117,8 @@ def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
             return replace(hole, kind=DATE, clock=True)
         if method == "strftime" and pattern is not None:
             return dated(hole, pattern)
+    if hole.kind is RANDOM:
+        return hole  # what is taken of something random is random
     return hole if method in _KEEPS or method in ("", "__str__") else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.work_budget import spend
@@ -35,10 +35,12 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """What a caller gives for a parameter; `hole` is what its name says where no caller is known."""
+    """What a caller gives for a parameter; `hole` is what its name says where no caller is known, `template` the text that it
+    stands for where a caller gives nothing."""
 
     name: str
     hole: Hole | None = None
+    template: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
-from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
-from kvtool.lint.shared_beginning import EACH_REQUEST, often, with_hidden
+from kvtool.lint.python_sources import sure_kind
+from kvtool.lint.shared_beginning import often, with_hidden
 from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
@@ -21,8 +21,9 @@ OPEN = 0.2
 _OPEN_BLOCKS = 16
 """Blocks of constant text that must follow in one stretch for that to be told."""
 _USE_BLOCKS = 8
-"""Blocks of constant text that must follow what varies by its use for a warning, half of them in one stretch."""
+"""Blocks of constant text that could stand before what varies by its use, for a warning."""
 _MOST_NAMES = 4
+_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "another text in each request, by its use"
 _LONG_LINE = 1500
 _AROUND = 60
@@ -64,18 +65,19 @@ def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list
     """What a prompt loses, and the places in it where nothing more is lost: behind, or in doubt where another one is sure."""
     given = list(nodes)
     marked = with_hidden(given)
-    founds = holes(marked, count)
-    pairs = zip(leaves(given), leaves(marked), strict=True)
-    covered = [
-        after
-        for before, after in pairs
-        if isinstance(before, Hole) and isinstance(after, Hole) and after.hidden and not before.hidden
-    ]
-    later = {hole.spot for hole in covered}
-    ending = next((number for number, found in enumerate(founds) if often(found.hole) == EACH_REQUEST), None)
+    every = holes(marked, count)
+    was_hidden = {id(leaf) for leaf in leaves(marked) if isinstance(leaf, Hole) and leaf.hidden} - {
+        id(after)
+        for before, after in zip(leaves(given), leaves(marked), strict=True)
+        if isinstance(before, Hole) and not before.hidden and isinstance(after, Hole) and after.hidden
+    }
+    founds = [found for found in every if not found.hole.hidden]
+    covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
+    later = {found.hole.spot for found in covered}
+    ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
-        names = dict.fromkeys(hole.what for hole in covered if hole.what != founds[ending].hole.what)
-        founds[ending] = replace(founds[ending], others=tuple(names))
+        others = {found.hole.what: found for found in reversed(covered) if found.hole.what != founds[ending].hole.what}
+        founds[ending] = replace(founds[ending], others=tuple(reversed(others.values())))
     first = {found.hole.spot for found in founds}
     if ending is not None:
         later |= {found.hole.spot for found in founds if found.hole.doubt == "open"}
@@ -107,16 +109,19 @@ def _loss(hole: Hole) -> tuple[object, ...]:
 
 
 def _enough(found: Found, least: int, used: int, named: int, block_size: int) -> bool:
-    """Whether enough constant text stands behind it to be told."""
+    """Whether enough constant text stands behind it, or behind what it is told with, to be told."""
     hole, behind = found.hole, found.behind
     if hole.leads or hole.elsewhere:
         return True
     if hole.doubt == "open":
         return behind.run >= _OPEN_BLOCKS * block_size
+    if any(_enough(other, least, used, named, block_size) for other in found.others if other.hole.doubt != "open"):
+        return True
     if hole.doubt:
-        enough = max(least, used)
-        return behind.tokens >= enough and 4 * min(behind.run, behind.sure) >= 3 * enough
-    return (behind.sure if hole.order else behind.tokens) >= (least if hole.certain else max(least, named))
+        return min(behind.movable, 2 * behind.sure) >= max(least, used)
+    if not _is_sure(hole):
+        return behind.movable >= max(least, named)
+    return (behind.sure if hole.order else behind.tokens) >= least
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
@@ -160,7 +165,8 @@ def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)} {_amount(found, block_size)}"
     if found.others:
-        message += f"; {_listed(found.others)} var{'ies' if len(found.others) == 1 else 'y'} behind it, too"
+        names = [other.hole.what for other in found.others]
+        message += f"; {_listed(names)} var{'ies' if len(names) == 1 else 'y'} behind it, too"
     return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, text, block_size)
 
 
@@ -171,7 +177,7 @@ def _told(path: str, found: Found, message: str, tokens: int, confidence: float,
     excerpt, start = _excerpt(text, hole.spot)
     return Finding.of(
         code=hole.kind.code,
-        severity=_severity(hole, found.behind, found.prompt, block_size),
+        severity=_worst(found, block_size),
         group="",
         path=path,
         line=hole.spot.line,
@@ -205,18 +211,28 @@ def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
     return text[start : min(start + 4 * _AROUND, stop if stop >= 0 else len(text))], _AROUND
 
 
+def _worst(found: Found, block_size: int) -> Severity:
+    """The severity of what is told, and of what is told with it."""
+    all_told = (found, *(other for other in found.others if other.hole.doubt != "open"))
+    return max((_severity(one.hole, one.behind, one.prompt, block_size) for one in all_told), key=_SEVERITIES.index)
+
+
 def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Severity:
-    """By the constant text behind it, out of all of the prompt's (`diagnose.severity`)."""
+    """By the constant text behind it, out of all of the prompt's (`diagnose.severity`); an error only of what surely varies."""
     if hole.minor or hole.doubt == "open":
         return "info"
-    if hole.doubt and min(behind.sure, 2 * behind.run) < _USE_BLOCKS * block_size:
+    sure = _is_sure(hole)
+    if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < _USE_BLOCKS * block_size:
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
     severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
-    counted = hole.kind is COUNTER and not hole.certain  # that something counts, a name alone does not prove
-    return "warning" if severity == "error" and (hole.capped or hole.doubt or counted) else severity
+    return "warning" if severity == "error" and (hole.capped or not sure) else severity
+
+
+def _is_sure(hole: Hole) -> bool:
+    """Whether it is seen, or its whole name says, that something varies: a `current_time`, not a `user_plan`."""
+    return hole.certain or (not hole.doubt and sure_kind(hole.what.strip("`")) is hole.kind)
 
 
 def _badness(found: Found, block_size: int) -> tuple[int, bool, int]:
-    severity = _severity(found.hole, found.behind, found.prompt, block_size)
-    return ("info", "warning", "error").index(severity), found.hole.certain, found.behind.tokens
+    return _SEVERITIES.index(_worst(found, block_size)), found.hole.certain, found.behind.tokens
