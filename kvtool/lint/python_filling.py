@@ -27,6 +27,7 @@ from kvtool.lint.python_values import (
     pieces_of,
     placed,
 )
+from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
 from kvtool.lint.templates import jinja_template
 from kvtool.lint.work_budget import spend
@@ -34,11 +35,6 @@ from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000
 _DOLLARED = re.compile(r"\{\{\s{0,8}\$[A-Za-z_]")
-_QUOTED_CODE = re.compile(
-    r"\b[rR]?[fF][\"']|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]|^\s{0,80}\d{1,6}\|"
-)
-"""The beginning of a line of code."""
-_LINE = 200
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
@@ -107,6 +103,7 @@ def _fields(
     at = number = 0
     text = literal.text
     places = _Places(literal, outer)
+    quoted = quoted_ranges(text) if "```" in text or "~~~" in text else []
     for match in _FIELD.finditer(text):
         if match[0] in ("{{", "}}"):
             yield text[at : match.start()] + match[0][0]
@@ -122,6 +119,9 @@ def _fields(
         yield text[at : match.start()]
         at = match.end()
         spot = places.of(match[0])
+        if value is None and is_quoted(text, match.start(), match.end(), quoted):
+            yield match[0]
+            continue
         for piece in _put(value, (name + match[2]) if not name.isdigit() else "", spot, outer):
             yield dated(piece, match[3]) if isinstance(piece, Hole) and match[3] else piece
     yield text[at:]
@@ -288,13 +288,8 @@ def _unfilled(literal: Literal) -> list[Node]:
         return nodes_of(_jinja(literal, spot), unfilled=False, most=[_MOST_NODES])
     nodes: list[Node] = []
     by_percent = "%(" in literal.text and _FIELD.search(literal.text) is None
-    line = ""
     for piece in percent_filled((literal,), [], {}, spot) if by_percent else _fields(literal, {}, [], spot):
-        if isinstance(piece, str):
-            line = (line + piece).rpartition("\n")[2][-_LINE:]
         if isinstance(piece, Hole):
-            if _QUOTED_CODE.search(line):
-                continue  # of code that the text quotes
             if piece.doubt:
                 nodes.append(piece)
             elif piece.kind.code in (TIME.code, REQUEST_ID.code):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps, refined
 from kvtool.lint.python_syntax import dotted
@@ -151,7 +152,11 @@ class KnownCalls(Names):
             values = tuple(
                 one for piece in inside for one in (piece.values if isinstance(piece, Items) else ((piece,),))
             )
-            return (Items(values, unordered(name, self._words(node), spot)),)
+            order = unordered(name, self._words(node), spot)
+            given = bool(node.args) and self.is_given(node.args[0])
+            if given and not values and order is not None and order.kind.code == KV113.code:
+                order = None  # what callers give holds other things in each request, whatever their order
+            return (Items(values, order),)
         if hole := unordered(name, self._words(node), spot):
             return (Items((), hole),)
         if hole := from_git(name, node, spot):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
+from kvtool.lint.placeholders import is_set_up
 from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import Either, Items, Many, Mapped, Message, Param, Piece, Value
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
@@ -55,21 +56,25 @@ def _kept(value: Value, keep: Callable[[Hole | Param], Piece | None], *, ordered
     return every(value)
 
 
-def judged(nodes: Iterable[Node], *, weak: bool, path: str) -> list[Node]:
-    """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there."""
+def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path: str) -> list[Node]:
+    """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there.
+
+    `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what stands before it in a conversation, so what is another by its use costs nothing.
+    """
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):
-            hidden = node.spot.path != path or node.doubt == "open"  # code mostly puts in what it was set up with
+            hidden = node.spot.path != path or (late and bool(node.doubt))
+            hidden = hidden or (node.doubt == "open" and (unnamed or weak or is_set_up(node.what)))
             by_name = not node.certain and not node.doubt and node.kind.code not in (TIME.code, REQUEST_ID.code)
             capped = not node.certain or node.kind in (DATE, HOST) or node.kind.code == ENVIRONMENT.code
             result.append(
                 replace(node, minor=node.minor or weak or by_name, capped=node.capped or capped, hidden=hidden)
             )
         elif isinstance(node, Choice):
-            result.append(Choice(tuple(tuple(judged(branch, weak=weak, path=path)) for branch in node.branches)))
+            result.append(Choice(tuple(tuple(judged(branch, weak=weak, unnamed=unnamed, late=late, path=path)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(judged(node.body, weak=weak, path=path))))
+            result.append(Repeat(tuple(judged(node.body, weak=weak, unnamed=unnamed, late=late, path=path))))
         else:
             result.append(node)
     return result

@@ -16,7 +16,7 @@ from kvtool.lint.skeleton import Hole
 from kvtool.lint.volatile import RANDOM
 
 DATE = DifferenceKind("date", "date, new once a day", TIME.code)
-_FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQzZ]|HH|mm:|:ss")
+_FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQ]|HH|mm:|:ss")
 _CLOCK_ATTRIBUTES = frozenset(("year", "month", "day", "weekday", "isoweekday", "date", "isocalendar", "toordinal"))
 _KEEPS = frozenset(
     [
@@ -154,7 +154,7 @@ _SURE_NAMES: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
             r"|(?:employee|member)_(?:name|id)")),
     (
         COUNTER,
-        re.compile(r"(?:current_)?(?:step|iteration|attempt|turn|round|retry)_?(?:number|num|no|count|idx|index)|current_(?:step|iteration|attempt|turn|round)|iteration|attempt|retry_count|turn_count|n_steps|step_idx"),
+        re.compile(r"(?:current_)?(?:step|iteration|attempt|turn|round|retry)_?(?:number|num|no|count|idx|index)|current_(?:step|iteration|attempt|turn|round|loop)|iteration|attempt|retry_count|turn_count|n_steps|step_idx"),
     ),
     (
         ENVIRONMENT,

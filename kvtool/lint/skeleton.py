@@ -87,13 +87,15 @@ class Behind:
     """Tokens of constant text that follow a hole; `sure` is the part of them that is always there.
 
     `run` is the longest stretch of them that nothing varies in, `here` the one that follows at once; `label` of its tokens
-    introduce what varies behind it. `further` are the tokens of all other stretches that are more than labels.
+    introduce what varies behind it, and `held` of them are always there. `further` are the tokens of all other stretches that are
+    always there and more than labels.
     """
 
     tokens: int
     sure: int
     run: int
     here: int
+    held: int = 0
     label: int = 0
     further: int = 0
 
@@ -106,17 +108,18 @@ class Behind:
             sure=self.sure + tokens,
             run=max(self.run, here),
             here=here,
+            held=self.held + tokens,
             label=self.label if self.here else label,
         )
 
     def ended(self) -> Behind:
         """Before something that varies, where the stretch behind it ends."""
-        return replace(self, here=0, label=0, further=self.movable)
+        return replace(self, here=0, held=0, label=0, further=self.movable)
 
     @property
     def movable(self) -> int:
         """Tokens that could stand before what varies: labels between things that vary could not."""
-        own = self.here - self.label
+        own = self.held - self.label
         return self.further + (own if own >= _LEAST_STRETCH else 0)
 
 
@@ -168,8 +171,9 @@ def _walk(
                     min(end.sure for end in ends),
                     max(end.run for end in ends),
                     max(end.here for end in ends),
+                    min(end.held for end in ends),
                     min(end.label for end in ends),
-                    max(end.further for end in ends),
+                    min(end.further for end in ends),
                 )
     return behind
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.severity import severity_of
+from kvtool.lint.placeholders import says_whole_prompt
 from kvtool.lint.python_sources import sure_kind
-from kvtool.lint.shared_beginning import often, with_hidden
+from kvtool.lint.shared_beginning import EACH_REQUEST, often, with_hidden
 from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
@@ -22,6 +23,10 @@ _OPEN_BLOCKS = 16
 """Blocks of constant text that must follow in one stretch for that to be told."""
 _USE_BLOCKS = 8
 """Blocks of constant text that could stand before what varies by its use, for a warning."""
+_LEAST_BEFORE = 8
+"""Tokens of constant text before a value, up to which a prompt begins with it."""
+_LEAST_KNOWN = 64
+"""Tokens that could stand before what surely varies, from which on nothing is told of what may vary."""
 _MOST_NAMES = 4
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "another text in each request, by its use"
@@ -48,16 +53,20 @@ def static_findings(
     """
     later: set[TemplatePlace] = set()
     told_of: list[Found] = []
+    open_groups: list[list[Found]] = []
     for nodes in prompts:
         founds, behind = _of_prompt(nodes, count)
         told_of += founds
+        open_groups.append([found for found in founds if found.hole.doubt == "open"])
         later |= behind
     costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, used, named, block_size)]
     told = _once(_once(costly, _place, block_size), _loss, block_size)
     findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
-    doubtful = [found for found in told if found.hole.doubt == "open"]
-    if doubtful:
-        findings.append(_open_finding(path, doubtful, block_size, text))
+    doubtful = {found.hole.spot: found for found in told if found.hole.doubt == "open"}
+    for group in open_groups:
+        of_group = [doubtful.pop(found.hole.spot) for found in group if found.hole.spot in doubtful]
+        if of_group:
+            findings.append(_open_finding(path, sorted(of_group, key=lambda one: _place(one.hole)), block_size, text))
     return sorted(findings, key=lambda one: (one.line, one.column, one.code))
 
 
@@ -79,7 +88,7 @@ def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list
         others = {found.hole.what: found for found in reversed(covered) if found.hole.what != founds[ending].hole.what}
         founds[ending] = replace(founds[ending], others=tuple(reversed(others.values())))
     first = {found.hole.spot for found in founds}
-    if ending is not None:
+    if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
         later |= {found.hole.spot for found in founds if found.hole.doubt == "open"}
         first -= {found.hole.spot for found in founds if found.hole.doubt == "open"}
     return founds, later - first
@@ -102,10 +111,8 @@ def _place(hole: Hole) -> tuple[int, int, str]:
 
 
 def _loss(hole: Hole) -> tuple[object, ...]:
-    """What is one loss, wherever it is told: one value, in a line the same words, in a file what only a name says."""
-    if hole.doubt or (hole.certain and hole.made is None):
-        return hole.kind.code, hole.what, hole.spot.line
-    return hole.kind.code, hole.what, hole.made if hole.certain else None
+    """What is one loss, wherever it is told: in a line the same words."""
+    return hole.kind.code, hole.what, hole.spot.line
 
 
 def _enough(found: Found, least: int, used: int, named: int, block_size: int) -> bool:
@@ -115,17 +122,26 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
         return True
     if hole.doubt == "open":
         return behind.run >= _OPEN_BLOCKS * block_size
-    if any(_enough(other, least, used, named, block_size) for other in found.others if other.hole.doubt != "open"):
+    if _goes_on(found) and behind.movable < _OPEN_BLOCKS * block_size:
+        return False
+    if any(_enough(other, least, used, named, block_size) for other in _costly(found)):
         return True
     if hole.doubt:
-        return min(behind.movable, 2 * behind.sure) >= max(least, used)
+        enough = max(least, used)
+        return min(behind.tokens, 2 * behind.sure) >= enough and 3 * behind.movable >= 2 * enough
     if not _is_sure(hole):
         return behind.movable >= max(least, named)
     return (behind.sure if hole.order else behind.tokens) >= least
 
 
+def _goes_on(found: Found) -> bool:
+    """Whether a prompt begins with another whole prompt: what is added to one that was sent loses nothing of it."""
+    before = found.prompt - found.behind.tokens
+    return found.hole.doubt == "use" and before <= _LEAST_BEFORE and says_whole_prompt(found.hole.what)
+
+
 def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
-    """One for all placeholders of a file of which nothing tells whether they vary, at the first of them."""
+    """One for all placeholders of a prompt of which nothing tells whether they vary, at the first of them."""
     most = max(founds, key=lambda found: found.behind.tokens)
     names = list(dict.fromkeys(found.hole.what for found in founds))
     listed, one = _listed(names), len(names) == 1
@@ -213,8 +229,15 @@ def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
 
 def _worst(found: Found, block_size: int) -> Severity:
     """The severity of what is told, and of what is told with it."""
-    all_told = (found, *(other for other in found.others if other.hole.doubt != "open"))
-    return max((_severity(one.hole, one.behind, one.prompt, block_size) for one in all_told), key=_SEVERITIES.index)
+    told = (found, *_costly(found))
+    return max((_severity(one.hole, one.behind, one.prompt, block_size) for one in told), key=_SEVERITIES.index)
+
+
+def _costly(found: Found) -> tuple[Found, ...]:
+    """What is told with it and costs more than it does itself: behind what is another in each request, nothing does."""
+    if often(found.hole) == EACH_REQUEST:
+        return ()
+    return tuple(other for other in found.others if other.hole.doubt != "open")
 
 
 def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Severity:
@@ -231,7 +254,7 @@ def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Sever
 
 def _is_sure(hole: Hole) -> bool:
     """Whether it is seen, or its whole name says, that something varies: a `current_time`, not a `user_plan`."""
-    return hole.certain or (not hole.doubt and sure_kind(hole.what.strip("`")) is hole.kind)
+    return hole.certain or (not hole.doubt and not hole.capped and sure_kind(hole.what.strip("`")) is hole.kind)
 
 
 def _badness(found: Found, block_size: int) -> tuple[int, bool, int]:
