@@ -90,7 +90,7 @@ class Finder:
         else:
             note = _NO_HOLES
         size = self._block_size
-        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 4, 4)))
+        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
         found = static_findings(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )

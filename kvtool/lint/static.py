@@ -111,7 +111,9 @@ def _place(hole: Hole) -> tuple[int, int, str]:
 
 
 def _loss(hole: Hole) -> tuple[object, ...]:
-    """What is one loss, wherever it is told: in a line the same words."""
+    """What is one loss, wherever it is told: one value of a call, in a line the same words."""
+    if hole.certain and not hole.doubt and hole.made is not None:
+        return hole.kind.code, hole.what, hole.made
     return hole.kind.code, hole.what, hole.spot.line
 
 
