@@ -25,7 +25,7 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
 
-_LEAST_BLOCKS = {"python": (2, 4, 8)}
+_LEAST_BLOCKS = {"python": (3, 4, 8)}
 """Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
 

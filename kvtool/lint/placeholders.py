@@ -38,7 +38,7 @@ _ASKED = _words(
     " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
     " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
     " idea ideas argument arguments opinion alert incident"
-    " plan plans nodes facts entity entities record records item items row rows premise hypothesis reference references"
+    " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
 _LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
@@ -56,7 +56,7 @@ _SET_UP = _words(
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
 """What is made of the program alone: it is the same in all of its requests."""
 _SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
-_DONE = _words("written given received retrieved generated provided extracted")
+_DONE = _words("written given received retrieved generated provided extracted preview")
 """Words that say no more of a thing than how it came: `code_written`."""
 _PARTS = _words("agent role persona personality suffix prefix template schema")
 """Words of names for parts of a prompt that a program puts together itself."""
@@ -78,6 +78,8 @@ _LIMITS = _words("max min num number limit limits cap maximum minimum budget ver
 """Words of names for numbers that a program is set up with, at their beginning or end."""
 _ASKS_WHETHER = _words("is has was are should can needs")
 """Words that a name begins with that holds yes or no."""
+_BY_PEOPLE = _words("user human original initial image given")
+"""Whose prompt is one that is asked; all other prompts within a prompt are parts that a program puts together."""
 _WHOLE = _words("prompt prompts messages")
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
@@ -145,8 +147,10 @@ def doubt_of(name: str) -> Doubt:
         return "open"
     if _PARTS.intersection(words) and words[-1] not in _GROWS:
         return "open"
-    if words[-1] in ("description", "desc", "name", "details", "info", "information") and len(words) > 1:
+    if words[-1] in ("description", "name", "details", "info", "information") and len(words) > 1:
         return "use" if words[-2] in _DESCRIBED else "open"
+    if words[-1] == "prompt" and len(words) > 1:
+        return "use" if words[-2] in _ASKED or words[-2] in _BY_PEOPLE else "open"
     return "use" if words[-1] in _ASKED else "open"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.lint.python_names import Names
@@ -156,6 +157,8 @@ class KnownCalls(Names):
             given = bool(node.args) and self.is_given(node.args[0])
             if given and not values and order is not None and order.kind.code == KV113.code:
                 order = None  # what callers give holds other things in each request, whatever their order
+            elif not values and order is not None:
+                order = replace(order, capped=True)
             return (Items(values, order),)
         if hole := unordered(name, self._words(node), spot):
             return (Items((), hole),)

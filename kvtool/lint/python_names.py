@@ -220,6 +220,8 @@ class Names(ABC):
             parts += [root.func.value] if isinstance(root.func, ast.Attribute) else []
         elif isinstance(root, ast.BoolOp):
             parts = root.values
+        elif isinstance(root, ast.IfExp):
+            parts = [root.body, root.orelse]
         elif isinstance(root, ast.ListComp | ast.GeneratorExp):
             parts = [root.generators[0].iter]
         return next((name for part in parts if (name := self._given_name(part, deep - 1))), "")

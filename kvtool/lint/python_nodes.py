@@ -72,7 +72,14 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path
                 replace(node, minor=node.minor or weak or by_name, capped=node.capped or capped, hidden=hidden)
             )
         elif isinstance(node, Choice):
-            result.append(Choice(tuple(tuple(judged(branch, weak=weak, unnamed=unnamed, late=late, path=path)) for branch in node.branches)))
+            result.append(
+                Choice(
+                    tuple(
+                        tuple(judged(branch, weak=weak, unnamed=unnamed, late=late, path=path))
+                        for branch in node.branches
+                    )
+                )
+            )
         elif isinstance(node, Repeat):
             result.append(Repeat(tuple(judged(node.body, weak=weak, unnamed=unnamed, late=late, path=path))))
         else:

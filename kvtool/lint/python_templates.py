@@ -165,6 +165,8 @@ class _Scope(Expressions):
 
     def _do_assign(self, statement: ast.Assign) -> None:
         value = self.value_of(statement.value)
+        if any(isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets):
+            return  # a docstring, and what else Python reads itself
         for target in statement.targets:
             self.assign(target, value, statement.value)
 

@@ -6,13 +6,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,9}|~{3,9})[ \t]{0,4}([A-Za-z+#-]{0,20})[^\n`]{0,80}$", re.MULTILINE)
-_LANGUAGES = frozenset(
-    (
-        "python py python3 ipython js javascript jsx ts typescript tsx bash sh shell zsh console powershell ps1 java kotlin scala"
-        " go golang rust rs c cpp c++ csharp cs php ruby rb perl lua swift r julia dart graphql cypher dockerfile makefile jinja"
-        " jinja2 handlebars liquid mustache vue svelte"
-    ).split()
+_LANGUAGES = _words(
+    "python py python3 ipython js javascript jsx ts typescript tsx bash sh shell zsh console powershell ps1 java kotlin scala"
+    " go golang rust rs c cpp c++ csharp cs php ruby rb perl lua swift r julia dart graphql cypher dockerfile makefile jinja"
+    " jinja2 handlebars liquid mustache vue svelte"
 )
 """Languages of code in which braces and dollars are its own."""
 CODE_LINE = re.compile(
@@ -20,7 +23,9 @@ CODE_LINE = re.compile(
     r"|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]"
 )
 """The beginning of a line of code."""
-_TYPES = frozenset(("int", "str", "float", "bool", "list", "dict", "json", "string", "number", "boolean", "array", "object"))
+_TYPES = frozenset(
+    ("int", "str", "float", "bool", "list", "dict", "json", "string", "number", "boolean", "array", "object")
+)
 """What stands in braces where the form of an answer is shown."""
 _AROUND = 100
 _SAID_BEHIND = re.compile(
@@ -28,7 +33,8 @@ _SAID_BEHIND = re.compile(
     r"(?:replaced|filled|substituted|inserted|expanded|interpolated|resolved|an?\splaceholders?|the\splaceholder)|placeholders?\b|syntax\b)"
 )
 _SAID_BEFORE = re.compile(
-    r"\b(?:placeholders?(?:\s(?:such as|like|named|called|of the form|in the form))?|syntax|notation|literal|literally)[\s:(]{1,3}[`\"']{0,3}\{?$"
+    r"\b(?:placeholders?(?:\s(?:such as|like|named|called|of the form|in the form))?|syntax|notation|literal|literally)"
+    r"[\s:(]{1,3}[`\"']{0,3}\{?$"
     r"|\b(?:write|use|insert|reference|e\.g\.|such as|for example|like)[\s:(]{1,3}[`\"']{1,3}\{?$",
     re.IGNORECASE,
 )

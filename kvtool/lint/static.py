@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
+from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
-from kvtool.lint.placeholders import says_whole_prompt
+from kvtool.lint.placeholders import is_set_up, says_whole_prompt
 from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.shared_beginning import EACH_REQUEST, often, with_hidden
 from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
@@ -83,15 +84,36 @@ def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list
     founds = [found for found in every if not found.hole.hidden]
     covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
     later = {found.hole.spot for found in covered}
+    founds = _given_beside(founds)
     ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
-        others = {found.hole.what: found for found in reversed(covered) if found.hole.what != founds[ending].hole.what}
+        behind = [*founds[ending].others, *covered]
+        others = {found.hole.what: found for found in reversed(behind) if found.hole.what != founds[ending].hole.what}
         founds[ending] = replace(founds[ending], others=tuple(reversed(others.values())))
     first = {found.hole.spot for found in founds}
     if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
         later |= {found.hole.spot for found in founds if found.hole.doubt == "open"}
         first -= {found.hole.spot for found in founds if found.hole.doubt == "open"}
     return founds, later - first
+
+
+def _given_beside(founds: list[Found]) -> list[Found]:
+    """The same, where a value before one that is another in each request is given with it: so it is another each time, too."""
+    last = next((number for number, found in enumerate(founds) if found.hole.doubt == "use"), None)
+    if last is None or founds[last].behind.movable < _LEAST_KNOWN:
+        return founds
+    first = next(
+        (
+            number
+            for number, one in enumerate(founds[:last])
+            if one.hole.doubt == "open" and not is_set_up(one.hole.what)
+        ),
+        None,
+    )
+    if first is None or any(often(found.hole) for found in founds[:first]):
+        return founds
+    told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
+    return [*founds[:first], told, *founds[last + 1 :]]
 
 
 def _once(founds: Iterable[Found], same: Callable[[Hole], tuple[object, ...]], block_size: int) -> list[Found]:
@@ -123,7 +145,10 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
     if hole.leads or hole.elsewhere:
         return True
     if hole.doubt == "open":
-        return behind.run >= _OPEN_BLOCKS * block_size
+        at_once = (
+            behind.here if hole.capped else behind.run
+        )  # code puts together what a template file holds in one piece
+        return behind.run >= _OPEN_BLOCKS * block_size and 2 * at_once >= _OPEN_BLOCKS * block_size
     if _goes_on(found) and behind.movable < _OPEN_BLOCKS * block_size:
         return False
     if any(_enough(other, least, used, named, block_size) for other in _costly(found)):
@@ -256,7 +281,9 @@ def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Sever
 
 def _is_sure(hole: Hole) -> bool:
     """Whether it is seen, or its whole name says, that something varies: a `current_time`, not a `user_plan`."""
-    return hole.certain or (not hole.doubt and not hole.capped and sure_kind(hole.what.strip("`")) is hole.kind)
+    if hole.certain or hole.doubt or hole.capped or hole.kind is COUNTER:
+        return hole.certain
+    return sure_kind(hole.what.strip("`")) is hole.kind
 
 
 def _badness(found: Found, block_size: int) -> tuple[int, bool, int]:
