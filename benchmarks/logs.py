@@ -1,6 +1,6 @@
 """How fast logs are read, by format: MB of the file for each second of CPU, with the requests or with what is left out.
 
-`python -m benchmarks.logs [--mb N]` makes a log of N MB in each format. Nothing is tokenized.
+`python -m benchmarks.logs [--mb N] [--only FORMAT]` makes a log of N MB in each format. Nothing is tokenized.
 """
 
 from __future__ import annotations
@@ -49,15 +49,73 @@ def _otlp(number: int, messages: list[dict[str, str]], answer: str, *, operation
 
 
 def _langfuse(number: int, messages: list[dict[str, str]], answer: str, *, kind: str = "GENERATION") -> Any:
-    time = f"2026-02-02T02:{number // 60 % 60:02d}:{number % 60:02d}Z"
     usage = {"input": 2_000, "output": 40, "total": 2_040}
-    told = {"id": f"o{number}", "traceId": f"t{number}", "type": kind, "startTime": time, "usageDetails": usage}
+    told = {
+        "id": f"o{number}",
+        "traceId": f"t{number}",
+        "type": kind,
+        "startTime": _time(number),
+        "usageDetails": usage,
+    }
     return {**told, "input": messages, "output": answer}
 
 
 def _helicone(number: int, messages: list[dict[str, str]], answer: str) -> Any:
     made = _chat(number, messages, answer)
     return {"request_id": f"r{number}", "request_body": made["request"], "response_body": made["response"]}
+
+
+def _litellm(number: int, messages: list[dict[str, str]], answer: str, *, call: str = "acompletion") -> Any:
+    made = _chat(number, messages, answer)
+    told = {"id": f"l{number}", "call_type": call, "startTime": _START + number, "status": "success"}
+    return {**told, "model_parameters": {}, "messages": messages, "response": made["response"]}
+
+
+def _session(number: int, messages: list[dict[str, str]], answer: str) -> Any:
+    """A question of a session of Claude Code, or its answer."""
+    common = {"sessionId": f"s{number // 20}", "uuid": f"u{number}", "timestamp": _time(number)}
+    common["parentUuid"] = f"u{number - 1}" if number % 20 else None  # type: ignore[assignment] # the first has none
+    if number % 2 == 0:
+        return {**common, "type": "user", "message": messages[0] | {"role": "user"}}
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 2_000, "output_tokens": 40}
+    said = {"id": f"m{number}", "role": "assistant", "content": [{"type": "text", "text": answer}], "usage": usage}
+    return {**common, "type": "assistant", "message": said}
+
+
+def _time(number: int) -> str:
+    return f"2026-02-02T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z"
+
+
+def _left_out(number: int, messages: list[dict[str, str]], answer: str, **told: Any) -> Any:
+    """A record of which only these fields say what it is."""
+    return {**told, "id": f"x{number}", "input": messages, "inputs": {"messages": messages}, "output": answer}
+
+
+def _har(number: int, messages: list[dict[str, str]], answer: str, *, url: str) -> Any:
+    body = json.dumps({"model": "gpt-5.5", "messages": messages})
+    request = {"method": "POST", "url": url, "headers": [], "postData": {"text": body}}
+    content = {"text": json.dumps(_chat(number, messages, answer)["response"])}
+    return {"startedDateTime": _time(number), "request": request, "response": {"status": 200, "content": content}}
+
+
+def _docker(number: int, messages: list[dict[str, str]], answer: str) -> Any:
+    return {"log": json.dumps(_chat(number, messages, answer)) + "\n", "stream": "stdout", "time": _time(number)}
+
+
+def _noise(number: int, _messages: list[dict[str, str]], answer: str) -> Any:
+    return {"log": f"INFO: 127.0.0.1 - POST /v1 {answer}\n", "stream": "stdout", "time": _time(number)}
+
+
+def _bedrock_embedding(number: int, messages: list[dict[str, str]], _answer: str) -> Any:
+    told = {"schemaType": "ModelInvocationLog", "operation": "InvokeModel", "modelId": "amazon.titan-embed-text-v2:0"}
+    given = {"inputBodyJson": {"inputText": messages[0]["content"]}}
+    return {**told, "timestamp": _time(number), "input": given, "output": {"outputBodyJson": {"embedding": [0.1]}}}
+
+
+def _mlflow_chain(number: int, messages: list[dict[str, str]], answer: str) -> Any:
+    attributes = {"mlflow.spanType": '"CHAIN"', "mlflow.spanInputs": json.dumps(messages), "mlflow.spanOutputs": answer}
+    spans = [{"span_id": str(number), "start_time_unix_nano": _START * 10**9, "attributes": attributes}]
+    return {"info": {"trace_id": f"t{number}"}, "data": {"spans": spans}}
 
 
 FORMATS: dict[str, Make] = {
@@ -67,6 +125,19 @@ FORMATS: dict[str, Make] = {
     "helicone": _helicone,
     "otlp, left out": lambda *given: _otlp(*given, operation="invoke_agent"),
     "langfuse, left out": lambda *given: _langfuse(*given, kind="SPAN"),
+    "litellm": _litellm,
+    "litellm, left out": lambda *given: _litellm(*given, call="aembedding"),
+    "claude-code": _session,
+    "docker": _docker,
+    "docker, left out": _noise,
+    "har": lambda *given: _har(*given, url="https://api.openai.com/v1/chat/completions"),
+    "har, left out": lambda *given: _har(*given, url="https://api.openai.com/v1/embeddings"),
+    "langsmith, left out": lambda *given: _left_out(*given, run_type="chain", start_time=_START),
+    "braintrust, left out": lambda *given: _left_out(*given, span_attributes={"type": "task"}, metrics={"start": 1}),
+    "weave, left out": lambda *given: _left_out(*given, op_name="weave:///e/p/op/agent:v1", started_at=_START),
+    "phoenix, left out": lambda *given: _left_out(*given, span_kind="RETRIEVER", attributes={}, start_time=_START),
+    "mlflow, left out": _mlflow_chain,
+    "bedrock, left out": _bedrock_embedding,
 }
 
 
@@ -96,21 +167,29 @@ def main() -> None:
     """A line for each format."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, default=50)
-    size = parser.parse_args().mb * 1_000_000
+    parser.add_argument("--only", default="", help="formats whose name begins so")
+    asked = parser.parse_args()
+    size = asked.mb * 1_000_000
     rng = random.Random(1)
-    print(f"{'format':<20} {'requests':>9} {'first pass':>12} {'later':>12}  MB for each second of CPU")
+    print(f"{'format':<22} {'requests':>9} {'first pass':>12} {'later':>12}  MB for each second of CPU")
     with tempfile.TemporaryDirectory() as folder:
         for name, make in FORMATS.items():
+            if not name.startswith(asked.only):
+                continue
             path = Path(folder) / "log.jsonl"
             written = number = 0
             with path.open("w", encoding="utf-8") as file:
+                # an archive is one object, all else are lines
+                written += file.write('{"log": {"version": "1.2", "entries": [') if name.startswith("har") else 0
                 while written < size:
                     messages = [{"role": "system", "content": _text(rng, 1_000)}]
                     messages += [{"role": role, "content": _text(rng, 80)} for role in ("user", "assistant", "user")]
-                    written += file.write(json.dumps(make(number, messages, _text(rng, 40))) + "\n")
+                    between = "," if number and name.startswith("har") else ""
+                    written += file.write(between + json.dumps(make(number, messages, _text(rng, 40))) + "\n")
                     number += 1
+                file.write("]}}" if name.startswith("har") else "")
             first, later, requests = measure(path)
-            print(f"{name:<20} {requests:>9,} {size / 1e6 / first:>12.0f} {size / 1e6 / later:>12.0f}")
+            print(f"{name:<22} {requests:>9,} {size / 1e6 / first:>12.0f} {size / 1e6 / later:>12.0f}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ INSTALL_ENGINE = "pip install 'kvtool[engine]'"
 """What brings torch and transformers, which a light install has not."""
 INSTALL_PARQUET = "pip install 'kvtool[parquet]'"
 """What brings pyarrow."""
+INSTALL_LIVE = "pip install 'kvtool[live]'"
+"""What brings httpx, pyzmq, msgspec and prometheus-client."""
 
 
 @dataclass(frozen=True, slots=True)

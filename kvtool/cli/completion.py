@@ -106,7 +106,8 @@ def _providers() -> list[tuple[str, str]]:
 
 
 def _log_formats() -> list[tuple[str, str]]:
-    from kvtool.workload.logs.known_formats import RECORD_FORMATS, TEXT_FORMAT
+    from kvtool.workload.logs.known_formats import RECORD_FORMATS
+    from kvtool.workload.logs.plain import TEXT_FORMAT
 
     return [*((each.name, each.shape) for each in RECORD_FORMATS), (TEXT_FORMAT, "a file is a prompt")]
 

@@ -25,7 +25,7 @@ class LogsCommand(Command):
     requests: Annotated[
         bool, Option("With --json: a row for each request; its text only with --show-text full.", flag="--requests")
     ] = False
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map")]
+    reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map", "tenant")]
     configured: Configured
     writing: Annotated[Writing, only("show_text")]
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
@@ -43,7 +43,7 @@ class LogsCommand(Command):
         from kvtool.workload.logs.overview import overview_of
 
         asked = RunOptions(inputs=self.inputs, reading=self.reading).over(read_config(self.configured))
-        options = LogOptions(on_bad_line=self.reading.on_bad_line, format=asked.log_format)
+        options = LogOptions(on_bad_line=self.reading.on_bad_line, format=asked.log_format, tenant=asked.tenant)
         source = LogSource(find_inputs(self.inputs, log_format=options.format), options)
         document = overview_of(source, rows=self.requests, full=self.writing.show_text == "full")
         with printing():

@@ -63,10 +63,18 @@ class RunOptions:
         said, file = self.reading.log_map or self.reading.log_format, self.fallback_file
         if said is not None or file is None or (logs := file.config.logs).map is None:
             return said
+        if logs.only_tenant:
+            return None
         if logs.messages is None and logs.prompt is None:
             hint = 'add messages = "path.to.messages" or prompt = "path"'
             raise KvtoolError("[logs] names no prompt", hint=hint, place=file.place("logs"))
         return logs.map
+
+    @property
+    def tenant(self) -> str | None:
+        """The field that says whose request of a log it is, where anybody names it."""
+        file = self.fallback_file
+        return self.reading.tenant or (None if file is None else file.config.logs.tenant)
 
     def check(self) -> None:
         """What an option may hold, and what goes together; KvtoolError for what does not."""

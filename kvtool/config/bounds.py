@@ -63,6 +63,13 @@ def log_map(flag: str, value: str) -> None:
     mapped_format(value)
 
 
+def field(flag: str, value: str) -> None:
+    """A path to one field."""
+    from kvtool.workload.logs.mapped_records import way_of
+
+    way_of(value, flag)
+
+
 def fields(flag: str, value: str) -> None:
     from kvtool.workload.logs.field_paths import parse_fields
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
-from kvtool.accounting.caches.providers import find_provider
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES, Routing
@@ -74,6 +73,8 @@ def cache_rules(options: RuleOptions) -> CacheRules | None:
 
 
 def _provider_rules(options: RuleOptions) -> CacheRules:
+    from kvtool.accounting.caches.providers import find_provider
+
     provider = find_provider(options.provider or "")
     if options.capacity or (options.replicas or 1) > 1:
         what = "how large its cache is" if options.capacity else "how many replicas it has"

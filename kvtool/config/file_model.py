@@ -71,7 +71,8 @@ Way = Annotated[str, BeforeValidator(_as_way), WithJsonSchema({"type": "string",
 
 
 class LogFields(SpecModel):
-    """Where records of logs have what, as `--map` says it, for logs of no known format: messages = "payload.req.messages"."""
+    """Where records of logs of no known format have what, as `--map` says it: messages = "payload.req.messages". `tenant` alone is
+    for logs of all formats."""
 
     messages: Way | None = None
     """The list of messages of a request."""
@@ -82,7 +83,7 @@ class LogFields(SpecModel):
     session: Way | None = None
     """What its conversation is called."""
     tenant: Way | None = None
-    """For whom it was made."""
+    """For whom it was made, in records of any format, as `--tenant` says it."""
     time: Way | None = None
     """When it was sent."""
     end: Way | None = None
@@ -105,6 +106,11 @@ class LogFields(SpecModel):
         """The same as `--map` takes it; None where nothing is said."""
         said = [f"{name}={path}" for name in type(self).model_fields if (path := getattr(self, name)) is not None]
         return ",".join(said) or None
+
+    @property
+    def only_tenant(self) -> bool:
+        """Whether nothing but the tenant's place is said, which needs no map."""
+        return self.tenant is not None and self.map == f"tenant={self.tenant}"
 
 
 class LintOptions(SpecModel):

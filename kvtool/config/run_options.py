@@ -251,6 +251,10 @@ class Reading:
             check=bounds.log_map,
         ),
     ] = None
+    tenant: Annotated[
+        str | None,
+        Option("The field of a log's records that says whose request it is.", "FIELD", check=bounds.field),
+    ] = None
     requests: Annotated[
         int | None,
         Option("Only the first N requests.", "N", short="-n", table="", words="all", check=bounds.at_least_one),

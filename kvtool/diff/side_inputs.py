@@ -19,10 +19,10 @@ from kvtool.text.files.text_files import check_file, decode, read_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.input_files import find_inputs, is_folder
-from kvtool.workload.logs.known_formats import TEXT_FORMAT, format_named
+from kvtool.workload.logs.known_formats import format_named
 from kvtool.workload.logs.log_file import read_raw, records_of
 from kvtool.workload.logs.logs import default_group
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES, TEXT_FORMAT
 from kvtool.workload.logs.reading import Turns
 from kvtool.workload.logs.record import Dialogue, Where
 from kvtool.workload.logs.record_format import RecordFormat

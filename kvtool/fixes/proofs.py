@@ -109,12 +109,18 @@ def _cosmetic(before: Turn, after: Turn) -> str | None:
 _P1: dict[str, Check] = {KV111.code: _tools_sorted, KV112.code: _keys_sorted, KV121.code: _cosmetic}
 
 
-def _texts_differ(before: Turn, after: Turn, canonicalizer: Callable[[str], str]) -> str | None:
-    """Whether two turns have other texts, or at other places, once the canonicalizer was applied."""
+def _texts_differ(
+    before: Turn, after: Turn, canonicalizer: Callable[[str], str], *, by_line: bool = False
+) -> str | None:
+    """Whether two turns have other texts, or at other places, once the canonicalizer was applied; `by_line`: it looks at each line
+    alone, so that those which are the same need not be shown to it."""
     if _places(before) != _places(after) or _shells(before) != _shells(after):
         return "the messages are not the same"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
-        if old.text != new.text and canonicalizer(str.__str__(old.text)) != canonicalizer(str.__str__(new.text)):
+        one, other = str.__str__(old.text), str.__str__(new.text)
+        if by_line:
+            one, other = _lines_that_differ(one, other)
+        if one != other and canonicalizer(one) != canonicalizer(other):
             return "a text differs in more than the canonicalizer may change"
     return None
 
@@ -235,7 +241,16 @@ def _pieces(lines: Counter[tuple[str, str]], *, renumbered: bool) -> Counter[tup
 def _times_only(before: Turn, after: Turn) -> str | None:
     if before.tools != after.tools:
         return "more than text changed"
-    return _texts_differ(before, after, _without_times)
+    return _texts_differ(before, after, _without_times, by_line=True)
+
+
+def _lines_that_differ(one: str, other: str) -> tuple[str, str]:
+    """Of two texts of as many lines the lines that are not the same in both; of others all."""
+    lines, others = one.split("\n"), other.split("\n")
+    if len(lines) != len(others):
+        return one, other
+    kept = [pair for pair in zip(lines, others, strict=True) if pair[0] != pair[1]]
+    return "\n".join(pair[0] for pair in kept), "\n".join(pair[1] for pair in kept)
 
 
 def _without_times(text: str) -> str:

@@ -9,7 +9,7 @@ from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
-from kvtool.profiler.money_report import MoneyTold
+from kvtool.profiler.money_told import MoneyTold
 from kvtool.profiler.passes import PassResult
 from kvtool.profiler.quotes import quoted
 from kvtool.profiler.unlock import GroupCauses

@@ -12,7 +12,6 @@ from kvtool.results.choices import SIZES
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
-from kvtool.workload.yaml.yaml_source import YamlSource
 
 _LOOKED_AT = 32
 """Requests at the front of a log that decide."""
@@ -40,13 +39,13 @@ class HostedLog:
     timed: bool
 
 
-def hosted_log(options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> HostedLog | None:
+def hosted_log(options: RunOptions, asked: EngineOptions, source: LogSource) -> HostedLog | None:
     """What of its first requests more than half that name a model show; None for a log of an engine's, or where one is asked for.
 
     A model is hosted where a row of the dated rules is about it: names of open weights are nobody's, unless the log names the API.
     """
     said = (options.serving, options.caching, asked)
-    if isinstance(source, YamlSource) or any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
+    if any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
         return None
     measuring = options.measuring
     engine_run = (

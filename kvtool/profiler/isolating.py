@@ -24,10 +24,8 @@ _KEY = "run:isolate-tenants"
 def isolation_of(
     result: PassResult, again: Callable[[Sequence[Fix]], PassResult], *, locate: Locate
 ) -> Isolation | None:
-    """Of a run with several tenants; None where there are none, or the run was interrupted."""
+    """Of a run with several tenants; None where the run was interrupted."""
     book = result.observable
-    if len(book.tenants) < 2:
-        return None
     apart = again([Fix(_KEY, "", "P0", None, "give each tenant a salt", make=lambda: _salted)])
     if apart.partial:
         result.partial = True

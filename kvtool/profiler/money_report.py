@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 
 from kvtool.accounting.prices.bill import Bill, shown_money
 from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
+from kvtool.profiler.money_told import MoneyTold
 from kvtool.profiler.passes import PassResult
 from kvtool.results.money import (
     CauseMoney,
@@ -27,16 +27,6 @@ _DAY = 86_400.0
 _MONTH = Decimal("30.4375")
 _MOST_PREFIXES = 5
 _MOST_STALE = 3
-
-
-@dataclass(frozen=True, slots=True)
-class MoneyTold:
-    """Parts of a report; all None where the log tells of no model that has a price, and of nothing that was read."""
-
-    reported: Reported | None = None
-    predicted: Predicted | None = None
-    difference: dict[str, int] | None = None
-    money: Money | None = None
 
 
 def money_told(result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None) -> MoneyTold:

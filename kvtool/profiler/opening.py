@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
-from kvtool.accounting.prices.price_table import PriceTable, price_table
 from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
 from kvtool.config.pricing_options import amount_of, share_of
@@ -26,6 +26,9 @@ from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 from kvtool.workload.yaml.schema import EngineOptions
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
+
+if TYPE_CHECKING:
+    from kvtool.accounting.prices.price_table import PriceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Opened:
 
     def _prices(self) -> PriceTable:
         """The prices that were asked for over those that come along; read once."""
+        from kvtool.accounting.prices.price_table import price_table
+
         pricing = self.options.pricing
         return price_table(pricing.prices, share_of(pricing.discount))
 
@@ -169,6 +174,7 @@ def open_workload(
         trace_block_size=options.tracing.trace_block_size,
         limit=reading.requests,
         format=options.log_format,
+        tenant=options.tenant,
     )
     if source is None:
         source = open_inputs(
@@ -202,6 +208,8 @@ def open_workload(
     if rendering.chat_template is not None:
         _ = renderer.chat_template  # a file that is named must be there, whether a request needs it or not
     if options.pricing.prices is not None:
+        from kvtool.accounting.prices.price_table import price_table
+
         price_table(options.pricing.prices)  # what is wrong with it is told before any work is done
     name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"
     return Opened(options, source, planned, renderer, name, tokenizer, chat_template)

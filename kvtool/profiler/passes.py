@@ -6,13 +6,11 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.cache_rules import Prediction
-from kvtool.accounting.caches.provider_cache import ProviderCache
-from kvtool.accounting.caches.rule_cache import RuleRun
-from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.unlimited import UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
@@ -21,7 +19,6 @@ from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
-from kvtool.accounting.prices.money_book import MoneyBook, request_read
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
@@ -36,7 +33,7 @@ from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
 from kvtool.results.choices import By
-from kvtool.results.report import RequestRow
+from kvtool.results.report import RequestRead, RequestRow
 from kvtool.results.run_times import Decode
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.numbers import percent
@@ -48,6 +45,11 @@ from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.kept_texts import KeptTexts
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.provider_cache import ProviderCache
+    from kvtool.accounting.caches.rule_cache import RuleRun
+    from kvtool.accounting.prices.money_book import MoneyBook
 
 _FAILED = 400
 """The first status that says that a request failed."""
@@ -199,6 +201,8 @@ class Pass:
         self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
         self._by_rules: RuleRun | None = None
         if plan.cache is not None:
+            from kvtool.accounting.caches.rule_cache import RuleRun
+
             trace_rules = plan.rules == "block-lru"
             self._by_rules = RuleRun(plan.cache, plan.engine, seed=plan.seed, whole_prompt_may_hit=trace_rules)
 
@@ -230,7 +234,7 @@ class Pass:
             result.filled_blocks += self._unlimited.num_filled
             result.peak_used_blocks = max(cache.peak_used, self._unlimited.peak_used)
         if self._by_rules is not None:
-            result.hosted = self._by_rules.cache if isinstance(self._by_rules.cache, ProviderCache) else None
+            result.hosted = self._by_rules.hosted
             result.money = self.money
             result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
         result.preemptions = self.engine.scheduler.num_preemptions
@@ -328,7 +332,7 @@ class Pass:
                 num_tokens=job.request.num_prompt_tokens,
                 compare=job.unit == 1 and self._looks.take(turn.group, job.request.num_prompt_tokens),
                 chain=job.chain,
-                scope=scope_of(turn) if self.plan.cache is not None and self.plan.cache.hosted else None,
+                scope=self._hosted_scope(turn),
             )
             if entry.alignment is not None and job.prompt is not None:
                 ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
@@ -339,6 +343,18 @@ class Pass:
                 self.result.views.submitted(job, entry)
             self._entries[id(job)] = entry
         return job
+
+    @property
+    def _by_provider(self) -> bool:
+        return self.plan.cache is not None and self.plan.cache.hosted
+
+    def _hosted_scope(self, turn: Turn) -> str | None:
+        """The cache of a provider that a request can read; None where none is followed."""
+        if not self._by_provider:
+            return None
+        from kvtool.accounting.caches.scopes import scope_of
+
+        return scope_of(turn)
 
     def _refuse(self, reason: str) -> None:
         self.result.refused += 1
@@ -431,7 +447,7 @@ class Pass:
         if outcome is not None:
             kinder = outcome.rungs
         if self.first_look:
-            scope = scope_of(job.turn) if self.plan.cache is not None and self.plan.cache.hosted else job.turn.salt
+            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt
             self.result.observable.add(job, scope or "", hit)
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
@@ -442,12 +458,18 @@ class Pass:
                     group=job.turn.group,
                     prompt_tokens=job.request.num_prompt_tokens,
                     hit_tokens=hit,
-                    provider=None
-                    if outcome is None or outcome.prediction is None
-                    else request_read(job.turn.call, outcome.prediction),
+                    provider=None if outcome is None else _read(job, outcome.prediction),
                 )
                 self.result.rows.append(row)
         self.progress.advance(1)
+
+
+def _read(job: Job, prediction: Prediction | None) -> RequestRead | None:
+    if prediction is None:
+        return None
+    from kvtool.accounting.prices.money_book import request_read
+
+    return request_read(job.turn.call, prediction)
 
 
 def _hits_key(job: Job) -> tuple[str, str, int]:

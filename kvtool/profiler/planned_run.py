@@ -26,7 +26,6 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
-from kvtool.profiler.hosted_log import HostedLog, hosted_log
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
 from kvtool.version import __version__
@@ -50,11 +49,13 @@ class PlannedRun:
         self._asked = asked
         self._source = source
         rules = asked_rules(options, asked, lambda: _first_turn(source))
-        self.hosted = None if rules is not None else hosted_log(options, asked, source)
-        if self.hosted is not None:
-            rules = CacheRules(dated=True)
-        elif rules is not None and rules.hosted:
-            self.hosted = HostedLog(timed=rules.ttl is not None)
+        timed = rules is not None and rules.ttl is not None
+        if rules is None and isinstance(source, LogSource):
+            from kvtool.profiler.hosted_log import hosted_log
+
+            found = hosted_log(options, asked, source)
+            if found is not None:
+                rules, timed = CacheRules(dated=True), found.timed
         if rules is not None and rules.hosted:
             first = _first_turn(source)
             rules = replace(rules, epoch=None if first is None else first.epoch)
@@ -96,10 +97,7 @@ class PlannedRun:
             latency,
             rules=options.tracing.rules,
             concurrency=concurrency,
-            use_arrivals=options.caching.use_timestamps
-            or (isinstance(source, YamlSource) and source.timed)
-            or (rules is not None and rules.ttl is not None)
-            or (self.hosted is not None and self.hosted.timed),
+            use_arrivals=options.caching.use_timestamps or (isinstance(source, YamlSource) and source.timed) or timed,
             seed=(options.fallback_seed or 0) if seed is None else seed,
             kv_cache_dtype=kv_dtype,
             limit=options.reading.requests,

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
-from kvtool.accounting.prices.money_book import MoneyBook
-from kvtool.accounting.prices.price_table import PriceTable
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.cost import by_cost
 from kvtool.diagnose.findings import Locate
@@ -38,10 +37,9 @@ from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
-from kvtool.profiler.isolating import isolation_of
 from kvtool.profiler.left_out import left_out
 from kvtool.profiler.looks import one_in
-from kvtool.profiler.money_report import MoneyTold, money_told
+from kvtool.profiler.money_told import MoneyTold
 from kvtool.profiler.nothing_hidden import check_nothing_hidden, with_the_rest
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.part import LogPart, can_be_parted
@@ -63,6 +61,10 @@ from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
 from kvtool.workload.yaml.yaml_source import YamlSource
+
+if TYPE_CHECKING:
+    from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.accounting.prices.price_table import PriceTable
 
 _TRIED_EDITS = 4
 """Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
@@ -218,10 +220,16 @@ class Profiler:
         """For runs by the rules of providers."""
         if self._prices is None or plan.cache is None or not plan.cache.hosted:
             return None
+        from kvtool.accounting.prices.money_book import MoneyBook
+
         return MoneyBook(self._prices())
 
     def _money_told(self, result: PassResult, off: Sequence[float]) -> MoneyTold:
         """What was reported, predicted and paid; with fixes that were kept by running once more."""
+        if result.money is None and self._gpu_hour is None:
+            return MoneyTold()
+        from kvtool.profiler.money_report import money_told
+
         gpu = None
         if self._gpu_hour is not None:
             seconds = max(sum(off) - sum(result.ttft_on), 0.0) * self.plan.latency.tensor_parallel
@@ -324,7 +332,9 @@ class Profiler:
             by=self.wanted.by,
             told=self._money_told(result, off),
         )
-        if self.wanted.advice and not result.partial:
+        if self.wanted.advice and not result.partial and len(result.observable.tenants) > 1:
+            from kvtool.profiler.isolating import isolation_of
+
             again = partial(self._account, "keeping tenants apart", plan, money=True)
             isolation = isolation_of(result, lambda fixes: again(fixes=fixes), locate=self.locate)
             report = report.model_copy(update={"isolation": isolation, "partial": result.partial})

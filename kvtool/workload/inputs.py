@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import Overlay
-from kvtool.workload.logs.found_grouping import GroupSample
-from kvtool.workload.logs.grouping import BY_FILE, ByFile
-from kvtool.workload.logs.input_files import find_inputs
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
 from kvtool.workload.yaml.fields import KnownCodes
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
+
+if TYPE_CHECKING:
+    from kvtool.workload.logs.grouping import ByFile
 
 _YAML = (".yaml", ".yml")
 _MOST_FILE_GROUPS = 8
@@ -51,17 +52,23 @@ def open_inputs(
             codes=codes,
             allow_outside=allow_outside,
         )
+    from kvtool.workload.logs.grouping import ByFile
+    from kvtool.workload.logs.input_files import find_inputs
+
     files = find_inputs(paths, log_format=options.format)
     by_folder = len(files.paths) > _MOST_FILE_GROUPS
     source = LogSource(files, options, _ByFolder() if by_folder else None, keep_going=keep_going)
     what = "folder" if by_folder else "file"
-    divide(source, group_by, ByFile(what) if len(files.paths) > 1 else BY_FILE)
+    divide(source, group_by, ByFile(what) if len(files.paths) > 1 else None)
     return source
 
 
-def divide(source: LogSource, group_by: str | None, by_file: ByFile = BY_FILE) -> None:
+def divide(source: LogSource, group_by: str | None, by_file: ByFile | None = None) -> None:
     """Group the requests of logs as was asked for or else as their first ones suggest; `by_file` is for those that nothing else
     divides. KvtoolError for fields that are not there."""
+    from kvtool.workload.logs.found_grouping import GroupSample
+    from kvtool.workload.logs.grouping import BY_FILE
+
     sample = GroupSample(group_by)
     limit = source.options.limit
     try:
@@ -72,7 +79,7 @@ def divide(source: LogSource, group_by: str | None, by_file: ByFile = BY_FILE) -
                 break
     except KvtoolError:
         pass  # for the run itself to tell
-    source.regrouped(sample.grouping(files=len(source.files.paths), by_file=by_file))
+    source.regrouped(sample.grouping(files=len(source.files.paths), by_file=by_file or BY_FILE))
 
 
 class _ByFolder:

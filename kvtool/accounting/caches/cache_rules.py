@@ -7,11 +7,13 @@ rule relaxed, says which fate the rest had.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kvtool.accounting.caches.providers import Provider
 from kvtool.results.choices import Routing
-from kvtool.workload.jobs import Job
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
+    from kvtool.workload.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)

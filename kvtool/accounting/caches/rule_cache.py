@@ -29,6 +29,11 @@ class RuleRun:
         self._caching = engine.enable_prefix_caching
         self._outcomes: dict[int, Outcome] = {}
 
+    @property
+    def hosted(self) -> ProviderCache | None:
+        """The cache of a provider as requests left it; None for replicas of one's own."""
+        return self.cache if isinstance(self.cache, ProviderCache) else None
+
     def execute(self, job: Job, reachable: int) -> None:
         """Look the request up and take its answer as it was given; `reachable` is what one unlimited cache would hit."""
         if self.rules.hosted and job.unit != 1:

@@ -190,10 +190,8 @@ def _charged(prediction: Prediction | None, parts: list[tuple[str, int]]) -> lis
     return found
 
 
-def request_read(call: Call, prediction: Prediction | None) -> RequestRead | None:
-    """One request, reported beside predicted; None where nothing was predicted."""
-    if prediction is None:
-        return None
+def request_read(call: Call, prediction: Prediction) -> RequestRead:
+    """One request, reported beside predicted."""
     reported = None if call.usage is None else call.usage.cached
     return RequestRead(
         prompt_tokens=prediction.prompt,

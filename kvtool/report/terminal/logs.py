@@ -39,7 +39,7 @@ def print_logs(console: Console, document: LogsDocument, notes: Sequence[str]) -
 
 
 def _became(document: LogsDocument) -> list[str]:
-    left_out = ", ".join(f"{sanitize(kind)} {count:,}" for kind, count in document.left_out.items())
+    left_out = ", ".join(f"{sanitize(kind)} {count:,}" for kind, count in document.left_out_kinds.items())
     return [
         plural(document.requests, "request"),
         f"left out: {left_out}" if left_out else "",

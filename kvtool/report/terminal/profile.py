@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.report.answer import answer_of
-from kvtool.report.money_lines import money_view
 from kvtool.report.terminal.answer_lines import print_answer
 from kvtool.report.terminal.boundary import print_boundaries
 from kvtool.report.terminal.engine_details import print_details
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.group_table import print_groups
-from kvtool.report.terminal.isolation import print_isolation
 from kvtool.report.terminal.ledger_sums import print_sums
-from kvtool.report.terminal.money_block import print_money
 from kvtool.report.terminal.reuse_lines import reuse_lines
 from kvtool.report.terminal.times import print_measured, print_predicted
 from kvtool.report.terminal.token_fates import print_fates
@@ -72,9 +69,13 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
     print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
-    money = money_view(report)
-    if money is not None:
-        print_money(console, money, plain)
+    if report.money is not None:
+        from kvtool.report.money_lines import money_view
+        from kvtool.report.terminal.money_block import print_money
+
+        view = money_view(report)
+        assert view is not None, "a report of money"
+        print_money(console, view, plain)
         put(console)
     if report.findings:
         print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
@@ -85,6 +86,8 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         put(console)
         print_sums(console, report.sums)
     if report.isolation is not None:
+        from kvtool.report.terminal.isolation import print_isolation
+
         put(console)
         print_isolation(console, report.isolation, plain)
     if shown.details or len(report.groups) > 1:

@@ -12,6 +12,8 @@ from kvtool.results.model import Count, Document, Model
 class LogRow(Model):
     """A request as the log tells it; null where it does not."""
 
+    id: str | None = None
+    """Its own, where that is more than the number of its line."""
     messages: list[tuple[str, str]] | None = None
     """Role and text of each; only with `--show-text full`."""
     text: str | None = None
@@ -53,7 +55,9 @@ class LogsDocument(Document):
     records: Count
     requests: Count
     left_out: dict[str, Count]
-    """By kind, what is no request."""
+    """By kind, in the plural, what is no request; `other spans` are those of all kinds."""
+    left_out_kinds: dict[str, Count]
+    """The same, in the singular, each kind of span by itself."""
     skipped: Count
     """Records that could not be read."""
     repeated: Count

@@ -23,6 +23,8 @@ MAX_RECORD = 256 << 20
 _HEAD = 1 << 16
 _CHUNK = 1 << 20
 _EXCERPT = 200
+_DEEPEST_LIST = 2
+"""Objects in the one object of a file in which the list of records may be."""
 _QUOTE = ord('"')
 _SPACES = b" \t\r\n"
 _OPENING, _CLOSING = (b"{", b"["), (b"}", b"]")
@@ -81,9 +83,9 @@ def parse(data: bytes) -> Any:
         raise NotJSONError(str(error).partition(";")[0], unreadable_at(text), text) from None
 
 
-Opens = Callable[[dict[str, Any], str, Any], bool]
-"""Whether a list of objects that is a member of the one object of a file holds the records: told what stands before it, its name
-and its first element (None: that is long)."""
+Opens = Callable[[dict[str, Any], tuple[str, ...], Any], bool]
+"""Whether a list of objects inside the one object of a file holds the records: told what stands before it, the names that lead to
+it and its first element (None: that is long)."""
 
 
 def read_records(reader: io.BufferedReader, *, step: int = _CHUNK, opens: Opens | None = None) -> Iterator[RawRecord]:
@@ -104,19 +106,21 @@ def read_records(reader: io.BufferedReader, *, step: int = _CHUNK, opens: Opens 
     lines = _is_lines(head)
     several = lines and b"\n" in head.rstrip(_SPACES)
     if opens is not None and not several and (found := _opened_list(head, opens)) is not None:
-        at, around = found
-        return _Scanner(head, reader, line, offset).elements_at(at, around)
+        at, around, depth = found
+        return _Scanner(head, reader, line, offset).elements_at(at, around, depth)
     if lines:
         return _lines(head, reader, line, step, offset)
     return _Scanner(head, reader, line, offset).records()
 
 
-def _opened_list(head: bytes, opens: Opens) -> tuple[int, dict[str, Any]] | None:
-    """Where the list that holds the records begins in the beginning of a file, and the members before it; None: there is none."""
+def _opened_list(head: bytes, opens: Opens) -> tuple[int, dict[str, Any], int] | None:
+    """Where the list that holds the records begins in the beginning of a file, the members before it, and in how many objects it
+    is; None: there is none. It may be in an object that is too long to be read at once."""
     at = _blank_end(head, 0)
     if head[at : at + 1] != b"{":
         return None
     around: dict[str, Any] = {}
+    inside, path = around, tuple[str, ...]()
     at = _blank_end(head, at + 1)
     while head[at : at + 1] == b'"':
         key = _TOKEN.match(head, at)
@@ -133,12 +137,17 @@ def _opened_list(head: bytes, opens: Opens) -> tuple[int, dict[str, Any]] | None
                 if head[first : first + 1] == b"{":
                     end = _value_end(head, first)
                     element = orjson.loads(head[first:end]) if end else None
-                    if opens(around, name, element):
-                        return at, around
+                    if opens(around, (*path, name), element):
+                        return at, around, len(path) + 1
             end = _value_end(head, at)
+            if not end and head[at : at + 1] == b"{" and len(path) < _DEEPEST_LIST:
+                inside[name] = inside = {}
+                path = (*path, name)
+                at = _blank_end(head, at + 1)
+                continue
             if not end:
                 return None
-            around[name] = orjson.loads(head[at:end])
+            inside[name] = orjson.loads(head[at:end])
         except orjson.JSONDecodeError:
             return None
         at = _blank_end(head, end)
@@ -266,21 +275,20 @@ class _Scanner:
             data = self._buffer[self._at : self._at + _EXCERPT]
             yield RawRecord(data, self._line, self._column, False, str(lost))
 
-    def elements_at(self, at: int, around: dict[str, Any]) -> Iterator[RawRecord]:
-        """The elements of the array that begins at `at` of what is read; what stands behind it in its object is passed over."""
+    def elements_at(self, at: int, around: dict[str, Any], depth: int) -> Iterator[RawRecord]:
+        """The elements of the array that begins at `at` of what is read; what stands behind it in its objects is passed over."""
         self._take(at)
         try:
             for raw in self._elements():
                 yield raw._replace(around=around)
-            self._pass_over()
+            self._pass_over(depth)
             yield from self.records()
         except _LostError as lost:
             data = self._buffer[self._at : self._at + _EXCERPT]
             yield RawRecord(data, self._line, self._column, False, str(lost))
 
-    def _pass_over(self) -> None:
-        """The rest of the object that the array was in, to its end."""
-        depth = 1
+    def _pass_over(self, depth: int) -> None:
+        """The rest of the objects that the array was in, to their end."""
         while depth:
             offset = 0
             for token in _TOKEN.finditer(self._buffer, self._at):

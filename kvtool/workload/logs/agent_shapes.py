@@ -13,7 +13,7 @@ _CLAUDE_KIND = re.compile(r"[a-z][a-z-]{2,40}")
 _CLAUDE_KINDS = frozenset(
     ("system", "summary", "file-history-snapshot", "queue-operation", "progress", "attachment", "worktree-state", "tag")
 )
-_CLAUDE_IDS = frozenset(("sessionId", "uuid", "parentUuid", "leafUuid", "isSnapshotUpdate"))
+_CLAUDE_IDS = frozenset(("sessionId", "uuid", "parentUuid", "leafUuid", "isSnapshotUpdate", "messageId"))
 _PROMPTS = frozenset(("messages", "prompt", "input", "inputs", "request", "body", "params", "request_body"))
 _CODEX_LINES = frozenset(("session_meta", "response_item", "compacted", "turn_context", "event_msg"))
 _CODEX_ITEMS = frozenset(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, SupportsIndex
 
-from kvtool.workload.call import Call, Usage
+from kvtool.workload.call import NO_CALL, Call, Usage
 from kvtool.workload.logs.chat_records import messages_of, requests_of
 from kvtool.workload.logs.message_forms import as_messages, as_tools
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several, Turns
@@ -57,6 +57,11 @@ class Around:
         found.weak = found.weak and self.identity is None
         found.value = self.value if self.value is not None else found.value
         return found
+
+    @property
+    def call(self) -> Call:
+        """What it says of a call by itself."""
+        return self._call(NO_CALL, alone=True)
 
     def _put(self, turn: Turn, *, alone: bool) -> Turn:
         turn.session = self.session or turn.session

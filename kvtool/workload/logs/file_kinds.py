@@ -22,14 +22,15 @@ Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
 @dataclass(frozen=True, slots=True)
 class FileKind:
     """`begins` sees the first bytes (at most 64 KiB) and the path as the user gave it; `records` is a function below `formats/`, as
-    `module.function`. With `texts`, files of prompts are looked at, too (.txt, .md), which else are one prompt each.
-    `begins` may be named as `records` is."""
+    `module.function`; `begins` may be named so, too. With `texts`, files of prompts are looked at (.txt, .md), which else are one
+    prompt each; with `objects`, those that begin like JSON."""
 
     name: str
     shape: str
     begins: Callable[[bytes, str], bool] | str
     records: str
     texts: bool = False
+    objects: bool = False
 
     def read(self, reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
         records: Records = loaded(self.records)
@@ -38,6 +39,13 @@ class FileKind:
 
 FILE_KINDS: tuple[FileKind, ...] = (
     FileKind("columns", "PAR1 or ARROW1", "columns.begins", "columns.records"),
+    FileKind(
+        "written-lines",
+        "lines with Docker's, Kubernetes' or a logger's front",
+        "wrapped_lines.begins",
+        "wrapped_lines.records",
+        objects=True,
+    ),
     FileKind("vllm-log", "Received request … prompt", "vllm_log.begins", "vllm_log.records"),
     FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "sglang_log.begins", "sglang_log.records"),
     FileKind("sonnet", "sonnet.txt", "vllm_bench.is_sonnet", "vllm_bench.refuse_sonnet", texts=True),
@@ -51,6 +59,8 @@ FILE_KINDS: tuple[FileKind, ...] = (
 def kind_of(reader: io.BufferedReader, path: str, *, text: bool = False) -> FileKind | None:
     """Which kind of file this is; None: JSON, or else no log. `text`: it is one of prompts by its name."""
     head = reader.peek(HEAD)[:HEAD]
-    if head.lstrip()[:1] == b"{":
+    objects = head.lstrip()[:1] == b"{"
+    if objects and b'"log"' not in head:  # as all but Docker's lines
         return None
-    return next((kind for kind in FILE_KINDS if (kind.texts or not text) and loaded(kind.begins)(head, path)), None)
+    kinds = (kind for kind in FILE_KINDS if (kind.texts or not text) and (kind.objects or not objects))
+    return next((kind for kind in kinds if loaded(kind.begins)(head, path)), None)

@@ -19,8 +19,8 @@ from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.file_kinds import FileKind, kind_of
-from kvtool.workload.logs.known_formats import TEXT_FORMAT, format_named
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.logs.known_formats import SERVER_LINE, format_named
+from kvtool.workload.logs.plain import PLAIN_SUFFIXES, TEXT_FORMAT
 from kvtool.workload.logs.record import RecordError, Where
 from kvtool.workload.logs.record_format import RecordFormat
 from kvtool.workload.logs.records import opens, read_record
@@ -252,8 +252,8 @@ def _has_records(kind: FileKind, reader: io.BufferedReader, path: str) -> bool:
     try:
         for raw in islice(kind.read(reader, path, path), _TRIED):
             try:
-                read_record(parse(raw.data) if raw.value is None else raw.value, Where(path))
-                return True
+                if read_record(parse(raw.data) if raw.value is None else raw.value, Where(path))[0] != SERVER_LINE:
+                    return True
             except (NotJSONError, RecordError):
                 continue
     except KvtoolError:
@@ -275,8 +275,8 @@ def _kind_of_text(path: str, format_: RecordFormat | None, *, promises: bool) ->
             if raw.problem is not None or number == _TRIED:
                 return "log" if promises and raw.problem is not None else _NO_PROMPTS
             try:
-                read_record(parse(raw.data), Where(path), format_, around=raw.around)
-                return "log"
+                if read_record(parse(raw.data), Where(path), format_, around=raw.around)[0] != SERVER_LINE:
+                    return "log"
             except NotJSONError:
                 return "log" if promises else _OTHER
             except RecordError:

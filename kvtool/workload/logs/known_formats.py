@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs import agent_shapes, chat_records, responses_records, trace_records
+from kvtool.workload.logs.plain import TEXT_FORMAT
 from kvtool.workload.logs.prompt_records import PROMPTS, prompts
 from kvtool.workload.logs.record_format import Fields, RecordFormat, loaded
 
@@ -15,6 +16,9 @@ _LANGFUSE = frozenset(
         "generation",
     )
 )
+_LINES = {"message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event", "other lines"}
+SERVER_LINE = "server-line"
+"""A line of a server that holds no request."""
 _OTLP = {"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"}
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
@@ -28,8 +32,10 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     ),
     RecordFormat(
         "har",
-        "log.entries",
-        lambda f: isinstance(f.get("log"), dict) and "entries" in f["log"],
+        "log.entries; startedDateTime + request + response",
+        lambda f: (
+            (isinstance(f.get("log"), dict) and "entries" in f["log"]) or ("startedDateTime" in f and "request" in f)
+        ),
         "har.read",
     ),
     RecordFormat(
@@ -267,8 +273,13 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         lambda f: bool("object" in f and loaded("stored_completions.is_answer")(f)),
         "stored_completions.refuse",
     ),
+    RecordFormat(
+        SERVER_LINE,
+        "a text in message, msg, log or line beside a time",
+        lambda f: bool(not _LINES.isdisjoint(f) and loaded("wrapped_lines.is_other")(f)),
+        "wrapped_lines.leave_out",
+    ),
 )
-TEXT_FORMAT = "text"
 FORMAT_NAMES = (*(each.name for each in RECORD_FORMATS), TEXT_FORMAT)
 
 

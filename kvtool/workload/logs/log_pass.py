@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs.by_arrival import ArrivalCounts
-from kvtool.workload.logs.grouping import Division
-from kvtool.workload.logs.reading import LeftOut
+from kvtool.workload.logs.reading import LeftOut, in_plural
+from kvtool.workload.turn import Turn
 
-_QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
+if TYPE_CHECKING:
+    from kvtool.workload.logs.grouping import Division
+    from kvtool.workload.logs.tenant_field import TenantField
+
 _MOST_ERRORS = 5
 """Files that are named in the head of a report."""
 
@@ -46,9 +49,16 @@ class LeftOuts:
     places: dict[str, Place] = field(default_factory=dict)
     hint: str | None = None
     """What to do where there is nothing else."""
+    hear: Callable[[Turn], None] | None = None
+    """Who is told of calls whose prompt is not in the log; they are not counted here then."""
+    heard: int = 0
 
     def add(self, item: LeftOut, place: Place) -> None:
         """One more of them."""
+        if item.told is not None and self.hear is not None:
+            self.heard += 1
+            self.hear(item.told)
+            return
         self.counts[item.kind] = self.counts.get(item.kind, 0) + item.number
         self.places.setdefault(item.kind, place)
         self.hint = self.hint or item.hint
@@ -61,11 +71,7 @@ class LeftOuts:
 
 def counted(kind: str, count: int) -> str:
     """A number with its noun (`2 calls without a prompt`), or participle."""
-    if kind.endswith("ed"):
-        return f"{count:,} {kind}"
-    found = _QUALIFIED.search(kind)
-    noun = kind if found is None else kind[: found.start()]
-    return plural(count, noun) + kind[len(noun) :]
+    return f"{count:,} {kind if count == 1 else in_plural(kind)}"
 
 
 def repeated_notes(count: int) -> list[str]:
@@ -126,6 +132,8 @@ class PassState:
     failed: dict[str, KvtoolError] = field(default_factory=dict)
     doubles: int = 0
     """Requests whose id another file has, too."""
+    tenants: TenantField | None = None
+    """Whose requests they are, where a field was named that says so."""
 
     def outcome(self, order: str | None) -> LogOutcome:
         """What is to be told of it; `order` says how it goes through several files."""
@@ -139,6 +147,7 @@ class PassState:
         if self.doubles:
             told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
         told += [*self.left_out.notes(), *repeated_notes(self.repeated), *self.prompts.notes()]
+        told += [] if self.tenants is None else self.tenants.notes()
         errors = list(self.failed.values())
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:

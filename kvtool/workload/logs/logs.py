@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
@@ -20,19 +21,20 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
-from kvtool.workload.logs.file_kinds import kind_of
-from kvtool.workload.logs.grouping import BY_FILE, Grouping
-from kvtool.workload.logs.input_files import InputFiles
-from kvtool.workload.logs.known_formats import TEXT_FORMAT, format_named
-from kvtool.workload.logs.log_file import LogEntry, LogFile
 from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
-from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
+from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
 from kvtool.workload.logs.record import Dialogue
 from kvtool.workload.logs.session_names import session_names
-from kvtool.workload.logs.source_survey import UNREADABLE, Repeated, SourceSurvey
 from kvtool.workload.logs.spool import Spool
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
+
+if TYPE_CHECKING:
+    from kvtool.workload.logs.grouping import Grouping
+    from kvtool.workload.logs.input_files import InputFiles
+    from kvtool.workload.logs.log_file import LogEntry, LogFile
+    from kvtool.workload.logs.source_survey import SourceSurvey
+    from kvtool.workload.logs.tenant_field import TenantField
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 MEMORY_FORMAT = "values"
@@ -51,6 +53,8 @@ class LogOptions:
     trace_block_size: int = TRACE_BLOCK
     limit: int | None = None
     format: str | None = None
+    tenant: str | None = None
+    """The field of a record that says whose request it is; None: what its format says."""
     by_time: bool = True
     """Whether records are put in the order of time and joined, for which all of them are looked at first."""
 
@@ -69,11 +73,15 @@ class LogSource:
         options: LogOptions = LogOptions(),
         group: Callable[[str], str] | None = None,
         *,
-        grouping: Grouping = BY_FILE,
+        grouping: Grouping | None = None,
         keep_going: bool = False,
     ) -> None:
-        """`group` names the group of a file, which `grouping` divides further, or otherwise; `keep_going`: a file that cannot be
-        read does not hide the others."""
+        """`group` names the group of a file, which `grouping` divides further, or otherwise (None: by file); `keep_going`: a file
+        that cannot be read does not hide the others."""
+        from kvtool.workload.logs.grouping import BY_FILE
+        from kvtool.workload.logs.input_files import InputFiles
+        from kvtool.workload.logs.known_formats import format_named
+
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
@@ -83,7 +91,7 @@ class LogSource:
         self._paths = self.files.paths
         self.options = options
         self._group = group
-        self._grouping = grouping
+        self._grouping = grouping or BY_FILE
         self._keep_going = keep_going and len(self._paths) > 1
         self._spool = Spool()
         self._survey: SourceSurvey | None = None
@@ -103,6 +111,8 @@ class LogSource:
         """Of the last pass that came to its end."""
         self._followed: LogProgress | None = None
         """Of the process that reads the log in this one's place."""
+        self.hear: Callable[[Turn], None] | None = None
+        """Who is told of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
@@ -115,7 +125,8 @@ class LogSource:
         sessions: dict[str, int] = {}  # how many turns each has had
         first_error: KvtoolError | None = None
         requests = 0
-        for found in self._in_order(state, values=self._grouping.values):
+        tenants = state.tenants
+        for found in self._in_order(state, values=self._grouping.values or tenants is not None):
             if isinstance(found, KvtoolError):
                 self.skipped += 1
                 first_error = first_error or found
@@ -134,11 +145,15 @@ class LogSource:
             group = state.division.group_of(found)
             own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
             placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
+            if tenants is not None:
+                placed = _of_tenant(tenants.tenant_of(found.value), placed)
             yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
             if requests == self.options.limit:
                 break
         self._outcome = state.outcome(self._order())
-        if not requests:
+        if tenants is not None and requests:
+            tenants.check()
+        if not requests and not state.left_out.heard:
             first_error = first_error or next(iter(state.failed.values()), None)
             if first_error is not None:
                 raise first_error
@@ -161,8 +176,15 @@ class LogSource:
         self._new_formats = {}
         self._followed = None
         self._open = set()
-        self._now = PassState(self._grouping.begin())
+        self._now = PassState(self._grouping.begin(), LeftOuts(hear=self.hear), tenants=self._tenants())
         return self._now
+
+    def _tenants(self) -> TenantField | None:
+        if self.options.tenant is None:
+            return None
+        from kvtool.workload.logs.tenant_field import TenantField
+
+        return TenantField(self.options.tenant)
 
     @property
     def epoch(self) -> float:
@@ -256,6 +278,8 @@ class LogSource:
         )
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+        from kvtool.workload.logs.source_survey import Repeated
+
         survey = self._surveyed()
         repeated = Repeated(survey.doubles)
         for found in self._as_they_come(survey, state, values=values):
@@ -267,6 +291,8 @@ class LogSource:
     def _as_they_come(
         self, survey: SourceSurvey, state: PassState, *, values: bool
     ) -> Iterator[LogEntry | KvtoolError]:
+        from kvtool.workload.logs.source_survey import UNREADABLE
+
         counter = itertools.count(1)
         if len(self._paths) > 1 and self._epoch is None:
             self._epoch = min((time for time in survey.firsts if time is not None and time != UNREADABLE), default=None)
@@ -285,6 +311,8 @@ class LogSource:
         self, number: int, ordinals: Iterator[int], state: PassState, *, values: bool
     ) -> Iterator[LogEntry | KvtoolError]:
         """The records of a file; an error ends it, and is kept or raised."""
+        from kvtool.workload.logs.log_file import LogEntry
+
         path = self._paths[number]
         try:
             if self._is_plain(path):
@@ -319,6 +347,8 @@ class LogSource:
         self.formats[path] = self._new_formats[path] = formats
 
     def _opener(self, path: str, ordinals: Iterator[int], *, values: bool) -> Callable[[], LogFile]:
+        from kvtool.workload.logs.log_file import LogFile
+
         return partial(
             LogFile,
             path,
@@ -336,6 +366,8 @@ class LogSource:
 
     def _surveyed(self) -> SourceSurvey:
         """What all of it looks like; problems are for the pass itself to tell, and such files hold up nobody."""
+        from kvtool.workload.logs.source_survey import SourceSurvey
+
         if self._survey is None:
             logs = [
                 None if self._is_plain(path) else self._opener(path, itertools.count(1), values=False)
@@ -367,6 +399,8 @@ class LogSource:
     def _is_log(self, path: str) -> bool:
         """Whether a file that is a prompt by its name is a log by what is in it."""
         if path not in self._text_logs:
+            from kvtool.workload.logs.file_kinds import kind_of
+
             try:
                 with open_bytes(self._spool.file(path), path) as reader:
                     self._text_logs[path] = kind_of(reader, path, text=True) is not None
@@ -447,6 +481,12 @@ def _placed(
         if own is not None:
             turn.id = f"{own}:{turn.id}"
         told.add(turn.call)
+        yield turn
+
+
+def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:
+    for turn in turns:
+        turn.call = replace(turn.call, tenant=tenant)
         yield turn
 
 

@@ -73,10 +73,12 @@ def mapped_format(text: str) -> RecordFormat:
     )
 
 
-def way_of(path: str) -> Way:
-    """The way that a path describes; KvtoolError for what is none."""
+def way_of(path: str, flag: str = FLAG) -> Way:
+    """The way that a path describes; KvtoolError, which names `flag`, for what is none."""
+    if not path.replace("[]", "").strip("."):
+        raise KvtoolError(f"{flag} names no field: `{path}`", hint="a path is written like meta.customer or tags[0]")
     parts = [part.strip(".") for part in path.split("[]")]
-    return Way(tuple(parse_fields(part, FLAG)[0] if part else None for part in parts))
+    return Way(tuple(parse_fields(part, flag)[0] if part else None for part in parts))
 
 
 def _read(record: Record, ways: Mapping[str, Way]) -> Reading:

@@ -32,6 +32,7 @@ _ROLES = {
 }
 _CALL_PARTS = frozenset(("tool_call", "tool-call", "function_call", "tool_use", "toolCall"))
 _RESULT_PARTS = frozenset(("tool_call_response", "tool-result", "tool_result", "function_response", "toolResult"))
+_DATA_PARTS = frozenset(("blob", "uri", "file", "file_id", "image", "audio", "video", "document", "media"))
 _DROPPED = frozenset(("reasoning", "thinking", "redacted_thinking"))
 
 
@@ -161,7 +162,7 @@ def _of_parts(role: str, parts: list[Any], item: Mapping[str, Any] | None) -> li
             continue
         if not isinstance(part, dict):
             continue
-        kind = part.get("type")
+        kind = found if isinstance(found := part.get("type"), str) else None
         if kind in _CALL_PARTS or "functionCall" in part or "toolUse" in part:
             if (call := _call(part.get("functionCall") or part.get("toolUse") or part)) is not None:
                 calls.append(call)
@@ -169,7 +170,7 @@ def _of_parts(role: str, parts: list[Any], item: Mapping[str, Any] | None) -> li
             results.append(_result(part.get("functionResponse") or part.get("toolResult") or part))
         elif kind in _DROPPED or part.get("thought"):
             continue
-        elif isinstance(text := part.get("text", part.get("content")), str):
+        elif isinstance(text := part.get("text", None if _is_data(part) else part.get("content")), str):
             kept.append(
                 {**{key: value for key, value in part.items() if key != "content"}, "type": "text", "text": text}
             )
@@ -184,6 +185,11 @@ def _of_parts(role: str, parts: list[Any], item: Mapping[str, Any] | None) -> li
     if calls:
         message["tool_calls"] = calls
     return [*results, message]
+
+
+def _is_data(part: Mapping[str, Any]) -> bool:
+    """Whether the content of a part is something else than text."""
+    return str(part.get("type")) in _DATA_PARTS or any(name in part for name in ("modality", "mime_type", "mimeType"))
 
 
 def _kind_of_part(part: Mapping[str, Any]) -> str:

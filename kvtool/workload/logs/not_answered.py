@@ -11,7 +11,9 @@ from kvtool.workload.logs.streamed import answer_in
 
 FAILED = LeftOut("failed")
 CACHED = LeftOut("locally cached answer")
-UNSEEN = LeftOut("promptless call")
+UNSEEN = LeftOut(
+    "promptless call", hint="what was said before these answers is not in the file: give the whole session as one file"
+)
 _STATUSES = ("status_code", "statusCode", "response_status", "http_status", "status")
 _FAILED_WORDS = frozenset(("error", "errored", "failed", "failure", "cancelled", "canceled", "expired", "timeout"))
 _ANSWERS = ("choices", "output", "content", "candidates")

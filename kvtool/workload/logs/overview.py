@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 
 from kvtool.results.documents.log_contents import LogExample, LogRow, LogsDocument
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.logs.known_formats import TEXT_FORMAT
 from kvtool.workload.logs.log_pass import repeated_notes
 from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.plain import TEXT_FORMAT
+from kvtool.workload.logs.reading import sort_of
 from kvtool.workload.logs.told_rows import row_of, tool_names
 from kvtool.workload.turn import Turn
 
 _MOST_MODELS = 50
+WITHOUT_PROMPT = "its prompt is not in the log"
 OTHER = "(other)"
 
 
@@ -20,14 +24,27 @@ def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) ->
     """What the logs of a source hold; with `rows` each request, with `full` what it says. KvtoolError for what cannot be read."""
     counts = _Counts()
     kept: list[LogRow] = []
+    without = 0
+
+    def hear(turn: Turn) -> None:
+        nonlocal without
+        without += 1
+        turn.call = replace(turn.call, incomplete=WITHOUT_PROMPT)
+        counts.add(turn, 0.0)
+        if rows:
+            kept.append(LogRow(**row_of(turn, 0.0, full=full)))
+
+    source.hear = hear
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:
             counts.add(turn, source.epoch)
             if rows:
                 kept.append(LogRow(**row_of(turn, source.epoch, full=full)))
+    source.hear = None
     left_out, prompts = source.left_out, source.prompts
     told = {*left_out.notes(), *repeated_notes(source.repeated), *prompts.notes()}
     """What has a field of its own."""
+    incomplete = prompts.incomplete | ({WITHOUT_PROMPT: without} if without else {})
     examples = list(counts.examples.values())
     examples += [
         LogExample(
@@ -46,7 +63,8 @@ def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) ->
         files=dict(sorted(source.formats.items())),
         records=source.records,
         requests=counts.requests,
-        left_out=dict(sorted(left_out.counts.items())),
+        left_out=dict(sorted(_by_sort(left_out.counts).items())),
+        left_out_kinds=dict(sorted(left_out.counts.items())),
         skipped=source.skipped,
         repeated=source.repeated,
         sessions=len(counts.sessions),
@@ -55,7 +73,7 @@ def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) ->
         first_time=counts.first,
         last_time=counts.last,
         usage=dict(counts.usage),
-        incomplete=dict(sorted(prompts.incomplete.items())),
+        incomplete=dict(sorted(incomplete.items())),
         not_text=dict(sorted(prompts.parts.items())),
         examples=[
             each if not each.is_request else each.model_copy(update={"count": counts.requests}) for each in examples
@@ -63,6 +81,13 @@ def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) ->
         notes=[note for note in source.outcome.notes if note not in told],
         rows=kept if rows else None,
     )
+
+
+def _by_sort(kinds: Mapping[str, int]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for kind, count in kinds.items():
+        counts[sort_of(kind)] += count
+    return counts
 
 
 class _Counts:
@@ -115,4 +140,6 @@ def _says(turn: Turn) -> str:
         return f"{said}, {plural(len(names), 'tool')}" if names else said
     if turn.text is not None:
         return plural(len(turn.text), "character")
-    return "token ids" if turn.token_ids is not None else "hashes of blocks"
+    if turn.hashed is not None:
+        return "hashes of blocks"
+    return "no prompt" if turn.token_ids is None else "token ids"

@@ -10,6 +10,8 @@ from kvtool.workload.turn import RequestName, Turn
 
 PLAIN_SUFFIXES = (".txt", ".md")
 PLAIN_GROUP = "prompts"
+TEXT_FORMAT = "text"
+"""The format of such a file."""
 
 
 def read_prompt(file: str, path: str, group: str = PLAIN_GROUP) -> Turn:

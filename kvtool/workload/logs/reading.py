@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, SupportsIndex
 
 from kvtool.workload.turn import Turn
+
+_QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
+_SPAN = re.compile(r"^(?:\w+ )?span\b")
 
 
 class Turns(Protocol):
@@ -23,6 +27,24 @@ class LeftOut(NamedTuple):
     number: int = 1
     hint: str | None = None
     """What to do where a log has nothing else."""
+    told: Turn | None = None
+    """What the log says of a call whose prompt is not in it."""
+
+
+def sort_of(kind: str) -> str:
+    """What things of a kind are counted as: `other spans` for spans of every kind, else the kind in the plural."""
+    if _SPAN.search(kind):
+        return "other spans"
+    return in_plural(kind)
+
+
+def in_plural(kind: str) -> str:
+    """A kind of what is left out, said of several (`calls without a prompt`); a participle stays as it is."""
+    if kind.endswith("ed"):
+        return kind
+    found = _QUALIFIED.search(kind)
+    noun = kind if found is None else kind[: found.start()]
+    return f"{noun}s{kind[len(noun) :]}"
 
 
 @dataclass(slots=True)

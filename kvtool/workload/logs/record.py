@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Unit = Literal["s", "ms", "us", "ns"]
 _SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_ZONE = re.compile(r" ?(?:UTC|GMT|Z)$")
 _EPOCH_RANGE = (1e9, 1e10)  # seconds since 1970 in the years 2001 to 2286
 
 # The names under which logs write these things; the first one that is there counts.
@@ -32,6 +34,7 @@ _TIME_UNITS: tuple[tuple[str, Unit], ...] = (
     ("timestamp_ns", "ns"),
     ("timestamp_us", "us"),
     ("timestamp_ms", "ms"),
+    ("__REALTIME_TIMESTAMP", "us"),
 )
 _TIMES = (
     "timestamp",
@@ -45,6 +48,8 @@ _TIMES = (
     "logging_time",
     "time",
     "ts",
+    "@timestamp",
+    "date",
 )
 _IDS = ("id", "custom_id", "request_id")
 RESPONSES = ("response", "response_body", "full_response", "completion", "output")
@@ -373,10 +378,23 @@ def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:
 
 
 def _iso_seconds(text: str) -> float | None:
+    """Of a text of ISO 8601, also with slashes and with the name of the zone behind it; else of one as mails and HTTP have it."""
+    plain = _ZONE.sub("+00:00", text.strip())
+    if plain[4:5] == plain[7:8] == "/":
+        plain = plain.replace("/", "-", 2)
     try:
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(plain)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
+        pass
+    if not plain[:1].isalpha():
+        return None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        time = parsedate_to_datetime(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, TypeError):
         return None
 
 

@@ -15,8 +15,12 @@ from kvtool.workload.logs.record import Record, RecordError, Where, kind
 from kvtool.workload.logs.record_format import Fields, FileState, RecordFormat, loaded
 from kvtool.workload.logs.told_calls import answer_object
 
-WRAPPERS = ("body", "request", "params", "payload", "request_body", "full_request", "kwargs")
-"""Fields that logs wrap a request in; the rest of what is needed (ids, times, responses) may stand around them."""
+WRAPPERS = (
+    *("body", "request", "params", "payload", "request_body", "full_request", "kwargs"),
+    *("jsonPayload", "message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event"),
+)
+"""Fields that logs wrap a request in, or that collectors of logs put a line in; the rest of what is needed (ids, times, responses)
+may stand around them."""
 LISTS = (
     "data",
     "requests",
@@ -129,6 +133,11 @@ def identity_of(record: Record) -> tuple[str | None, bool]:
     return (str(own), True) if isinstance(own, str | int) and own != "" else (None, False)
 
 
+def is_known(value: Any) -> bool:
+    """Whether some format has such records."""
+    return isinstance(value, dict) and _found(Record(value, _NOWHERE), None) is not None
+
+
 def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Record:
     """The object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
     whole = _whole(value if isinstance(value, dict) else {}, where, around)
@@ -147,9 +156,12 @@ def read_inner(record: Record) -> Reading | None:
     return None if found is None else found[1].read(found[0], {})
 
 
-def opens(around: Fields, name: str, first: Any) -> bool:
-    """Whether a list of objects, a member of the one object of a file behind others, holds its records."""
-    if name not in LISTS or _found(Record({**around, name: [first]}, _NOWHERE), None) is not None:
+def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
+    """Whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
+    if path == ("log", "entries"):  # of a HAR
+        return True
+    [name, *inner] = path
+    if inner or name not in LISTS or _found(Record({**around, name: [first]}, _NOWHERE), None) is not None:
         return False
     return first is None or (isinstance(first, dict) and _found(Record(first, _NOWHERE), None) is not None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ Row = dict[str, Any]
 def row_of(turn: Turn, epoch: float, *, full: bool) -> Row:
     """What a request says; what it does not say is left out. `epoch` is what its arrival counts from, in seconds since 1970;
     without `full` there is no text of prompts in it."""
-    row: Row = {}
+    row: Row = {} if _is_place(turn) else {"id": turn.id}
     if full and turn.messages is not None:
         row["messages"] = [[role_of(message), _said(message)] for message in turn.messages]
     elif full and turn.text is not None:
@@ -36,6 +37,12 @@ def row_of(turn: Turn, epoch: float, *, full: bool) -> Row:
         "incomplete": call.incomplete,
     }
     return row | {name: value for name, value in told.items() if value is not None}
+
+
+def _is_place(turn: Turn) -> bool:
+    """Whether its id is only where it stands: the line, and which request of it."""
+    path, line, _ = turn.written or ("", None, None)
+    return not turn.id or re.fullmatch(rf"{line}(\.\d+)?(:\d+)?", turn.id.removeprefix(f"{path}:")) is not None
 
 
 def tool_names(tools: Sequence[Any]) -> list[str]:

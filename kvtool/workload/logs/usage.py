@@ -14,7 +14,7 @@ _Pointer = tuple[str | int, ...]
 _PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "input_tokens", "inputTokens", "inputTokenCount")
 _OUTPUT = (
     *("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count", "outputTokens"),
-    "outputTokenCount",
+    *("outputTokenCount", "generation_token_count"),
 )
 _DETAILS = (
     *("prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details"),

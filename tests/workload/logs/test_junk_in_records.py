@@ -18,6 +18,33 @@ from tests.workload.logs.test_log_rules import responses
 from tests.workload.logs.test_trace_exports import GENAI, INDEXED, MESSAGES, OPENINFERENCE, VERCEL, langfuse, otlp, span
 
 SAID = json.dumps({"model": "m", "messages": MESSAGES})
+
+
+def structured() -> Any:
+    """A call in a logged event whose values are no texts."""
+    part = {"kvlistValue": {"values": [text("type", "text"), text("content", "Who has it?")]}}
+    message = {
+        "kvlistValue": {"values": [text("role", "user"), {"key": "parts", "value": {"arrayValue": {"values": [part]}}}]}
+    }
+    said = [
+        text("gen_ai.operation.name", "chat"),
+        {"key": "gen_ai.input.messages", "value": {"arrayValue": {"values": [message]}}},
+        {"key": "gen_ai.system_instructions", "value": {"arrayValue": {"values": [part]}}},
+    ]
+    event = {
+        "eventName": "gen_ai.client.inference.operation.details",
+        "traceId": "t",
+        "spanId": "s",
+        "attributes": said,
+    }
+    return {"resourceLogs": [{"scopeLogs": [{"logRecords": [event]}]}]}
+
+
+def text(key: str, value: str) -> Any:
+    """An attribute of OTLP."""
+    return {"key": key, "value": {"stringValue": value}}
+
+
 RECORDS: list[Any] = [
     chat(0),
     responses(1, "Second?", "resp_0"),
@@ -52,6 +79,9 @@ RECORDS: list[Any] = [
         "data": {"spans": [{"span_id": "1", "attributes": {"mlflow.spanType": '"LLM"', "mlflow.spanInputs": SAID}}]},
     },
     {"instruction": "Sort these.", "input": "b, a", "output": "a, b"},
+    structured(),
+    {"log": json.dumps(chat(0)), "stream": "stdout", "time": "2026-02-02T02:40:00Z"},
+    {"startedDateTime": "2026-02-02", "request": {"method": "POST", "url": "/v1/messages", "postData": {"text": SAID}}},
 ]
 JUNK = [
     None,
@@ -84,7 +114,9 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def with_junk(record: Any, rng: random.Random) -> Any:
     made = json.loads(json.dumps(record))
-    path = rng.choice(list(paths(made)))
+    if not (found := list(paths(made))):
+        return made
+    path = rng.choice(found)
     at = made
     for key in path[:-1]:
         at = at[key]
@@ -95,7 +127,7 @@ def with_junk(record: Any, rng: random.Random) -> Any:
     return made
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_no_value_is_more_than_a_bad_record(seed: int) -> None:
     rng = random.Random(seed)
     for record in RECORDS * 12:

@@ -10,40 +10,38 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.told_rows import row_of
+from kvtool.workload.logs.overview import overview_of
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "log-formats"
-ALONE_WITHOUT_PROMPT = {"anthropic-batch-output"}
-"""Refused by name: their prompts are in another file, which is not among the samples."""
-NOT_IN_THE_FILE = {("csv-messages", "output_tokens")}
-"""Expected of a sample that does not say it."""
+NOT_IN_THE_FILE = {("csv-messages", "output_tokens"), ("openai-responses-chained", "session")}
+"""Expected of samples that do not say it; sessions are then compared by which rows they hold together."""
 NAMES = sorted(path.parent.name for path in SHARED.glob("*/expected.json"))
 
 pytestmark = pytest.mark.skipif(not NAMES, reason="the samples stand outside of the repository")
 _SHOWN = 40
 _GENERIC = ("no prompt found in this record", "not JSON")
 """How a refusal begins that does not say what the file is."""
-_EXACT = ("tools", "tenant", "prompt_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "turn")
+_EXACT = ("id", "tools", "tenant", "prompt_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "turn")
 
 
 def differences(paths: list[str], expected: dict[str, Any]) -> list[str]:
     """What of a log is read otherwise than expected."""
     source = LogSource(paths)
-    rows = []
     try:
-        for conversation in source.conversations():
-            while (turn := conversation.next_turn(None)) is not None:
-                rows.append(row_of(turn, source.epoch, full=True))
+        document = overview_of(source, rows=True, full=True).data()
     except KvtoolError as error:
         named = not error.message.startswith(_GENERIC)
-        refused = expected.get("refused") or expected["format"] in ALONE_WITHOUT_PROMPT
-        return [] if refused and named else [f"refused: {error.place}: {error.message} ({error.hint})"]
-    if expected.get("refused") or expected["format"] in ALONE_WITHOUT_PROMPT:
+        return [] if expected.get("refused") and named else [f"refused: {error.place}: {error.message} ({error.hint})"]
+    if expected.get("refused"):
         return [f"read as {source.formats}"]
-    wanted = expected["rows"]
-    if len(rows) != expected["requests"]:
+    rows, wanted = document["rows"], expected["rows"]
+    if len(rows) != expected["requests"] or document["requests"] != len(rows):
         return [f"{len(rows)} requests of {expected['requests']}: {source.formats}"]
     wrong = []
+    if document["sessions"] != expected.get("sessions", document["sessions"]):
+        wrong.append(f"{document['sessions']} sessions of {expected['sessions']}")
+    if document["left_out"] != expected.get("left_out", {}):
+        wrong.append(f"left out {document['left_out']} for {expected.get('left_out', {})}")
     sessions: dict[str, str] = {}
     for at, (row, want) in enumerate(zip(rows, wanted, strict=True)):
         if "messages" in want:
@@ -59,13 +57,11 @@ def differences(paths: list[str], expected: dict[str, Any]) -> list[str]:
         ]
         if "time" in want and abs(row.get("time", 0) - want["time"]) > expected.get("time_tolerance_s", 0):
             wrong.append(f"{at}: time {row.get('time')} for {want['time']}")
-        if "session" in want and sessions.setdefault(want["session"], row.get("session", "")) != row.get("session"):
+        named = sessions.setdefault(want["session"], row.get("session", "")) if "session" in want else None
+        if "session" in want and (expected["format"], "session") not in NOT_IN_THE_FILE:
+            named = want["session"]
+        if "session" in want and row.get("session") != named:
             wrong.append(f"{at}: session {row.get('session')!r} for {want['session']!r}")
-    if "sessions" in expected and len({row.get("session") for row in rows} - {None}) != expected["sessions"]:
-        wrong.append(f"sessions {sorted({str(row.get('session')) for row in rows})} for {expected['sessions']}")
-    left_out = sum(source.left_out.counts.values())
-    if left_out != sum(expected.get("left_out", {}).values()):
-        wrong.append(f"left out {source.left_out.counts} for {expected.get('left_out', {})}")
     return wrong
 
 

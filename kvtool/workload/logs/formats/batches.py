@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kvtool.workload.call import Usage
+from kvtool.workload.call import NO_CALL, Usage
 from kvtool.workload.logs.around_call import Around, body
 from kvtool.workload.logs.chat_records import answer_of
 from kvtool.workload.logs.formats import gemini
@@ -21,7 +21,7 @@ Fields = dict[str, Any]
 _BODIES = ("body", "params", "request")
 _ASKED, _ANSWERED = "batch request", "batch answer"
 _NOT_DONE = frozenset(("errored", "expired", "canceled", "cancelled", "failed"))
-_SESSIONS = ("session_id", "conversation_id", "thread_id")
+_GIVE_BOTH = "give the batch's input file, too; they are joined by `custom_id` or `key`"
 
 
 def is_request(fields: Fields) -> bool:
@@ -67,17 +67,17 @@ def read_request(record: Record) -> Reading:
 
 
 def read_answer(record: Record) -> Reading:
-    """Nothing where its request is in the log, which says it all; else it is refused."""
+    """Nothing where its request is in the log, which says it all; else what the answer says, without a prompt."""
     joins = record.where.joins
     own = _id_of(record.fields)
     if joins is None or (own is not None and joins.has(_ASKED, own)):
         return Several()
     if _has_failed(record.fields):
         return FAILED
-    raise record.error(
-        "an answer of a batch, whose request is not in the log: it holds no prompt",
-        hint="give the batch's input file, too; they are joined by `custom_id` or `key`",
-    )
+    around = _around(record)
+    told = record.turn(call=NO_CALL if around is None else around.call)
+    told.id = own or told.id
+    return LeftOut("batch answer without the request", hint=_GIVE_BOTH, told=told)
 
 
 def _id_of(fields: Fields) -> str | None:

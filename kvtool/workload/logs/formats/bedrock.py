@@ -100,7 +100,7 @@ def _usage(record: Record, answer: Fields, at: tuple[str | int, ...]) -> Usage |
     counts = {name: value for name, value in given.items() if name.endswith("TokenCount")}
     if isinstance(output, dict) and "outputTokenCount" in output:
         counts["outputTokenCount"] = output["outputTokenCount"]
-    return usage_of(counts, record.pointer if record.in_text else (*record.pointer, "input"))
+    return usage_of(counts, record.pointer if record.in_text else (*record.pointer, "input")) or usage_of(answer, at)
 
 
 def _as_prompt(fields: Fields) -> Fields:

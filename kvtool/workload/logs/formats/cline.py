@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import orjson
 
 from kvtool.text.files.json_stream import MAX_RECORD
+from kvtool.text.message import Message
 from kvtool.workload.logs.chat_records import messages_of, requests_of
 from kvtool.workload.logs.reading import Reading, Several, Turns
 from kvtool.workload.logs.record import Record, parsed_text
 from kvtool.workload.logs.told_calls import names_of
 from kvtool.workload.logs.whole_prompts import NO_SYSTEM
+from kvtool.workload.turn import Turn
 
 _SHOWN = "ui_messages.json"
+_CUT = "conversationHistoryDeletedRange"
 _COUNTS = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
 
 Told = dict[str, Any]
@@ -25,9 +28,34 @@ def read_history(record: Record, items: list[Any]) -> Turns:
     """The task as a conversation, with the tokens of those answers whose request is found."""
     answers = [at for at, item in enumerate(items) if isinstance(item, dict) and item.get("role") == "assistant"]
     told = dict(zip(answers, _of_answers([items[at] for at in answers], _requests(record.where.path)), strict=True))
-    with_tokens = [{**item, **told[at]} if at in told else item for at, item in enumerate(items)]
-    messages = messages_of(record, with_tokens)
-    return requests_of(record, messages, transcript=True, incomplete=NO_SYSTEM)
+    cuts = [told[at].pop(_CUT, None) for at in answers if at]
+    messages: list[Message] = []
+    starts: list[int] = []
+    for at, item in enumerate(items):
+        starts.append(len(messages))
+        messages += messages_of(record, [{**item, **told[at]} if at in told else item], first=at)
+    turns = requests_of(record, messages, transcript=True, incomplete=NO_SYSTEM)
+    if not any(cuts) or len(cuts) != len(turns):
+        return turns
+    starts.append(len(messages))
+    return _Cut(turns, [cut and (starts[min(cut[0], len(items))], starts[min(cut[1] + 1, len(items))]) for cut in cuts])
+
+
+class _Cut:
+    """Turns without the messages that were no longer sent when the conversation grew too long."""
+
+    def __init__(self, turns: Turns, cuts: list[tuple[int, int] | None]) -> None:
+        self._turns = turns
+        self._cuts = cuts
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __getitem__(self, index: SupportsIndex, /) -> Turn:
+        turn, cut = self._turns[index], self._cuts[index.__index__()]
+        if cut is not None and turn.messages is not None:
+            turn.messages = turn.messages[: cut[0]] + turn.messages[cut[1] :]
+        return turn
 
 
 def read_shown(record: Record) -> Reading:
@@ -45,11 +73,17 @@ def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) 
         bounds: list[float] = [float("-inf"), *(time for time in times if time is not None)]
         for model, (after, until) in zip(models, pairwise(bounds), strict=True):
             within = [usage for time, usage in requests if time is not None and after < time <= until]
-            model |= {"usage": within[-1]} if within else {}
+            model |= _told(within[-1]) if within else {}
     elif len(requests) == len(answers):
         for model, (_, usage) in zip(models, requests, strict=True):
-            model["usage"] = usage
+            model |= _told(usage)
     return models
+
+
+def _told(usage: Told) -> Told:
+    """What stands at the answer: its tokens, and what was left out of its request."""
+    cut = usage.get(_CUT)
+    return {"usage": {name: count for name, count in usage.items() if name != _CUT}, **({_CUT: cut} if cut else {})}
 
 
 def _requests(path: str) -> list[tuple[float | None, Told]]:
@@ -67,7 +101,17 @@ def _requests(path: str) -> list[tuple[float | None, Told]]:
             told = parsed_text(each["text"])
             if isinstance(told, dict) and (usage := _usage(told)) is not None:
                 found.append((_number(each.get("ts")), usage))
+        if found and (cut := _range(each.get(_CUT) if isinstance(each, dict) else None)) is not None:
+            found[-1][1][_CUT] = cut
     return found
+
+
+def _range(value: Any) -> tuple[int, int] | None:
+    """The first and the last message that are left out of requests. What is shown from the request on has the range that is in
+    force: it may change while the request is made."""
+    if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
+        return None
+    return (value[0], value[1]) if 0 < value[0] <= value[1] else None
 
 
 def _usage(told: Told) -> Told | None:

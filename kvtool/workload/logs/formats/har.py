@@ -19,6 +19,7 @@ from kvtool.workload.logs.told_calls import names_of, usage_in
 Fields = dict[str, Any]
 
 OTHER = LeftOut("other request")
+NO_BODY = LeftOut("request without its body", hint="save the archive with its contents: what was posted is not in it")
 _ENDPOINT = re.compile(
     r"/(?:chat/completions|completions|responses|messages|converse(?:-stream)?|invoke(?:-with-response-stream)?"
     r"|api/chat|api/generate|generate|v[12]/chat)/?$|:(?:streamG|g)enerateContent$|:(?:raw|streamRaw)Predict$"
@@ -30,7 +31,9 @@ _ORGANISATIONS = ("openai-organization", "anthropic-organization-id")
 
 
 def read(record: Record) -> Reading:
-    """All calls of an archive, in its order."""
+    """All calls of an archive, in its order; or that of an entry by itself."""
+    if "log" not in record.fields:
+        return _entry(record, record.fields)
     log = record.fields["log"]
     if not isinstance(log["entries"], list):
         raise record.error(f"`entries` must be a list, not {kind(log['entries'])}", "log", "entries")
@@ -38,18 +41,21 @@ def read(record: Record) -> Reading:
     for i, entry in enumerate(log["entries"]):
         if not isinstance(entry, dict):
             raise record.error(f"entries[{i}] must be an object, not {kind(entry)}", "log", "entries", i)
-        found += collected(_entry(record, entry, i))
+        found += collected(_entry(record, entry, "log", "entries", i))
     return found
 
 
-def _entry(record: Record, entry: Fields, number: int) -> Reading:
+def _entry(record: Record, entry: Fields, *steps: str | int) -> Reading:
     request, response = object_of(entry.get("request")), object_of(entry.get("response"))
     posted = object_of(request.get("postData"))
     path = str(request.get("url", "")).partition("?")[0].partition("#")[0]
     fields = parsed_text(_decoded(posted) or "")
-    if str(request.get("method", "")).upper() != "POST" or not isinstance(fields, dict) or not _asks(path, fields):
+    posts = str(request.get("method", "")).upper() == "POST"
+    if posts and not posted.get("text") and _ENDPOINT.search(path):
+        return NO_BODY
+    if not posts or not isinstance(fields, dict) or not _asks(path, fields):
         return OTHER
-    at = (*record.pointer, "log", "entries", number)
+    at = (*record.pointer, *steps)
     answer = answer_in(_decoded(object_of(response.get("content"))))
     answer = answer if isinstance(answer, dict) else {}
     status = response.get("status")
@@ -74,6 +80,7 @@ def _entry(record: Record, entry: Fields, number: int) -> Reading:
         session=inner.own_session or names_of([headers.get(name) for name in _SESSIONS]),
         time=began,
         identity=names_of([answer.get("id"), answer.get("responseId")]),
+        value={**entry, "headers": headers},
         model=None if any(name in fields for name in ("model", "modelId")) or named is None else named[1],
         tenant=names_of([headers.get(name) for name in _TENANTS]),
         usage=usage,

@@ -12,6 +12,7 @@ from kvtool.workload.logs.told_calls import decimal_of, names_of
 from kvtool.workload.logs.usage import count_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
+_MODELS = ("model", "providedModelName", "provided_model_name", "model_name", "internalModel")
 _READ = ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens", "input_cached")
 _WRITTEN = (
     *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "input_cache_creation_5m"),
@@ -67,7 +68,7 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
         first_answer=seconds(first("completionStartTime", "completion_start_time"), "s"),
         identity=names_of([first("id")]),
         value=fields,
-        model=names_of([first("model", "providedModelName", "internalModel")]),
+        model=names_of([first(*_MODELS)]),
         usage=_usage(record, first("usageDetails", "usage_details", "usage")),
         cost=decimal_of(cost.get("total") if isinstance(cost, dict) else first("calculatedTotalCost", "totalPrice")),
     )

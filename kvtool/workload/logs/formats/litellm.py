@@ -59,6 +59,8 @@ def read(record: Record) -> FoundCall | LeftOut:
     held = sent if _has_prompt(sent) else messages if messages not in ({}, "{}", [], "", None) else None
     if isinstance(held, str) and held == "redacted-by-litellm":
         held = None
+    if isinstance(held, list) and (system := asked.get("instructions") or asked.get("system")):
+        held = {"messages": held, "system": system}
     return call_from(record, held, around, answer=response, beside={**asked, **_tools(sent)}) or _WITHOUT
 
 

@@ -31,10 +31,17 @@ _TRACELOOP = frozenset(("workflow", "task", "agent", "tool"))
 _WORDS = frozenset(("retriever", "chain", "embedding", "tool", "agent", "reranker", "guardrail", "evaluator", "prompt"))
 _INPUTS = (
     *("gen_ai.input.messages", "ai.prompt.messages", "llm.request.messages", "gen_ai.request.messages"),
-    *("gen_ai.prompt", "gen_ai.content.prompt", "llm.prompts", "ai.prompt"),
+    *("gen_ai.prompt", "gen_ai.content.prompt", "llm.prompts", "ai.prompt", "request_data"),
 )
+"""The last is Logfire's, whole bodies of an API; its answers are in `response_data`."""
 _INDEXED = ("llm.input_messages", "gen_ai.prompt", "llm.prompts")
-_OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "gen_ai.content.completion")
+_OUTPUTS = (
+    "gen_ai.output.messages",
+    "gen_ai.completion",
+    "ai.response.text",
+    "gen_ai.content.completion",
+    "response_data",
+)
 _OUTPUTS_INDEXED = ("llm.output_messages", "gen_ai.completion", "llm.completions")
 _TOOLS = ("gen_ai.tool.definitions", "llm.request.tools", "ai.prompt.tools", "gen_ai.request.tools")
 _TOOLS_INDEXED = ("llm.tools", "llm.request.functions", "ai.prompt.tools")
@@ -117,7 +124,7 @@ def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCal
                 messages, answer, text = _said(event.attributes)
             answer = answer if answer is not None else _said(event.attributes)[1]
     if messages is None and text is None:
-        messages, answer = _of_events(events)
+        messages, answer = _of_events(events or _listed_events(attributes))
     around = _around(span)
     if messages is None:
         return None if text is None else prompt(record, text, around)
@@ -208,6 +215,17 @@ def _of_events(events: Sequence[Span]) -> tuple[list[Message] | None, list[Messa
         found = as_messages([{"role": role, **({"tool_call_id": own} if role == "tool" and own else {}), **said}])
         messages += found or []
     return messages or None, answer
+
+
+def _listed_events(attributes: Attributes) -> list[Span]:
+    """Events of messages that stand in one attribute, as Pydantic AI writes them."""
+    value = attributes.get("events")
+    value = parsed_text(value) if isinstance(value, str) else value
+    return [
+        Span(str(each.get("event.name")), "", "", "", None, None, attributes, body=each)
+        for each in (value if isinstance(value, list) else [])
+        if isinstance(each, dict)
+    ]
 
 
 def _tools(attributes: Attributes) -> list[Any] | None:

@@ -209,7 +209,7 @@ def _any_value(value: Any) -> Any:
             return int(inner) if isinstance(inner, str) and inner.lstrip("-").isdecimal() and len(inner) < 20 else inner
         case "arrayValue" | "array_value":
             values = inner.get("values") if isinstance(inner, dict) else None
-            return [_any_value(each) for each in values or ()]
+            return [_any_value(each) for each in (values if isinstance(values, list) else ())]
         case "kvlistValue" | "kvlist_value":
             return attributes_of(inner.get("values") if isinstance(inner, dict) else None)
     return value

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from kvtool.errors import KvtoolError
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.overview import overview_of
 from tests.workload.logs.reading_made import Read, lines, refusal
 
 
@@ -90,9 +93,23 @@ def test_gemini_joins_by_key(tmp_path: Path) -> None:
     assert read.of("said") == [None, "yes"]
 
 
+def test_answers_alone_are_told_and_no_workload(tmp_path: Path) -> None:
+    bad = {"custom_id": "c-2", "response": {"status_code": 400, "body": {"error": {}}}, "error": None}
+    source = LogSource([str(lines(tmp_path / "out.jsonl", answered(0), answered(1), bad))])
+    told = overview_of(source, rows=True, full=True)
+    assert (told.requests, told.left_out, told.usage["prompt"]) == (2, {"failed": 1}, 2)
+    assert told.incomplete == {"its prompt is not in the log": 2}
+    assert [(row.id, row.prompt_tokens, row.messages, row.text) for row in told.rows or ()] == [
+        ("c-0", 10, None, None),
+        ("c-1", 11, None, None),
+    ]
+    with pytest.raises(KvtoolError, match="there is no request of a model in it"):
+        list(source.conversations())
+
+
 def test_answers_alone_are_refused_by_name(tmp_path: Path) -> None:
     error = refusal(lines(tmp_path / "out.jsonl", answered(0), answered(1)))
-    assert error.message.startswith("an answer of a batch")
+    assert error.message.endswith("left out: 2 batch answers without the request")
     assert "input file" in (error.hint or "")
     assert "answer 0" not in f"{error.message}{error.hint}"
 

@@ -106,3 +106,30 @@ def test_counts_that_cannot_be(tmp_path: Path, usage: Any) -> None:
 
 def test_entries_that_are_none(tmp_path: Path) -> None:
     assert "entries[0] must be an object" in refusal(archive(tmp_path / "a.har", 5)).message
+
+
+def test_entries_of_a_long_archive_are_records_of_their_own(tmp_path: Path) -> None:
+    entries = [entry(CHAT, said("x" * size, model="m"), {"usage": USAGE}) for size in (10, 90_000, 20)]
+    page = {"id": "p", "title": "t", "startedDateTime": "2025-10-27T10:00:00Z", "pageTimings": {}}
+    log = {"version": "1.2", "creator": {"name": "c"}, "pages": [page], "entries": entries, "comment": "y" * 90_000}
+    for indent in (None, 1):
+        path = tmp_path / "a.har"
+        path.write_text(json.dumps({"log": log, "_more": [1]}, indent=indent))
+        read = Read(path)
+        assert [len(row["messages"][0][1]) for row in read.rows] == [10, 90_000, 20]
+        assert read.source.records == 3
+        assert read.left_out == {}
+
+
+def test_what_is_wrong_in_a_long_archive_has_its_place(tmp_path: Path) -> None:
+    entries = [entry(CHAT, said("x" * 90_000, model="m"), {"usage": USAGE}) for _ in range(2)]
+    path = archive(tmp_path / "a.har", *entries)
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) - 2_000])
+    error = refusal(path)
+    assert error.place is not None
+    assert error.place.line is not None
+    assert error.place.line > 15
+    assert "xxx" not in f"{error.message}{error.place}"
+    path.write_text(whole.replace('"entries": [', '"entries": [3, '))
+    assert refusal(path).place is not None

@@ -1,0 +1,100 @@
+"""The text of /metrics as samples; needs prometheus-client, of the extra `live`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.text_files import read_text
+
+MOST_BYTES = 10_000_000
+"""Of a text of metrics; a server with many engines writes some 100 KB."""
+_LONGEST_LINE = 1 << 14
+_EXCERPT = 200
+_HINT = "give what a server answers at /metrics, as it is"
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSample:
+    """A value with its labels; it may be NaN or infinite."""
+
+    labels: Labels
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """The samples of one scrape, by the names that the text has (`…_total`, `…_bucket`), in its order."""
+
+    samples: Mapping[str, Sequence[MetricSample]]
+
+    def of(self, name: str) -> Sequence[MetricSample]:
+        """The samples of a name; none where the text has none."""
+        return self.samples.get(name, ())
+
+    def starting(self, prefix: str) -> list[str]:
+        """The names that begin so."""
+        return [name for name in self.samples if name.startswith(prefix)]
+
+
+def read_exposition(path: str) -> Exposition:
+    """Of a file; KvtoolError as in `parse_exposition`, and for a file that cannot be read or is larger than MOST_BYTES."""
+    if Path(path).is_file() and Path(path).stat().st_size > MOST_BYTES:
+        raise KvtoolError(f"`{path}` is larger than {MOST_BYTES // 10**6} MB", hint=_HINT)
+    return parse_exposition(read_text(Path(path), shown=path), shown=path)
+
+
+def parse_exposition(text: str, *, shown: str) -> Exposition:
+    """The samples of a text in the Prometheus format.
+
+    `shown` is its path or URL as the user knows it. KvtoolError with the place for a line that is none of that format, and for a
+    value that stands twice: two scrapes in one text are no scrape.
+    """
+    from prometheus_client.parser import text_fd_to_metric_families
+
+    lines = _Lines(text, shown)
+    found: dict[str, dict[tuple[tuple[str, str], ...], MetricSample]] = {}
+    families = text_fd_to_metric_families(lines)  # type: ignore[arg-type]  # it only goes over lines
+    try:
+        for family in families:
+            for name, labels, value, *_ in family.samples:
+                key = tuple(sorted(labels.items()))
+                of_name = found.setdefault(name, {})
+                if key in of_name:
+                    raise KvtoolError(
+                        f"`{shown}` says `{_short(name)}` twice for the same labels", hint="give one scrape at a time"
+                    )
+                of_name[key] = MetricSample(MappingProxyType(labels), float(value))
+    except (ValueError, OverflowError, LookupError, AttributeError) as error:
+        raise lines.wrong() from error
+    return Exposition({name: tuple(of_name.values()) for name, of_name in found.items()})
+
+
+class _Lines:
+    """The lines of a text, which knows the one that was taken last: the parser does not say where it stopped."""
+
+    def __init__(self, text: str, shown: str) -> None:
+        self._lines = text.split("\n")
+        self._shown = shown
+        self._last = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, start=1):
+            self._last = number
+            if len(line) > _LONGEST_LINE:
+                raise self.wrong(f"line is longer than {_LONGEST_LINE:,} characters")
+            yield line
+
+    def wrong(self, message: str = "line is no metric in the Prometheus format") -> KvtoolError:
+        line = self._lines[self._last - 1]
+        place = Place(self._shown, self._last, 1, line if len(line) <= _EXCERPT else None)
+        return KvtoolError(message, hint=_HINT, place=place)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _EXCERPT else f"{name[:_EXCERPT]}…"

@@ -1,0 +1,85 @@
+"""Where a server is, and the key for it, which comes from the environment and goes into a header only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from kvtool.errors import KvtoolError
+
+_KEY, _OPENAI_KEY = "KVTOOL_API_KEY", "OPENAI_API_KEY"
+_OPENAI = "api.openai.com"
+_ENDINGS = ("/metrics", "/v1")
+_EXAMPLE = "write it like http://localhost:8000"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """The root of a server, without what users put behind it: `http://localhost:8000` of `http://localhost:8000/v1/`."""
+
+    root: str
+
+    def url(self, path: str) -> str:
+        """Of a path that begins with a slash."""
+        return f"{self.root}{path}"
+
+    @property
+    def host(self) -> str:
+        """Its name or number, without the port."""
+        return urlsplit(self.root).hostname or ""
+
+    def same_origin(self, url: str) -> bool:
+        """Whether a URL is of this server: its host and port, or its host by https instead of http."""
+        try:
+            mine, other = urlsplit(self.root), urlsplit(url)
+            ports = (other.port, mine.port)
+        except ValueError:
+            return False
+        if mine.hostname != other.hostname:
+            return False
+        return (mine.scheme == other.scheme and ports[0] == ports[1]) or (mine.scheme, other.scheme) == (
+            "http",
+            "https",
+        )
+
+    def headers(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """With the key of KVTOOL_API_KEY, or of OPENAI_API_KEY where the server is its owner's; KvtoolError for what is no key."""
+        name = _KEY
+        key = environment.get(_KEY, "").strip()
+        if not key and self.host == _OPENAI:
+            name = _OPENAI_KEY
+            key = environment.get(_OPENAI_KEY, "").strip()
+        if not key:
+            return {}
+        if not key.isascii() or not key.isprintable():
+            raise KvtoolError(f"{name} is no key: it has characters that no header may have")
+        return {"Authorization": f"Bearer {key}"}
+
+
+def is_url(text: str) -> bool:
+    """Whether an argument names a server rather than a file."""
+    return text.lower().startswith(("http://", "https://"))
+
+
+def server_address(url: str) -> ServerAddress:
+    """Of a URL as users write it; KvtoolError for what is none, and for one with a key or password in it."""
+    if not is_url(url):
+        raise KvtoolError("the URL of a server begins with http:// or https://", hint=_EXAMPLE)
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise KvtoolError(f"no URL of a server: {error}", hint=_EXAMPLE) from error
+    if not host or any(character.isspace() or not character.isprintable() for character in url):
+        raise KvtoolError("the URL of a server names its host", hint=_EXAMPLE)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise KvtoolError(
+            "the URL of a server has no user, password or query: others see what stands on a command line",
+            hint=f"put the key into the variable {_KEY}",
+        )
+    path = parts.path.rstrip("/")
+    for ending in _ENDINGS:
+        path = path.removesuffix(ending).rstrip("/")
+    return ServerAddress(f"{parts.scheme}://{parts.netloc}{path}")

@@ -1,0 +1,252 @@
+"""How a server is configured, as far as it says so itself: each fact with the place that says it, and what is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Literal
+
+from kvtool.errors import KvtoolError
+from kvtool.measure.servers.cannot_follow import not_followed, refused_for
+from kvtool.measure.servers.counters import Scrape, scrape_of
+from kvtool.measure.servers.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
+from kvtool.measure.servers.http_get import HttpGet, ServerError
+from kvtool.measure.servers.said_values import said_at, said_number, said_text, said_truth
+from kvtool.text.files.json_file import json_of
+from kvtool.text.files.text_files import read_text
+
+FactValue = int | str | bool
+SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"]
+_METRICS: Literal["/metrics"] = "/metrics"
+_INFO: Literal["/server_info"] = "/server_info"
+_INFO_PATH = "/server_info?config_format=json"
+_MOST_JSON = 4_000_000
+_NO_PAGE = (200, 400, 403, 404, 405, 501)
+"""What a server answers that has no such page; 200 is one that answers with no JSON."""
+_ALGORITHMS: Mapping[FactValue | None, str] = {
+    name: name for name in ("sha256", "sha256_cbor", "xxhash", "xxhash_cbor")
+}
+_KV_DTYPES: Mapping[FactValue | None, str] = {
+    "auto": "auto",
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "fp8": "fp8_e4m3",
+    "fp8_e4m3": "fp8_e4m3",
+    "fp8_e5m2": "fp8_e5m2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of a server; `value` None where nobody says it and kvtool's own default stands in."""
+
+    name: str
+    value: FactValue | None
+    said_by: SaidBy
+
+    @property
+    def assumed(self) -> bool:
+        """Whether no server said it."""
+        return self.said_by == "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """All that a server says about itself. Names of facts that are options of kvtool are those options' names."""
+
+    facts: Mapping[str, Fact]
+    refused: tuple[str, ...]
+    """Why its hits cannot be predicted; empty where they can be."""
+    notes: tuple[str, ...]
+    """What it does in a way that kvtool does not follow, though most hits are the same."""
+    scrape: Scrape | None
+    """Its counters, at the moment at which it was asked."""
+    date: datetime | None = None
+    """Its own clock, from the header of an answer."""
+
+    def value(self, name: str) -> FactValue | None:
+        """Of a fact; None where it is assumed or unknown."""
+        fact = self.facts.get(name)
+        return None if fact is None else fact.value
+
+    @property
+    def model(self) -> str | None:
+        """The name under which it serves its model."""
+        return _text_or_none(self.value("model_name"))
+
+    @property
+    def version(self) -> str | None:
+        """Of the server."""
+        return _text_or_none(self.value("version"))
+
+    @property
+    def capacity(self) -> int | None:
+        """Usable blocks: one less than vLLM counts, whose null block holds nothing."""
+        blocks = self.value("num_gpu_blocks")
+        return blocks - 1 if isinstance(blocks, int) else None
+
+    def options(self) -> dict[str, FactValue]:
+        """What it says, as kvtool's options by their names; what is assumed is left to their defaults."""
+        return {name: fact.value for name in _OPTIONS if (fact := self.facts.get(name)) and fact.value is not None}
+
+    def check(self) -> None:
+        """KvtoolError where its hits cannot be predicted."""
+        if self.refused:
+            raise KvtoolError(
+                f"this server's hits cannot be predicted: {'; '.join(self.refused)}",
+                hint="kvtool watch shows what it counts",
+            )
+
+
+_OPTIONS = (
+    "block_size",
+    "num_gpu_blocks",
+    "enable_prefix_caching",
+    "hash_algo",
+    "kv_cache_dtype",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "async_scheduling",
+    "tokenizer",
+)
+
+
+def ask_server(connection: HttpGet) -> ServerFacts:
+    """Ask a running server; ServerError where it does not answer, or is none that says enough."""
+    answer = connection.get(_METRICS, limit=MOST_BYTES)
+    shown = connection.address.url(_METRICS)
+    exposition = parse_exposition(answer.body.decode("utf-8", "replace"), shown=shown)
+    date = None
+    with suppress(ValueError, TypeError):
+        date = parsedate_to_datetime(answer.headers.get("date", ""))
+    return _facts(
+        version=_asked(connection, "/version"),
+        models=_asked(connection, "/v1/models"),
+        info=_asked(connection, _INFO_PATH),
+        exposition=exposition,
+        scrape=scrape_of(exposition, shown=shown, at=datetime.now(UTC).timestamp()),
+        date=date,
+    )
+
+
+def recorded_facts(folder: Path) -> ServerFacts:
+    """Of a recording's files, those that are there; KvtoolError for one that cannot be read, or where none says anything."""
+    metrics = folder / "metrics_before.txt"
+    exposition = read_exposition(str(metrics)) if metrics.exists() else None
+    info = _recorded(folder / "server_info.json")
+    if exposition is None and info is None:
+        raise KvtoolError(
+            f"`{folder}` does not say how the server was configured",
+            hint="it needs metrics_before.txt or server_info.json",
+        )
+    return _facts(
+        version=_recorded(folder / "version.json"),
+        models=_recorded(folder / "models.json"),
+        info=info,
+        exposition=exposition,
+        scrape=None if exposition is None else scrape_of(exposition, shown=str(metrics)),
+        date=None,
+    )
+
+
+def _asked(connection: HttpGet, path: str) -> object:
+    """A page as JSON; None where the server has no such page."""
+    try:
+        return connection.json(path, limit=_MOST_JSON)
+    except ServerError as error:
+        if error.status in _NO_PAGE:
+            return None
+        raise
+
+
+def _recorded(path: Path) -> object:
+    return json_of(read_text(path, shown=str(path), limit=_MOST_JSON), shown=str(path)) if path.exists() else None
+
+
+def _facts(
+    *,
+    version: object,
+    models: object,
+    info: object,
+    exposition: Exposition | None,
+    scrape: Scrape | None,
+    date: datetime | None,
+) -> ServerFacts:
+    """Every fact of the first place that says it; /metrics goes before /server_info, which may be an older file."""
+    labels = _labels(scrape)
+    served = _served(models, scrape)
+    cache, scheduler = (said_at(info, "vllm_config", part) for part in ("cache_config", "scheduler_config"))
+    found: dict[str, Fact] = {}
+
+    def take(name: str, *said: tuple[FactValue | None, SaidBy]) -> None:
+        found[name] = next((Fact(name, *each) for each in said if each[0] is not None), Fact(name, None, "assumed"))
+
+    def both(read: Callable[[object, str], FactValue | None], key: str) -> tuple[tuple[FactValue | None, SaidBy], ...]:
+        return (read(labels, key), _METRICS), (read(cache, key), _INFO)
+
+    take("version", (said_text(version, "version"), "/version"))
+    take("model_name", (said_text(served, "id"), "/v1/models"), (_only_model(scrape), _METRICS))
+    take("tokenizer", (_tokenizer(said_text(served, "root")), "/v1/models"))
+    take("block_size", *both(said_number, "block_size"))
+    take("num_gpu_blocks", *both(said_number, "num_gpu_blocks"), *both(said_number, "num_gpu_blocks_override"))
+    take("enable_prefix_caching", *both(said_truth, "enable_prefix_caching"))
+    take("hash_algo", *((_ALGORITHMS.get(value), by) for value, by in both(said_text, "prefix_caching_hash_algo")))
+    take("kv_cache_dtype", *((_KV_DTYPES.get(value), by) for value, by in both(said_text, "cache_dtype")))
+    length = said_at(info, "vllm_config", "model_config")
+    take(
+        "max_model_len",
+        (said_number(served, "max_model_len"), "/v1/models"),
+        (said_number(length, "max_model_len"), _INFO),
+    )
+    for name in ("max_num_batched_tokens", "max_num_seqs"):
+        take(name, (said_number(scheduler, name), _INFO))
+    take("async_scheduling", (said_truth(scheduler, "async_scheduling"), _INFO))
+    take("policy", (said_text(scheduler, "policy"), _INFO))
+    facts = {**labels, **{key: value for key, value in cache.items() if key not in labels}}
+    return ServerFacts(
+        facts=found,
+        refused=tuple(refused_for(facts, info, models, exposition, scrape)),
+        notes=tuple(not_followed(facts, info, scrape)),
+        scrape=scrape,
+        date=date,
+    )
+
+
+def _labels(scrape: Scrape | None) -> Mapping[str, object]:
+    if scrape is None or not scrape.config:
+        return {}
+    return dict(next(iter(scrape.config.values())))
+
+
+def _served(models: object, scrape: Scrape | None) -> Mapping[str, object]:
+    """The model itself in the list of /v1/models: not one of its adapters."""
+    data = models.get("data") if isinstance(models, dict) else None
+    rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
+    counted = () if scrape is None else scrape.models
+    own = [row for row in rows if row.get("parent") is None]
+    return next((row for row in own if row.get("id") in counted), own[0] if own else {})
+
+
+def _only_model(scrape: Scrape | None) -> str | None:
+    return None if scrape is None or len(scrape.models) != 1 else scrape.models[0]
+
+
+def _tokenizer(root: str | None) -> str | None:
+    """The model's path or id, where it can be found from here: a folder that is here, or an id of two parts."""
+    if root is None:
+        return None
+    with suppress(OSError, ValueError):
+        if Path(root).is_dir():
+            return root
+    owner, slash, name = root.partition("/")
+    return root if slash and owner and name and "/" not in name and not root.startswith((".", "~")) else None
+
+
+def _text_or_none(value: FactValue | None) -> str | None:
+    return value if isinstance(value, str) else None

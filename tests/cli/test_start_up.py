@@ -1,0 +1,83 @@
+"""What a command loads: nothing of logs' formats, providers' rules and prices where there are none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import clean_environment
+
+_PROGRAM = """
+import sys
+from kvtool.cli.app import run
+code = run(sys.argv[1:])
+print(code, *sorted(name for name in sys.modules if name.startswith("kvtool.")), file=sys.stderr)
+"""
+_OF_LOGS = (
+    "known_formats",
+    "chat_records",
+    "records",
+    "log_file",
+    "input_files",
+    "grouping",
+    "found_grouping",
+    "survey",
+)
+_OF_MONEY = (
+    "kvtool.accounting.prices",
+    "kvtool.accounting.hosted_models",
+    "kvtool.accounting.caches.provider",
+    "kvtool.accounting.caches.dated_rules",
+    "kvtool.accounting.caches.rule_cache",
+    "kvtool.profiler.hosted_log",
+    "kvtool.profiler.money_report",
+    "kvtool.profiler.isolating",
+    "kvtool.report.money_lines",
+    "kvtool.report.terminal.money_block",
+    "kvtool.report.terminal.isolation",
+)
+_WORKLOAD = """\
+version: 1
+name: w
+groups:
+  - name: g
+    requests: 3
+    segments:
+      - {id: text, text: "Say what is on the menu today, and until when it is served."}
+"""
+_CHAT = '{"messages": [{"role": "user", "content": "What is on the menu today, and until when is it served?"}]}\n'
+
+
+def _loaded(tmp_path: Path, *arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *arguments, "--dry-run", "--no-config"],
+        env=clean_environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    code, *modules = done.stderr.splitlines()[-1].split()
+    assert code == "0", done.stderr
+    return set(modules)
+
+
+@pytest.mark.parametrize("advice", ["--advice", "--no-advice"])
+def test_a_workload_without_logs_and_prices_loads_neither(tmp_path: Path, advice: str) -> None:
+    (tmp_path / "w.yaml").write_text(_WORKLOAD)
+    loaded = _loaded(tmp_path, "profile", "w.yaml", advice)
+    assert "kvtool.profiler.profiler" in loaded
+    assert not {name for name in loaded if name.startswith(_OF_MONEY)}
+    assert not loaded & {f"kvtool.workload.logs.{name}" for name in _OF_LOGS}
+    assert not {name for name in loaded if name.startswith("kvtool.workload.logs.formats.")}
+
+
+def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(_CHAT * 3)
+    loaded = _loaded(tmp_path, "profile", "log.jsonl")
+    assert "kvtool.workload.logs.known_formats" in loaded
+    assert not {name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.money_lines"))}

@@ -1,0 +1,275 @@
+"""A publisher as vLLM's is, made here: PUB for what happens, ROUTER for what has happened."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("zmq")
+pytest.importorskip("msgspec")
+
+import zmq
+
+from kvtool.errors import KvtoolError
+from kvtool.measure.servers import event_subscriber
+from kvtool.measure.servers.event_state import RankStates
+from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
+from kvtool.measure.servers.kv_events import MAX_PAYLOAD, EventBatch
+from tests.measure.servers.published import CLEARED, payload, removed, stored
+
+LONG = 60.0
+"""Seconds; no test waits that long, as each ends with what it waits for."""
+
+
+class FakePublisher:
+    """Publishes on request; answers for old batches in a thread of its own."""
+
+    def __init__(self, folder: Path, *, answers: bool = True) -> None:
+        self.source = EventSource(f"ipc://{folder}/events", f"ipc://{folder}/replay" if answers else None)
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.pub = self.context.socket(zmq.XPUB)  # says when somebody has subscribed
+        self.pub.bind(self.source.endpoint)
+        self.kept: list[tuple[int, bytes]] = []
+        self.asked: list[int] = []
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._answer) if answers else None
+        if self.thread is not None:
+            self.thread.start()
+
+    def wait_for_subscriber(self) -> None:
+        assert self.pub.poll(int(1000 * LONG))
+        self.pub.recv()
+
+    def keep(self, number: int, data: bytes) -> None:
+        self.kept.append((number, data))
+
+    def publish(self, number: int, data: bytes, *, keep: bool = True) -> None:
+        self.pub.send_multipart([b"kv", number.to_bytes(8, "big"), data])
+        if keep:
+            self.keep(number, data)
+
+    def _answer(self) -> None:
+        assert self.source.replay is not None
+        with self.context.socket(zmq.ROUTER) as router:
+            router.bind(self.source.replay)
+            while not self.stop.is_set():
+                if not router.poll(10):
+                    continue
+                peer, empty, start = router.recv_multipart()
+                self.asked.append(int.from_bytes(start, "big"))
+                for number, data in list(self.kept):
+                    if number >= self.asked[-1]:
+                        router.send_multipart([peer, empty, b"kv", number.to_bytes(8, "big"), data])
+                router.send_multipart([peer, empty, b"", b"\xff" * 8, b""])
+
+    def close(self) -> None:
+        self.stop.set()
+        if self.thread is not None:
+            self.thread.join()
+        self.context.destroy(linger=0)
+
+
+@pytest.fixture
+def publisher(tmp_path: Path) -> Iterator[FakePublisher]:
+    made = FakePublisher(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Iterator[FakePublisher]:
+    """One that cannot be asked."""
+    made = FakePublisher(tmp_path, answers=False)
+    yield made
+    made.close()
+
+
+def take(subscriber: EventSubscriber, count: int) -> list[EventBatch]:
+    """As many batches as are expected."""
+    found: list[EventBatch] = []
+    for batch in subscriber.batches(LONG):
+        found.append(batch)
+        if len(found) == count:
+            break
+    return found
+
+
+def block(number: int, *, at: float | None = None) -> bytes:
+    return payload([stored([number], [number] * 4)], at=float(number) if at is None else at)
+
+
+def test_what_was_before_is_asked_for_and_what_comes_follows(publisher: FakePublisher) -> None:
+    for number in range(3):
+        publisher.keep(number, block(number))
+    with EventSubscriber([publisher.source]) as subscriber:
+        publisher.wait_for_subscriber()
+        publisher.publish(2, block(2), keep=False)  # it comes by both ways
+        publisher.publish(3, block(3))
+        found = take(subscriber, 4)
+        publisher.publish(4, block(4))
+        found += take(subscriber, 1)
+    assert [batch.seq for batch in found] == [0, 1, 2, 3, 4]
+    assert publisher.asked == [0]
+    states = RankStates()
+    for batch in found:
+        states.add(batch)
+    assert states.breaks == []
+    assert sorted(states.ranks[0].copies) == [0, 1, 2, 3, 4]
+
+
+def test_a_gap_is_asked_for(publisher: FakePublisher) -> None:
+    with EventSubscriber([publisher.source]) as subscriber:
+        publisher.wait_for_subscriber()
+        publisher.publish(0, block(0))
+        found = take(subscriber, 1)
+        publisher.keep(1, block(1))
+        publisher.keep(2, block(2))
+        publisher.publish(3, block(3))
+        found += take(subscriber, 3)
+    assert [batch.seq for batch in found] == [0, 1, 2, 3]
+    assert publisher.asked == [0, 1]
+
+
+def test_a_gap_that_nobody_fills_is_a_gap(publisher: FakePublisher) -> None:
+    with EventSubscriber([publisher.source]) as subscriber:
+        publisher.wait_for_subscriber()
+        publisher.publish(0, block(0))
+        found = take(subscriber, 1)
+        publisher.publish(5, block(5))
+        found += take(subscriber, 1)
+    states = RankStates()
+    for batch in found:
+        states.add(batch)
+    assert [str(each) for each in states.breaks] == ["4 batches are missing before number 5 of rank 0"]
+    assert not states.ranks[0].known
+
+
+def test_without_an_endpoint_to_ask_a_late_subscriber_knows_nothing(silent: FakePublisher) -> None:
+    with EventSubscriber([silent.source]) as subscriber:
+        silent.wait_for_subscriber()
+        silent.publish(8, block(8))
+        silent.publish(9, payload([CLEARED]))
+        states = RankStates()
+        first, second = take(subscriber, 2)
+        states.add(first)
+        assert not states.ranks[0].known
+        states.add(second)
+        assert states.ranks[0].known
+
+
+def test_a_server_that_begins_anew(publisher: FakePublisher) -> None:
+    with EventSubscriber([publisher.source]) as subscriber:
+        publisher.wait_for_subscriber()
+        publisher.publish(0, block(0, at=10.0))
+        publisher.publish(1, block(1, at=11.0))
+        found = take(subscriber, 2)
+        publisher.kept.clear()
+        publisher.keep(0, block(7, at=20.0))
+        publisher.publish(1, block(8, at=21.0))
+        found += take(subscriber, 2)
+    assert [(batch.seq, batch.at) for batch in found] == [(0, 10.0), (1, 11.0), (0, 20.0), (1, 21.0)]
+    states = RankStates()
+    for batch in found:
+        states.add(batch)
+    assert [each.restarted for each in states.breaks] == [True]
+    assert states.ranks[0].known
+    assert sorted(states.ranks[0].copies) == [7, 8]
+
+
+def test_hostile_messages_are_counted(silent: FakePublisher) -> None:
+    with EventSubscriber([silent.source]) as subscriber:
+        silent.wait_for_subscriber()
+        silent.publish(0, payload([CLEARED]))
+        silent.pub.send_multipart([b"alone"])
+        silent.pub.send_multipart([b"kv", b"short", b"x"])
+        silent.publish(1, b"\x93\x01" + b"\x91" * 100_000)
+        silent.publish(2, b"x" * (MAX_PAYLOAD + 1))
+        silent.publish(2**64 - 1, payload([removed(1)]))
+        found = take(subscriber, 6)
+    assert [len(batch.problems) for batch in found] == [0, 1, 1, 1, 1, 0]
+    assert [batch.lost for batch in found] == [False, True, True, True, True, False]
+    states = RankStates()
+    for batch in found:
+        states.add(batch)
+    assert not states.ranks[0].known
+
+
+def test_a_message_of_100_megabytes_is_a_sentence(silent: FakePublisher) -> None:
+    with EventSubscriber([silent.source]) as subscriber:
+        silent.wait_for_subscriber()
+        silent.publish(0, bytes(100 << 20))
+        silent.publish(1, block(1))
+        found = take(subscriber, 2)
+    assert found[0].problems == ("a batch of 104,857,600 bytes was not read: 16,777,216 is the most",)
+    assert (found[1].seq, found[1].lost) == (1, False)
+
+
+def test_a_publisher_that_dies_is_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_subscriber, "REPLAY_SECONDS", 0.05)
+    made = FakePublisher(tmp_path)
+    with EventSubscriber([made.source]) as subscriber:
+        made.wait_for_subscriber()
+        made.publish(0, block(0))
+        assert len(take(subscriber, 1)) == 1
+        made.close()
+        assert list(subscriber.batches(0.05)) == []
+    with EventSubscriber([made.source]) as subscriber:  # nobody is there at all
+        assert list(subscriber.batches(0.05)) == []
+
+
+def test_several_ranks_are_told_apart(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    made = [FakePublisher(folder, answers=False) for folder in folders]
+    sources = [EventSource(each.source.endpoint, rank=number) for number, each in enumerate(made)]
+    try:
+        with EventSubscriber(sources) as subscriber:
+            for number, each in enumerate(made):
+                each.wait_for_subscriber()
+                each.publish(0, payload([stored([number], [number] * 4)], rank=None))
+            assert sorted(batch.rank for batch in take(subscriber, 2)) == [0, 1]
+    finally:
+        for each in made:
+            each.close()
+
+
+def test_an_interrupt_closes_the_connections(publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with EventSubscriber([publisher.source]) as subscriber:
+        publisher.wait_for_subscriber()
+        assert list(subscriber.batches(0)) == []
+        monkeypatch.setattr(zmq.Poller, "poll", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(subscriber.batches(LONG))
+    assert subscriber._context.closed
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "tcp://*:5557",
+        "inproc://x",
+        "localhost:5557",
+        "tcp://h",
+        "http://h:1",
+        "tcp://h:1\n",
+        "tcp://h:99999",
+        "tcp://h:0",
+        "ipc://",
+        "",
+    ],
+)
+def test_an_endpoint_that_is_none_is_a_sentence(endpoint: str) -> None:
+    with pytest.raises(KvtoolError, match="no endpoint of KV events"):
+        EventSource(endpoint)
+
+
+def test_an_endpoint_that_cannot_be_connected_to_is_a_sentence() -> None:
+    with pytest.raises(KvtoolError, match=r"cannot connect to .*: File name too long"):
+        EventSubscriber([EventSource("ipc:///" + "x" * 300)])
