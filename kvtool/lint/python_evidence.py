@@ -175,17 +175,19 @@ _SCRIPT = re.compile(
     r"|stroke-width"
 )
 _CODE_START = re.compile(
-    r"\s*(?:import [\w.{*\"]+|from [\w.]+ import |curl |const \w+|let \w+ =|var \w+ =|package [\w.]+|#!|<\?|use strict|SELECT |WITH \w+ AS)"
+    r"\s*(?:import [\w.{*\"]+|from [\w.]+ import |curl |const \w+|let \w+ =|var \w+ =|package [\w.]+|#!|<\?|use strict"
+    r"|SELECT |WITH \w+ AS)"
 )
 """How a file of code begins."""
 _MEANT = re.compile(r"[\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 _LATE = re.compile(
-    r"\b(?:(?:your|the|my|its) (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?(?:response|answer|attempt|output|reply|message|result|try)s?"
+    r"\b(?:(?:your|the|my|its) (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
+    r"(?:response|answer|attempt|output|reply|message|result|try)s?"
     r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
-    r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)|try again"
-    r"|(?:is|was|are|were) (?:not valid|invalid)|validation error|error (?:message|occurred)|rejected because)\b"
+    r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
+    r"|try again|(?:is|was|are|were) (?:not valid|invalid)|validation error|error (?:message|occurred)|rejected because)\b"
     r"|correcting the error",
     re.IGNORECASE,
 )

@@ -155,9 +155,10 @@ class KnownCalls(Names):
             )
             order = unordered(name, self._words(node), spot)
             given = bool(node.args) and self.is_given(node.args[0])
-            if given and not values and order is not None and order.kind.code == KV113.code:
+            unknown = not any(isinstance(piece, str | Literal | Hole) for one in values for piece in one)
+            if given and unknown and order is not None and order.kind.code == KV113.code:
                 order = None  # what callers give holds other things in each request, whatever their order
-            elif not values and order is not None:
+            elif unknown and order is not None:
                 order = replace(order, capped=True)
             return (Items(values, order),)
         if hole := unordered(name, self._words(node), spot):

@@ -59,7 +59,8 @@ def _kept(value: Value, keep: Callable[[Hole | Param], Piece | None], *, ordered
 def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path: str) -> list[Node]:
     """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there.
 
-    `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what stands before it in a conversation, so what is another by its use costs nothing.
+    `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what stands before it in a
+    conversation, so what is another by its use costs nothing.
     """
     result: list[Node] = []
     for node in nodes:

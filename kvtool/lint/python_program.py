@@ -25,11 +25,11 @@ from kvtool.lint.python_values import (
     Value,
     either,
     filler,
-    system_first,
     has_fields,
     has_param,
     pieces_of,
     substituted,
+    system_first,
     text_of,
     varies,
 )

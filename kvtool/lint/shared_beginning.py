@@ -53,7 +53,7 @@ def often(hole: Hole) -> int:
         return EACH_REQUEST if hole.doubt == "use" else 0
     if not hole.certain:
         return _NAMED
-    if hole.certain and hole.minor:
+    if hole.minor:
         return 0
     if hole.order or hole.kind is DATE:
         return _SOMETIMES

@@ -62,6 +62,8 @@ def static_findings(
         later |= behind
     costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, used, named, block_size)]
     told = _once(_once(costly, _place, block_size), _loss, block_size)
+    sure = {found.hole.spot for found in told if not found.hole.doubt}
+    told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
     findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
     doubtful = {found.hole.spot: found for found in told if found.hole.doubt == "open"}
     for group in open_groups:
