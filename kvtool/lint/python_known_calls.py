@@ -156,10 +156,10 @@ class KnownCalls(Names):
             order = unordered(name, self._words(node), spot)
             given = bool(node.args) and self.is_given(node.args[0])
             unknown = not any(isinstance(piece, str | Literal | Hole) for one in values for piece in one)
-            if given and unknown and order is not None and order.kind.code == KV113.code:
-                order = None  # what callers give holds other things in each request, whatever their order
-            elif unknown and order is not None:
-                order = replace(order, capped=True)
+            if (
+                unknown and order is not None
+            ):  # what callers give mostly holds other things in each request, in any order
+                order = replace(order, capped=True, minor=order.minor or (given and order.kind.code == KV113.code))
             return (Items(values, order),)
         if hole := unordered(name, self._words(node), spot):
             return (Items((), hole),)

@@ -17,7 +17,9 @@ RULES = " ".join(f"Rule {number}: be short, be kind, and never promise a refund.
 
 
 def lint(text: str, style: str = "format") -> list[Finding]:
-    return static_findings("a.md", text, [text_template("a.md", text, style)], len, block_size=16, least=16, used=96, named=64)
+    return static_findings(
+        "a.md", text, [text_template("a.md", text, style)], len, block_size=16, least=16, used=96, named=64
+    )
 
 
 SHOWN = {
@@ -72,7 +74,11 @@ def test_fences_of_any_length_and_order() -> None:
 
 
 def test_a_label_is_nothing_that_could_stand_before() -> None:
-    spots = [node for node in text_template("a.md", "{task}\nNotes:\n{notes}\nDraft:\n{draft}\n", "format") if isinstance(node, Hole)]
+    spots = [
+        node
+        for node in text_template("a.md", "{task}\nNotes:\n{notes}\nDraft:\n{draft}\n", "format")
+        if isinstance(node, Hole)
+    ]
     assert len(spots) == 3
     behind = holes(text_template("a.md", f"{{task}}\nNotes:\n{{notes}}\n{RULES}", "format"), len)[0].behind
     assert behind.movable == len(RULES) + 1
@@ -103,4 +109,7 @@ def test_a_text_that_answers_what_a_model_wrote(text: str, reply: bool) -> None:
 
 @pytest.mark.parametrize("first", ["import os", "from a.b import c", "curl -X POST https://a.example", "const a = 1;"])
 def test_a_text_that_begins_as_code_is_none(first: str) -> None:
-    assert reads_as(f"{first}\nPlease make sure that the answer is a list of all the rows. Do not write more than that.") == -1
+    assert (
+        reads_as(f"{first}\nPlease make sure that the answer is a list of all the rows. Do not write more than that.")
+        == -1
+    )
