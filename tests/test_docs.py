@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from docs import generate
-from docs.generators import commands, keys
+from docs.generators import commands, keys, log_examples
 from docs.generators.key_notes import CONFIGURATION, NOTES
 from docs.generators.pages import Fence, PageError, fences, fill
 from docs.generators.shell import Shell, one_tokenizer
@@ -23,6 +23,8 @@ from docs.generators.shell import commands as shell_commands
 from kvtool.config.file_model import Config
 from kvtool.diagnose import codes
 from kvtool.text.files.yaml_nodes import load_yaml
+from kvtool.workload.logs.file_kinds import FILE_KINDS
+from kvtool.workload.logs.known_formats import RECORD_FORMATS
 from kvtool.workload.yaml.schema import GroupSpec, Workload
 from kvtool.workload.yaml.validate import validate
 
@@ -65,6 +67,11 @@ def test_whole_files_are_current(quick: None) -> None:
     for path, text in generate.whole_files().items():
         assert path.read_text(encoding="utf-8") == text, f"{name_of(path)}: run python -m docs.generate"
     assert not generate.stale()
+
+
+def test_every_format_of_logs_has_an_example() -> None:
+    names = {each.name for each in RECORD_FORMATS} | {each.name for each in FILE_KINDS}
+    assert names - set(log_examples.examples()) == {"columns"}  # Parquet is no text
 
 
 def test_every_command_has_a_page() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from docs.generators import api, commands, keys
+from docs.generators import api, commands, keys, log_examples
 from docs.generators.pages import fenced
 from docs.generators.tables import table
 from kvtool.accounting.caches.providers import PROVIDERS
@@ -114,6 +114,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "file": file,
     "file-kinds": file_kinds,
     "formats": formats,
+    "log-examples": log_examples.log_examples,
     "keys": keys.key_table,
     "keys-toml": keys_toml,
     "providers": providers,

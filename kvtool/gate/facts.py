@@ -107,11 +107,14 @@ def _with_money(scope: Scope, report: Report) -> Scope:
 
 def _group_money(scope: Scope, report: Report, name: str) -> Scope:
     """The same of a group."""
+    gap = None
+    read = next((one.provider for one in report.groups if one.name == name), None)
+    if read is not None and read.prompt_tokens:
+        gap = Fraction(read.predicted_tokens - read.reported_tokens, read.prompt_tokens)
     group = None if report.money is None else report.money.by_group.get(name)
     if group is None or not group.requests:
-        return scope
-    gap = None
-    if group.reported_hit_rate is not None:
+        return replace(scope, reported_gap=gap)
+    if gap is None and group.reported_hit_rate is not None:
         gap = Fraction(Decimal(repr(group.predicted_hit_rate))) - Fraction(Decimal(repr(group.reported_hit_rate)))
     amount = group.predicted if group.paid is None else group.paid
     return replace(scope, reported_gap=gap, cost_per_1k=Fraction(Decimal(amount)) * 1000 / group.requests)

@@ -95,7 +95,7 @@ def made_report(
             reused_bytes=total.hit_tokens * plan.bytes_per_block // plan.engine.block_size,
         ),
         kv_cache_dtype=kv_cache_dtype,
-        groups=[_group(group, result, plan.engine.block_size, causes) for group in groups],
+        groups=[_group(group, result, plan.engine.block_size, causes, told) for group in groups],
         ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(result.ttft_on), off=quantiles(ttft_off))),
         decode=result.decode,
         boundaries=[group.boundary() for group in result.boundaries],
@@ -130,7 +130,9 @@ def saved_report(report: Report, *, show_text: ShowText = "none", patches: Mappi
     return report.model_copy(update={"findings": [quoted(one, show_text, patches) for one in report.findings]})
 
 
-def _group(group: GroupTotals, result: PassResult, block_size: int, causes: Mapping[str, GroupCauses]) -> Group:
+def _group(
+    group: GroupTotals, result: PassResult, block_size: int, causes: Mapping[str, GroupCauses], told: MoneyTold
+) -> Group:
     prefix = group.common_prefix()
     return Group(
         name=group.name,
@@ -159,6 +161,7 @@ def _group(group: GroupTotals, result: PassResult, block_size: int, causes: Mapp
             )
             for index, turn in sorted(group.turns.items())
         ],
+        provider=told.groups.get(group.name),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from kvtool.accounting.prices.bill import Bill, shown_money
-from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
+from kvtool.profiler.mark_trials import MarkTrials
 from kvtool.profiler.money_told import MoneyTold
 from kvtool.profiler.passes import PassResult
 from kvtool.results.money import (
@@ -18,22 +19,37 @@ from kvtool.results.money import (
     Money,
     MoneyParts,
     Predicted,
-    PrefixAdvice,
     Reported,
 )
+from kvtool.results.report import GroupRead
 from kvtool.text.terminal.numbers import plural
 
 _DAY = 86_400.0
 _MONTH = Decimal("30.4375")
-_MOST_PREFIXES = 5
 _MOST_STALE = 3
 
 
-def money_told(result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None) -> MoneyTold:
-    """Of a run and, where fixes were kept, of the run with them."""
+@dataclass(frozen=True, slots=True)
+class FixedRun:
+    """The run with the fixes that were kept, and its prefixes."""
+
+    result: PassResult
+    marks: MarkTrials
+
+
+def money_told(
+    result: PassResult,
+    marks: MarkTrials | None,
+    fixed: FixedRun | None,
+    gpu: GpuMoney | None,
+    reads: MoneyTold | None = None,
+) -> MoneyTold:
+    """Of a run, of runs with other marks and, where fixes were kept, of the run with them; `reads` is what servers of one's own
+    reported."""
     book = result.money
     if book is None or not book.known:
-        return MoneyTold(money=None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests))
+        money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
+        return MoneyTold(money=money) if reads is None else replace(reads, money=money)
     side = book.total[book.told]
     if not side.predicted.requests and not side.costs.requests:
         return MoneyTold()
@@ -47,7 +63,8 @@ def money_told(result: PassResult, fixed: PassResult | None, gpu: GpuMoney | Non
         reported=reported,
         predicted=_predicted(book, side, result),
         difference=dict(side.difference) if reported is not None else None,
-        money=_money(book, side, result, fixed, gpu),
+        money=_money(book, side, marks, fixed, gpu),
+        groups={name: _group_read(sides[True]) for name, sides in book.groups.items() if sides[True].reported.requests},
     )
 
 
@@ -66,13 +83,13 @@ def _predicted(book: MoneyBook, side: MoneySide, result: PassResult) -> Predicte
 
 
 def _money(
-    book: MoneyBook, side: MoneySide, result: PassResult, fixed: PassResult | None, gpu: GpuMoney | None
+    book: MoneyBook, side: MoneySide, marks: MarkTrials | None, fixed: FixedRun | None, gpu: GpuMoney | None
 ) -> Money:
     costs = side.costs
     priced = costs.requests > 0
     paid = costs.paid.total if book.told and priced else None
-    prefixes, marked = _marks(result, book)
-    best = _best(book, side, fixed, marked) if priced else None
+    prefixes = [] if marks is None or not priced else marks.advice()
+    best = _best(book, side, fixed, marks) if priced and marks is not None and marks.tries else None
     base = paid if paid is not None else costs.predicted.total
     span = None if book.first is None or book.last is None else book.last - book.first
     saved = None if best is None else base - best
@@ -101,57 +118,25 @@ def _money(
     )
 
 
-def _best(book: MoneyBook, side: MoneySide, fixed: PassResult | None, marked: Decimal | None) -> Decimal:
-    """The least of what it costs by the rules, with the fixes that were run, and with each prefix marked as it costs least."""
+def _best(book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrials) -> Decimal:
+    """The least of what it costs by the rules, with the fixes that were kept, and with each prefix marked best: each by a run."""
     found = [side.costs.predicted.total]
-    output = side.costs.predicted.output
-    if marked is not None:
-        found.append(marked + output)
-    if fixed is not None and fixed.money is not None:
-        again = fixed.money.total[book.told].costs
+    tried = [marks.least()]
+    if fixed is not None and fixed.result.money is not None:
+        again = fixed.result.money.total[book.told].costs
         if again.requests == side.costs.requests:
-            found.append(again.predicted.total)
-            _, with_marks = _marks(fixed, fixed.money)
-            if with_marks is not None:
-                found.append(with_marks + again.predicted.output)
-    return min(found)
+            tried += [again.predicted.total, fixed.marks.least()]
+    return min(found + [total for total in tried if total is not None])
 
 
-def _marks(result: PassResult, book: MoneyBook) -> tuple[list[PrefixAdvice], Decimal | None]:
-    """The costliest prefixes with their advice, and what all input costs where each prefix is marked as it costs least.
-
-    None where not every request is of a provider that stores what is marked, or not each is priced.
-    """
-    if result.hosted is None:
-        return [], None
-    told: list[tuple[Decimal, str, MarkedPrefix]] = []
-    total: Decimal | None = Decimal(0)
-    for scoped in result.hosted.trees.values():
-        row = book.used.get(scoped.model or "")
-        if row is None or not scoped.rules.needs_mark or row.above or row.hours:
-            total = None
-            continue
-        rates = book.prices.rates(row, 0, None)
-        for prefix in marked_prefixes(scoped, rates, result.hosted.ratios.scale(scoped.model or "")):
-            least = prefix.costs[prefix.best]
-            total = None if total is None else total + least
-            if prefix.requests > 1:
-                told.append((max(prefix.costs) - least, scoped.model or "", prefix))
-    told.sort(key=lambda one: (-one[0], one[1], one[2].end))
-    advice = [
-        PrefixAdvice(
-            model=model,
-            tokens=prefix.end,
-            requests=prefix.requests,
-            unmarked=str(prefix.costs[0]),
-            marked_5m=str(prefix.costs[1]),
-            marked_1h=str(prefix.costs[2]),
-            best=WAYS[prefix.best],
-        )
-        for _, model, prefix in told[:_MOST_PREFIXES]
-    ]
-    every = result.hosted.trees and book.requests == book.total[book.told].costs.requests
-    return advice, total if every else None
+def _group_read(side: MoneySide) -> GroupRead:
+    return GroupRead(
+        requests=side.reported.requests,
+        prompt_tokens=side.reported.prompt,
+        predicted_tokens=side.predicted.cached,
+        reported_tokens=side.reported.cached,
+        difference=dict(side.difference),
+    )
 
 
 def _group(side: MoneySide, *, told: bool) -> GroupMoney:
@@ -193,6 +178,7 @@ def _notices(book: MoneyBook) -> list[str]:
         told.append(
             f"priced {book.requests - total:,} of {plural(book.requests, 'request')}; no price is known of {names}"
         )
+    told += book.not_stored
     if book.undated:
         told.append(f"{plural(book.undated, 'request')} without a date: the latest prices are taken")
     if book.logged_requests:

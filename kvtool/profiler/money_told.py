@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kvtool.results.money import Money, Predicted, Reported
+from kvtool.results.report import GroupRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +17,5 @@ class MoneyTold:
     predicted: Predicted | None = None
     difference: dict[str, int] | None = None
     money: Money | None = None
+    groups: Mapping[str, GroupRead] = field(default_factory=dict)
+    """The same by group, of those of which a server told anything."""

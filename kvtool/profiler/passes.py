@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.caches.provider_cache import ProviderCache
     from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.profiler.server_reads import ServerReads
 
 _FAILED = 400
 """The first status that says that a request failed."""
@@ -97,6 +98,10 @@ class PassResult:
     """What tenants hit of each other's, in the first pass."""
     money: MoneyBook | None = None
     """What requests cost, and what was reported of them, where a provider's rules are followed."""
+    reads: ServerReads | None = None
+    """What servers reported of requests that the embedded engine ran."""
+    told_reads: list[int] = field(default_factory=list)
+    """Of the requests that their servers told of, the numbers of their rows."""
 
     @property
     def ttft_on(self) -> array[float]:
@@ -185,6 +190,8 @@ class Pass:
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
         self.result = PassResult(ledger, causes, boundaries, views=views)
         self._entries: dict[int, LedgerEntry] = {}
+        self._untold = 0
+        """Requests before the first of which a server told what it read."""
         self._shield = Shield()
         dry = DryRunner()
         self._windows = ConversationWindows(plan) if look_at_decode else None
@@ -422,6 +429,18 @@ class Pass:
         moment = moment_of(self.plan.cache.epoch, now)
         self.money.add(turn.group, turn.call, prediction, output=output, now=now, moment=moment)
 
+    def _add_read(self, job: Job, entry: LedgerEntry, hit: int) -> bool:
+        """Put what its server reported of a request beside what hit; whether it said anything."""
+        reads = self.result.reads
+        if reads is None:
+            if self.plan.rules != "vllm" or job.turn.call.usage is None or job.turn.call.usage.cached is None:
+                self._untold += 1
+                return False
+            from kvtool.profiler.server_reads import ServerReads
+
+            reads = self.result.reads = ServerReads(whole=not self._untold)
+        return reads.add(job, hit, entry.reachable, entry.known)
+
     def _settle(self, job: Job, hit: int) -> None:
         outcome = None if self._by_rules is None else self._by_rules.outcome(job)
         if outcome is not None and outcome.prediction is not None:
@@ -449,6 +468,8 @@ class Pass:
         if self.first_look:
             scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt
             self.result.observable.add(job, scope or "", hit)
+        entry = self._entries[id(job)]
+        told = self.first_look and outcome is None and self._add_read(job, entry, hit)
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
             self.result.generation_tokens += len(job.request.outputs)
@@ -460,6 +481,7 @@ class Pass:
                     hit_tokens=hit,
                     provider=None if outcome is None else _read(job, outcome.prediction),
                 )
+                self.result.told_reads += [len(self.result.rows)] if told else []
                 self.result.rows.append(row)
         self.progress.advance(1)
 

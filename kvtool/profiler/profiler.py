@@ -65,6 +65,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
+    from kvtool.profiler.server_reads import ServerReads
 
 _TRIED_EDITS = 4
 """Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
@@ -203,6 +204,8 @@ class Profiler:
             timed=money,
         )
         result = accountant.run(source)
+        if result.money is not None and isinstance(self.source, LogSource):
+            result.money.store(self.source.outcome.stored)
         if not result.partial and part is None:
             self._requests = self.progress.done
             if isinstance(keep, KeptTexts):
@@ -226,21 +229,40 @@ class Profiler:
 
     def _money_told(self, result: PassResult, off: Sequence[float]) -> MoneyTold:
         """What was reported, predicted and paid; with fixes that were kept by running once more."""
+        reads = None if result.reads is None else self._read_there(result, result.reads)
         if result.money is None and self._gpu_hour is None:
-            return MoneyTold()
-        from kvtool.profiler.money_report import money_told
+            return reads or MoneyTold()
+        from kvtool.profiler.money_report import FixedRun, money_told
 
         gpu = None
         if self._gpu_hour is not None:
             seconds = max(sum(off) - sum(result.ttft_on), 0.0) * self.plan.latency.tensor_parallel
             saved = self._gpu_hour * Decimal(str(round(seconds, 9))) / 3600
             gpu = GpuMoney(hour=str(self._gpu_hour), saved_seconds=seconds, saved=format(saved, "f"))
-        fixed = None
-        if result.money is not None and result.money.known and self.advice is not None and self.advice.fixes:
-            fixed = self._account("pricing the fixes", self.plan, fixes=self.advice.fixes, money=True)
-            if fixed.partial:
-                fixed, result.partial = None, True
-        return money_told(result, fixed, gpu)
+        marks = fixed = None
+        if result.money is not None and result.money.known:
+            from kvtool.profiler.mark_trials import MarkTrials
+
+            def again(fixes: Sequence[Fix]) -> PassResult:
+                return self._account("pricing the fixes", self.plan, fixes=fixes, money=True)
+
+            tries = self.wanted.advice and not result.partial
+            marks = MarkTrials(result, result.money, again if tries else None)
+            kept = self.advice.fixes if self.advice is not None and tries else []
+            run = again(kept) if kept else None
+            if run is not None and run.partial:
+                result.partial = True
+            elif run is not None and run.money is not None:
+                fixed = FixedRun(run, MarkTrials(run, run.money, again, kept))
+        return money_told(result, marks, fixed, gpu, reads)
+
+    def _read_there(self, result: PassResult, reads: ServerReads) -> MoneyTold:
+        """What servers reported beside what the engine read, request by request."""
+        from kvtool.profiler.server_told import server_told
+
+        told, notes = server_told(result, reads, self.plan)
+        self.told += notes
+        return told
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"

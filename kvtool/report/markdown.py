@@ -9,6 +9,7 @@ from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.cost import by_cost
 from kvtool.report.answer import Answer, answer_of
 from kvtool.report.finding_words import cost_told, gain_of, name_of
+from kvtool.report.isolation_lines import isolation_view
 from kvtool.report.markdown_text import block, code, prose
 from kvtool.report.money_lines import money_view
 from kvtool.report.places import relative
@@ -50,6 +51,7 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
     _findings(page, result.findings, options.root)
     for report in result.reports:
         page.add(_money(report), "table")
+        page.add(_tenants(report), "table")
         page.add(_details(report), "table")
     page.add(f"\n<sub>kvtool {prose(result.version)}{_counted(result)}</sub>\n")
     return page.text()
@@ -205,7 +207,8 @@ def _money(report: Report) -> str:
     view = money_view(report)
     if view is None:
         return ""
-    lines = [f"\n**{code(report.workload)}: cost**\n", "| | Hit rate | | |", "|---|--:|---|---|"]
+    title = "cost" if report.money is not None else "reported beside predicted"
+    lines = [f"\n**{code(report.workload)}: {title}**\n", "| | Hit rate | | |", "|---|--:|---|---|"]
     for line in view.lines:
         paid = f"{line.verb} {line.amount}".strip()
         cells = (line.label, line.rate, line.by, "; ".join(part for part in (paid, *line.parts) if part))
@@ -214,6 +217,19 @@ def _money(report: Report) -> str:
         lines += ["", f"| {' | '.join(table.columns)} |", f"|---{'|--:' * (len(table.columns) - 1)}|"]
         lines += [f"| {' | '.join(prose(cell, cell=True) for cell in row)} |" for row in table.rows]
     return "\n".join([*lines, *(f"\n- {prose(note)}" for note in view.notes)]) + "\n"
+
+
+def _tenants(report: Report) -> str:
+    """What keeping tenants apart costs; nothing where the report has none of it."""
+    if report.isolation is None:
+        return ""
+    view = isolation_view(report.isolation)
+    lines = [f"\n**{code(report.workload)}: {view.title}**\n", *(f"- {prose(line)}" for line in view.lines)]
+    for table in (view.pairs, view.sources):
+        if table is not None:
+            lines += ["", f"| {' | '.join(table.columns)} |", f"|{'---|' * (len(table.columns) - 1)}--:|"]
+            lines += [f"| {' | '.join(prose(cell, cell=True) for cell in row)} |" for row in table.rows]
+    return "\n".join(lines) + "\n"
 
 
 def _details(report: Report) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.results.finding import Finding
-from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, Money
+from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, CauseMoney, Money
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -40,8 +40,9 @@ class MoneyTable:
 
 @dataclass(frozen=True, slots=True)
 class MoneyView:
-    """All that is shown of money."""
+    """All that is shown of money, and of what was reported."""
 
+    title: str
     lines: tuple[MoneyLine, ...]
     tables: tuple[MoneyTable, ...]
     notes: tuple[str, ...]
@@ -50,12 +51,18 @@ class MoneyView:
 def money_view(report: Report) -> MoneyView | None:
     """None where a report has nothing of it."""
     money = report.money
-    if money is None:
+    if money is None and report.reported is None:
         return None
-    lines = tuple(_lines(report, money))
-    made = (_less(report, money), _more(report), _groups(money), _prefixes(money))
+    made: tuple[MoneyTable | None, ...]
+    if money is None:
+        made = (_less(report, {}, ""), _more(report), _groups_read(report))
+        title, lines, notes = "Reported beside predicted", _rates(report, None), _ratios(report)
+    else:
+        made = (_less(report, money.by_cause, money.currency), _more(report), _groups(money), _prefixes(money))
+        title, lines = "What it costs", [*_rates(report, money), *_amounts(report, money)]
+        notes = [*_crowded(report), *money.notices, *_ratios(report)]
     tables = tuple(table for table in made if table is not None)
-    return MoneyView(lines, tables, tuple(_notes(report, money)))
+    return MoneyView(title, tuple(lines), tables, tuple(notes))
 
 
 def told_money(text: str | None, currency: str) -> str:
@@ -63,30 +70,49 @@ def told_money(text: str | None, currency: str) -> str:
     return "" if text is None else shown_money(Decimal(text), currency)
 
 
-def _lines(report: Report, money: Money) -> list[MoneyLine]:
+def _hosted(report: Report) -> bool:
+    """Whether the rules of providers were followed, not those of an engine of one's own."""
+    return bool(report.config.get("rules_by_day") or report.config.get("provider"))
+
+
+def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
+    """Reported and predicted, with what was paid and would be."""
+    found = []
+    who, rules = ("provider", "by its rules of the day") if _hosted(report) else ("server", "by this run")
+    if report.reported is not None:
+        paid = None if money is None else money.paid_parts
+        named = (
+            ()
+            if paid is None
+            else (
+                *(("input", paid.input), ("written", paid.written), ("read", paid.read), ("output", paid.output)),
+                ("storage", paid.storage),
+            )
+        )
+        currency = "USD" if money is None else money.currency
+        parts = tuple(f"{name} {told_money(amount, currency)}" for name, amount in named if Decimal(amount))
+        by = f"by the {who}, {plural(report.reported.requests, 'request')}"
+        rate = percent(report.reported.hit_rate)
+        amount = "" if money is None else told_money(money.paid, currency)
+        found.append(MoneyLine("Reported", rate, by, "paid" if amount else "", amount, parts))
+    if report.predicted is not None:
+        amount = "" if money is None else told_money(money.predicted, money.currency)
+        same = ", the same of every request" if who == "server" and report.reported and not report.difference else ""
+        rate = percent(report.predicted.hit_rate)
+        found.append(MoneyLine("Predicted", rate, f"{rules}{same}", "would" if amount else "", amount))
+    return found
+
+
+def _amounts(report: Report, money: Money) -> list[MoneyLine]:
+    """What it would cost with fixes, without a cache, and what one's own accelerators save."""
     found = []
     currency = money.currency
 
     def told(text: str | None) -> str:
         return told_money(text, currency)
 
-    if report.reported is not None:
-        paid = money.paid_parts
-        named = (
-            ()
-            if paid is None
-            else (("input", paid.input), ("written", paid.written), ("read", paid.read), ("output", paid.output))
-        )
-        parts = tuple(f"{name} {told(amount)}" for name, amount in named if Decimal(amount))
-        by = f"by the provider, {plural(report.reported.requests, 'request')}"
-        rate = percent(report.reported.hit_rate)
-        found.append(MoneyLine("Reported", rate, by, "paid", told(money.paid), parts))
-    if report.predicted is not None:
-        would = "would" if money.predicted is not None else ""
-        rate = percent(report.predicted.hit_rate)
-        found.append(MoneyLine("Predicted", rate, "by its rules of the day", would, told(money.predicted)))
     best = _best_rate(report.findings)
-    if money.with_fixes is not None:
+    if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
         base = Decimal(money.paid if money.paid is not None else money.predicted or 0)
         saved = base - Decimal(money.with_fixes)
         parts = () if saved <= 0 else (_saved(saved, base, money),)
@@ -132,27 +158,32 @@ def _best_rate(findings: list[Finding]) -> str:
     return percent(max(rates)) if rates else ""
 
 
-def _less(report: Report, money: Money) -> MoneyTable | None:
-    """Why less was read than could be, the costliest cause first."""
+def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> MoneyTable | None:
+    """Why less was read than could be, the costliest cause first; where there are no prices the largest."""
     predicted = report.predicted
     if predicted is None:
         return None
     total = max(predicted.prompt_tokens, 1)
-    names = {**LOST, **MORE_PREDICTED}
-    rows = []
-    ordered = sorted(money.by_cause.items(), key=lambda item: (-Decimal(item[1].cost), item[0]))
-    for cause, of in ordered:
-        note = "beside the rules" if of.difference else "by the rules"
-        if cause == "over_15_a_minute":
-            note = f"one prefix, {predicted.most_a_minute:,} a minute at most; spread over more keys"
-        cost = told_money(of.cost, money.currency)
-        rows.append((names.get(cause, cause), f"{of.tokens:,}", percent(of.tokens / total), cost, note))
-    rows += [
-        (names.get(cause, cause), f"{tokens:,}", percent(min(tokens / total, 1.0)), "", "")
+    rest = {
+        cause: tokens
         for cause, tokens in (report.difference or {}).items()
-        if cause not in money.by_cause and cause not in MORE_REPORTED
+        if cause not in by_cause and cause not in MORE_REPORTED
+    }
+    told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
+    told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
+    priced, hosted = any(cost for _, _, cost, _ in told), _hosted(report)
+    rows = [
+        (
+            (MORE_PREDICTED if differs else LOST).get(cause, cause),
+            f"{tokens:,}",
+            percent(min(tokens / total, 1.0)),
+            *((told_money(cost or None, currency),) if priced else ()),
+            *(("provider" if differs else "rules",) if hosted else ()),
+        )
+        for cause, tokens, cost, differs in sorted(told, key=lambda one: (-Decimal(one[2] or 0), -one[1], one[0]))
     ]
-    return _table("Why less was read", ("tokens", "share", "cost", "what"), rows, prose=True)
+    title = "Why less was read" if hosted else "Why less was read than predicted"
+    return _table(title, ("tokens", "share", *(("cost",) if priced else ()), *(("by",) if hosted else ())), rows)
 
 
 def _more(report: Report) -> MoneyTable | None:
@@ -168,10 +199,9 @@ def _more(report: Report) -> MoneyTable | None:
     return _table("Why more was read than predicted", ("tokens", "share"), rows)
 
 
-def _table(
-    title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, prose: bool = False
-) -> MoneyTable | None:
-    return MoneyTable(title, (title, *columns), tuple(rows), prose=prose) if rows else None
+def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> MoneyTable | None:
+    words = bool(columns) and columns[-1] == "by"
+    return MoneyTable(title, (title, *columns), tuple(rows), prose=words) if rows else None
 
 
 def _groups(money: Money) -> MoneyTable | None:
@@ -207,11 +237,43 @@ def _prefixes(money: Money) -> MoneyTable | None:
     return MoneyTable("What marking a prefix costs", columns, rows)
 
 
-def _notes(report: Report, money: Money) -> list[str]:
-    told = list(money.notices)
+def _groups_read(report: Report) -> MoneyTable | None:
+    """What was reported of each group, where there are several."""
+    told = [group for group in report.groups if group.provider is not None]
+    if len(told) < 2:
+        return None
+    rows = []
+    for group in told[:_MOST_GROUPS]:
+        read = group.provider
+        if read is None:
+            continue
+        total = max(read.prompt_tokens, 1)
+        rates = (min(tokens / total, 1.0) for tokens in (read.reported_tokens, read.predicted_tokens))
+        apart = sum(read.difference.values())
+        rows.append((group.name, f"{read.requests:,}", *(percent(rate) for rate in rates), f"{apart:,}"))
+    if len(told) > _MOST_GROUPS:
+        rows.append((f"({len(told) - _MOST_GROUPS:,} more)", *[""] * 4))
+    columns = ("Group", "requests", "reported", "predicted", "tokens apart")
+    return MoneyTable("What was read of each group", columns, tuple(rows))
+
+
+def _crowded(report: Report) -> list[str]:
+    """What to do about more requests of one prefix than a provider sends to one server."""
+    if report.predicted is None or "over_15_a_minute" not in (report.difference or {}):
+        return []
+    most = report.predicted.most_a_minute
+    return [
+        f"one prefix and key had {most:,} requests in a minute: spread them over several values of prompt_cache_key"
+    ]
+
+
+def _ratios(report: Report) -> list[str]:
+    """How many tokens others count for each of ours."""
+    told = []
     ratios = {} if report.predicted is None else report.predicted.tokens_per_own
     if ratios:
         shown = ", ".join(f"{model} {ratio:.3f}" for model, ratio in sorted(ratios.items())[:3])
         more = f", {len(ratios) - 3:,} more" if len(ratios) > 3 else ""
-        told.append(f"tokens of the provider for each of ours: {shown}{more}")
+        who = "provider" if _hosted(report) else "server"
+        told.append(f"tokens of the {who} for each of ours: {shown}{more}")
     return told

@@ -47,10 +47,10 @@ class Document(Model):
             for name in _NOT_ALWAYS:
                 if report.get(name, ...) is None:
                     del report[name]
-            rows = report.get("requests")
-            for row in rows if isinstance(rows, list) else ():
-                if row.get("provider", ...) is None:
-                    del row["provider"]
+            for rows in (report.get("requests"), report.get("groups")):
+                for row in rows if isinstance(rows, list) else ():
+                    if isinstance(row, dict) and row.get("provider", ...) is None:
+                        del row["provider"]
         return data
 
     def _repr_html_(self) -> str | None:

@@ -17,14 +17,21 @@ MORE_PREDICTED = {
     "expired": "kept for less than is allowed",
     "parallel": "sent before the one that stored it was answered",
     "over_15_a_minute": "over 15 a minute with one prefix and key",
-    "not_explained": "not explained (routing or eviction at the provider)",
+    "caching_off": "nothing is read of any request there",
+    "block_size": "blocks of another size there",
+    "evicted_there": "evicted there and not here",
+    "other_tokens": "its prompt has other tokens there",
+    "not_explained": "not explained (routing or eviction there)",
 }
-"""Why a provider reads less than its rules say; a token has the first that applies."""
+"""Why a provider or a server reads less than its rules say; a token has the first that applies."""
 MORE_REPORTED = {
     "warm_before_the_log": "warm before the log",
     "kept_longer": "kept longer than promised",
     "text_not_in_the_log": "text not in the log",
     "tokenizer": "tokenizer",
+    "block_size_more": "blocks of another size there",
+    "larger_cache": "evicted here and not there",
+    "not_explained_more": "not explained",
 }
 """Why it reads more."""
 LOST = {
@@ -95,7 +102,8 @@ class CauseMoney(Model):
 
 
 class PrefixAdvice(Model):
-    """A prefix that several requests share, and what its tokens cost unmarked, and marked for each time; computed from the gaps."""
+    """A prefix that several requests share, and what its tokens cost unmarked, and marked for each time: by the gaps between its
+    uses or, where it is to be changed, by runs with each."""
 
     model: str
     tokens: Count
@@ -104,6 +112,8 @@ class PrefixAdvice(Model):
     marked_5m: Amount
     marked_1h: Amount
     best: str
+    rerun: bool = False
+    """Whether the amounts are of runs."""
 
 
 class GpuMoney(Model):

@@ -81,6 +81,16 @@ class CausesLeftOut(Model):
     share_tokens: int
 
 
+class GroupRead(Model):
+    """What servers reported that they read of a group's requests, beside what is predicted of the same, with the causes between."""
+
+    requests: Count
+    prompt_tokens: Count
+    predicted_tokens: Count
+    reported_tokens: Count
+    difference: dict[str, Count]
+
+
 class Group(Model):
     name: str
     requests: Count
@@ -96,6 +106,7 @@ class Group(Model):
     turns: list[TurnSums]
     predicted_ttft: Quantiles | None
     """Of the group's own requests, cache on."""
+    provider: GroupRead | None = None
 
 
 class KvCache(Model):

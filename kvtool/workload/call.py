@@ -61,6 +61,27 @@ class CallSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredContent:
+    """An explicit cache of a provider as one record tells of it: its tokens, when it was made and until when it is kept, in seconds
+    since 1970, or for how many. `made`: the record is that of its making."""
+
+    name: str
+    tokens: int | None = None
+    created: float | None = None
+    expires: float | None = None
+    ttl: float | None = None
+    model: str | None = None
+    made: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """For how long it is kept; None where the log does not say it."""
+        if self.created is not None and self.expires is not None:
+            return max(self.expires - self.created, 0.0)
+        return self.ttl
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call of a model as its log tells it. Times are seconds since 1970; `cost` is what the log says it cost, in US dollars."""
 
@@ -81,6 +102,8 @@ class Call:
     """Parts of the prompt that are no text and so not counted, by kind: images, files, items of a server's own."""
     incomplete: str | None = None
     """Why the log does not hold the whole prompt, in a few words; None where nothing says so."""
+    stored: tuple[StoredContent, ...] = ()
+    """What its record says of explicit caches."""
 
 
 NO_CALL = Call()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from kvtool.accounting.observable import ObservableBook
 from kvtool.engine.request import Request
@@ -117,3 +119,28 @@ def test_observed_tokens_against_a_slow_reference(requests: list[tuple[int, list
     everyone = {tenant for tenant, _, _ in requests}
     expected = sum(set(sent[prefix]) != everyone for prefix, _ in reads)
     assert sum(one.tokens for one in book.observed()) == expected
+
+
+def test_pages_show_what_the_terminal_shows_and_escape_tenants(in_folder: Command) -> None:
+    """Names of tenants are text of a log: hostile ones do nothing in a page or a comment."""
+    hostile = '<img src=x onerror=alert(1)>|"`*[a](b)`'
+    secret = "the plan of the merger " * 20
+    lines = [
+        json.dumps({"user": user, "messages": [{"role": "user", "content": text}]})
+        for user, text in ((hostile, secret), ("b", secret), ("c", "x" * 400), ("c", "x" * 400))
+    ]
+    Path("prod.jsonl").write_text("\n".join(lines) + "\n")
+    code, terminal, err = in_folder("profile", "prod.jsonl", "--dry-run", "-o", "html=r.html", "-o", "markdown=r.md")
+    assert code == 0, err
+    html, markdown = Path("r.html").read_text(), Path("r.md").read_text()
+    said = "3 tenants in one cache, and kept apart"
+    for text in (terminal, html, markdown):
+        assert said in text
+        assert "with the salt only behind what all of them send" in " ".join(text.split())
+        assert "Sent first by" in text
+    assert "prod.jsonl:1" in html
+    assert "prod.jsonl:1" in markdown
+    for page in (html, MarkdownIt("commonmark").render(markdown)):
+        assert "<img" not in page
+    [row] = [line for line in markdown.splitlines() if "onerror" in line and line.startswith("| ")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4, "the name stays in its cell"

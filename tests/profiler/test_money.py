@@ -294,3 +294,58 @@ def test_a_gate_of_money_needs_prices(in_folder: Command) -> None:
     got, out, _ = in_folder("check", "--no-advice", "--json")
     assert got == 1
     assert "no price is known" in json.loads(out)["verdict"]["checks"][0]["message"]
+
+
+def _bill(in_folder: Command, requests: Sequence[Sent], *flags: str) -> dict[str, Any]:
+    found: dict[str, Any] = profiled(in_folder, requests, *flags)["money"]
+    return found
+
+
+CLAUDE = "claude-sonnet-4-5"
+
+
+@pytest.mark.parametrize(
+    ("gap", "count", "best", "mark"),
+    [
+        (10.0, 5, "5m", {"type": "ephemeral"}),
+        (1200.0, 5, "1h", {"type": "ephemeral", "ttl": "1h"}),
+        (290.0, 40, "5m", {"type": "ephemeral"}),
+        (7200.0, 5, "unmarked", None),
+    ],
+)
+def test_what_marking_costs_is_what_the_marked_log_costs(
+    in_folder: Command, gap: float, count: int, best: str, mark: dict[str, str] | None
+) -> None:
+    """The rerun that the advice rests on and a log with those marks in it give one bill."""
+    plain = [Sent(CLAUDE, gap * n, 5100, None, system=5000 - HEAD, output=10) for n in range(count)]
+    money = _bill(in_folder, plain)
+    prefix = money["prefixes"][0]
+    assert (prefix["best"], prefix["rerun"]) == (best, mark is not None)
+    marked = [Sent(CLAUDE, gap * n, 5100, None, system=5000 - HEAD, output=10, mark=mark) for n in range(count)]
+    assert Decimal(money["with_fixes"]) == Decimal(_bill(in_folder, marked)["predicted"])
+
+
+def test_a_mark_that_costs_more_than_it_saves_is_run_again_without_it(in_folder: Command) -> None:
+    sent = [
+        Sent(CLAUDE, 7200.0 * n, 5100, None, system=5000 - HEAD, output=0, mark={"type": "ephemeral"}) for n in range(4)
+    ]
+    money = _bill(in_folder, sent)
+    prefix = money["prefixes"][0]
+    assert (prefix["best"], prefix["rerun"]) == ("unmarked", True)
+    plain = [Sent(CLAUDE, 7200.0 * n, 5100, None, system=5000 - HEAD, output=0) for n in range(4)]
+    without = Decimal(_bill(in_folder, plain)["predicted"])
+    assert Decimal(money["with_fixes"]) == without < Decimal(money["predicted"])
+    five, hour = (
+        [Sent(CLAUDE, 7200.0 * n, 5100, None, system=5000 - HEAD, output=0, mark=mark) for n in range(4)]
+        for mark in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"})
+    )
+    for name, log in (("marked_5m", five), ("marked_1h", hour)):
+        more = Decimal(_bill(in_folder, log)["predicted"]) - without
+        assert Decimal(prefix[name]) - Decimal(prefix["unmarked"]) == more
+
+
+def test_without_advice_nothing_is_said_to_be_saved(in_folder: Command) -> None:
+    sent = [Sent(CLAUDE, 10.0 * n, 5100, None, system=5000 - HEAD, output=0) for n in range(3)]
+    money = _bill(in_folder, sent, "--no-advice")
+    assert money["with_fixes"] is None
+    assert [prefix["rerun"] for prefix in money["prefixes"]] == [False] * len(money["prefixes"])

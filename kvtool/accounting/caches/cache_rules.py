@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kvtool.results.choices import Routing
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.mark_plan import MarkPlan
     from kvtool.accounting.caches.providers import Provider
     from kvtool.workload.jobs import Job
 
@@ -32,6 +33,8 @@ class CacheRules:
     """Each request by the rules of its own model on its own day; there is no `provider` then."""
     epoch: float | None = None
     """The moment from which arrivals count, in seconds since 1970; None where no clock is known."""
+    marks: MarkPlan | None = None
+    """What is marked in place of what the requests mark, where that is tried."""
 
     @property
     def hosted(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,8 +101,8 @@ class ProviderCache:
         rules = self.rules_for(job, now)
         if rules is None:
             return Outcome(0, (("unmarked", reachable),))
-        asked = self._asked(job, rules, now)
         scope = scope_of(job.turn) or ""
+        asked = self._asked(job, rules, now, scope)
         scoped = self.trees.get(scope)
         if scoped is None:
             scoped = self.trees[scope] = ScopedTree(TimedTree(), rules, job.turn.call.model, job.turn.call.provider)
@@ -117,7 +117,7 @@ class ProviderCache:
         self._store(tree, asked, path)
         return outcome
 
-    def _asked(self, job: Job, rules: Provider, now: float) -> _Asked:
+    def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> _Asked:
         call = job.turn.call
         model = call.model or ""
         usage = call.usage
@@ -126,13 +126,16 @@ class ProviderCache:
         scale = self.ratios.scale(model)
         blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system else None
         forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
+        ids = forks.parted(job.ids)
+        if self.rules.marks is not None and blocks is not None and rules.needs_mark:
+            blocks = replace(blocks, marked=self.rules.marks.marked(scope, ids, blocks, forks, rules.most))
         epoch = self.rules.epoch
         ready = until = None
         if epoch is not None and epoch > CLOCK:
             ready = None if call.first_answer is None else max(call.first_answer - epoch, now)
             until = None if call.end is None else max(call.end - epoch, now)
         use = Use(now, ready, until, settings_digest(call.settings, _ALL_SETTINGS))
-        return _Asked(job, rules, scale, blocks, forks, forks.parted(job.ids), use)
+        return _Asked(job, rules, scale, blocks, forks, ids, use)
 
     def _ttl(self, asked: _Asked, own: float | None = None) -> float | None:
         """How long what the request stores is kept: as was asked of the run, by its mark, by its settings, or as usual."""

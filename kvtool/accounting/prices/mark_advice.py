@@ -29,7 +29,7 @@ class MarkedPrefix:
         return min(range(3), key=lambda way: self.costs[way])
 
 
-def marked_prefixes(scoped: ScopedTree, rates: Rates, scale: Scale) -> Iterable[MarkedPrefix]:
+def marked_prefixes(scoped: ScopedTree, rates: Rates, scale: Scale) -> Iterable[tuple[TimedNode, MarkedPrefix]]:
     """Every edge of a tree. What is too short to be stored costs the same each way."""
     for node in scoped.tree.nodes():
         own = int((node.ids >= 0).sum())
@@ -37,9 +37,8 @@ def marked_prefixes(scoped: ScopedTree, rates: Rates, scale: Scale) -> Iterable[
         if tokens <= 0:
             continue
         stored = scale.theirs_of(node.stop) >= scoped.rules.minimum
-        yield MarkedPrefix(
-            tokens, scale.theirs_of(node.stop), 1 + node.uses, _costs(node, tokens, rates, stored=stored)
-        )
+        costs = _costs(node, tokens, rates, stored=stored)
+        yield node, MarkedPrefix(tokens, scale.theirs_of(node.stop), 1 + node.uses, costs)
 
 
 def _costs(node: TimedNode, tokens: int, rates: Rates, *, stored: bool) -> tuple[Decimal, Decimal, Decimal]:

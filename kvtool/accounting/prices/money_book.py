@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -12,9 +13,10 @@ from kvtool.accounting.prices.bill import Bill, Charged, bill_of
 from kvtool.accounting.prices.difference import difference_of
 from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
 from kvtool.accounting.prices.price_table import PriceTable
+from kvtool.accounting.prices.storage_book import StorageBook
 from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
 from kvtool.results.report import RequestRead
-from kvtool.workload.call import Call, Usage
+from kvtool.workload.call import Call, StoredContent, Usage
 
 
 @dataclass(slots=True)
@@ -80,6 +82,9 @@ class MoneyBook:
         self.last: float | None = None
         self.most_a_minute = 0
         self.last_day: date | None = None
+        self.not_stored: list[str] = []
+        """Which storage is not priced, and why."""
+        self.storage = StorageBook()
         self.used: dict[str, PriceRow] = {}
         """The rows that were used, by model, the latest of each."""
 
@@ -88,6 +93,7 @@ class MoneyBook:
     ) -> None:
         """Enter a request that came `now` seconds after the log began, at `moment` of the clock where there is one."""
         self.requests += 1
+        self.storage.use(call, moment)
         self.first = now if self.first is None else min(self.first, now)
         self.last = now if self.last is None else max(self.last, now)
         usage = call.usage if call.usage is not None else Usage()
@@ -144,6 +150,15 @@ class MoneyBook:
             self.logged += call.cost
             self.logged_requests += 1
             self.logged_priced += paid.total if usage.cached is not None else by_rules.total
+
+    def store(self, caches: Iterable[StoredContent]) -> None:
+        """At the end: put what explicit caches cost on top of what requests do; `caches` are those of records of their own."""
+        self.storage.add_all(caches)
+        bill, self.not_stored = self.storage.bill(self.prices)
+        costs = self.total[self.told].costs
+        if costs.requests:
+            costs.paid.add(bill)
+            costs.predicted.add(bill)
 
     def _rates(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
         """Of a request's model on its day; None where there is no price."""

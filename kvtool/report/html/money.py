@@ -12,7 +12,7 @@ def money_section(report: Report, prefix: str) -> Section | None:
     view = money_view(report)
     if view is None:
         return None
-    columns = (
+    columns: tuple[TableColumn, ...] = (
         TableColumn("What"),
         TableColumn("Hit rate", "number"),
         TableColumn("Cost", "number"),
@@ -27,6 +27,8 @@ def money_section(report: Report, prefix: str) -> Section | None:
         )
         for line in view.lines
     ]
+    if not any(line.amount for line in view.lines):
+        columns, rows = (*columns[:2], columns[3]), [(*row[:2], row[3]) for row in rows]
     tables = [Table("Reported, predicted and paid", columns, rows)]
     for table in view.tables:
         last = len(table.columns) - 1
@@ -36,4 +38,4 @@ def money_section(report: Report, prefix: str) -> Section | None:
             for name, kind in zip(table.columns, kinds, strict=True)
         )
         tables.append(Table(table.title, heads, [tuple(row) for row in table.rows]))
-    return Section(f"{prefix}-money", "What it costs", tables=tables, notes=view.notes)
+    return Section(f"{prefix}-money", view.title, tables=tables, notes=view.notes)

@@ -22,6 +22,7 @@ from kvtool.report.html.reuse import capacity_section, distance_section
 from kvtool.report.html.rulers import rulers_section
 from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.html.tenants import tenants_section
 from kvtool.report.html.timeline import timeline_section
 from kvtool.report.html.times import memory_section, ttft_section
 from kvtool.report.html.waterfall import token_strip, waterfall
@@ -127,6 +128,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
     after = [
         waterfall(report, prefix),
         money_section(report, prefix),
+        tenants_section(report, prefix),
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
         timeline_section(report, prefix),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.money_lines import MoneyLine, MoneyTable, MoneyView
 from kvtool.text.terminal.console import is_plain, put, put_field, sanitize, say
-from kvtool.text.terminal.table import Column, put_table
+from kvtool.text.terminal.table import Column
+from kvtool.text.terminal.table import table as table_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,13 +42,26 @@ def _line(console: Console, line: MoneyLine, label: int, by: int, amount: int) -
     if len(told) > console.width:
         told = f"{front}{right}".rstrip()
         parts = [*([line.by] if line.by else []), *parts]
-    joined = " · ".join(parts) if not console.options.ascii_only else " | ".join(parts)
+    joint = " · " if not console.options.ascii_only else " | "
+    joined = joint.join(parts)
     if parts and len(told) + 3 + len(joined) <= console.width:
         put(console, f"{told}   {joined}")
         return
     put(console, told)
-    if parts:
-        say(console, joined, indent=len(front) if console.width >= 70 else 4)
+    indent = len(front) if console.width >= 70 else 4
+    for row in _filled(parts, joint, console.width - indent):
+        say(console, row, indent=indent)
+
+
+def _filled(parts: list[str], joint: str, width: int) -> list[str]:
+    """The parts on as few rows as hold them, each whole where it fits into one."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and len(rows[-1]) + len(joint) + len(part) <= width:
+            rows[-1] += joint + part
+        else:
+            rows.append(part)
+    return rows
 
 
 def _table(console: Console, table: MoneyTable, plain: bool) -> None:
@@ -57,4 +71,9 @@ def _table(console: Console, table: MoneyTable, plain: bool) -> None:
         for at, title in enumerate(table.columns)
     ]
     rows = [[sanitize(cell, ascii_only=plain) for cell in row] for row in table.rows]
-    put_table(console, columns, rows)
+    lines = table_lines(columns, rows, console.width, ascii_only=plain)
+    stacked = not is_plain(console) and not lines[0].lstrip().startswith(table.columns[0])
+    if stacked:  # then there is no head to say what it is about
+        put(console, f"  {table.title}", "bold")
+    for at, line in enumerate(lines):
+        put(console, line, "bold" if at == 0 and not stacked and not is_plain(console) else None)

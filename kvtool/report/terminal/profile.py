@@ -69,12 +69,12 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
     print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
-    if report.money is not None:
+    if report.money is not None or report.reported is not None:
         from kvtool.report.money_lines import money_view
         from kvtool.report.terminal.money_block import print_money
 
         view = money_view(report)
-        assert view is not None, "a report of money"
+        assert view is not None, "a report of money, or of what was reported"
         print_money(console, view, plain)
         put(console)
     if report.findings:

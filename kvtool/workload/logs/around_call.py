@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, SupportsIndex
 
-from kvtool.workload.call import NO_CALL, Call, Usage
+from kvtool.workload.call import NO_CALL, Call, StoredContent, Usage
 from kvtool.workload.logs.chat_records import messages_of, requests_of
 from kvtool.workload.logs.message_forms import as_messages, as_tools
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several, Turns
@@ -17,7 +17,7 @@ _CONTENTS = frozenset(
     ("messages", "contents", "prompt", "input", "system", "systemInstruction", "instructions", "response")
 )
 _OF_ANSWERS = frozenset(("choices", "output", "content", "candidates", "usage", "usageMetadata"))
-_OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "status", "cost", "incomplete")
+_OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "status", "cost", "incomplete", "stored")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class Around:
     status: int | None = None
     cost: Decimal | None = None
     incomplete: str | None = None
+    stored: tuple[StoredContent, ...] | None = None
 
     def put_on(self, reading: Reading) -> Reading:
         """The same with what is said around it. Times are of the first turn, counts of the only one."""

@@ -206,6 +206,15 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "bedrock.read",
     ),
     RecordFormat(
+        "gemini-caches",
+        "cachedContents, or name: cachedContents/… with its times",
+        lambda f: (
+            ("cachedContents" in f or "cached_contents" in f or "cachedContents/" in str(f.get("name")))
+            and bool(loaded("gemini_caches.is_cache")(f))
+        ),
+        "gemini_caches.read",
+    ),
+    RecordFormat(
         "gemini",
         "contents",
         lambda f: (

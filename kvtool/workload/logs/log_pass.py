@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.call import NO_CALL, Call
+from kvtool.workload.call import NO_CALL, Call, StoredContent
 from kvtool.workload.logs.by_arrival import ArrivalCounts
 from kvtool.workload.logs.reading import LeftOut, in_plural
 from kvtool.workload.turn import Turn
@@ -28,6 +28,8 @@ class LogOutcome:
 
     notes: Sequence[str]
     failed: Mapping[str, KvtoolError]
+    stored: Sequence[StoredContent] = ()
+    """Explicit caches that records tell of which are no requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class LeftOuts:
     places: dict[str, Place] = field(default_factory=dict)
     hint: str | None = None
     """What to do where there is nothing else."""
+    stored: list[StoredContent] = field(default_factory=list)
+    """Explicit caches that are told of."""
     hear: Callable[[Turn], None] | None = None
     """Who is told of calls whose prompt is not in the log; they are not counted here then."""
     heard: int = 0
@@ -62,6 +66,7 @@ class LeftOuts:
         self.counts[item.kind] = self.counts.get(item.kind, 0) + item.number
         self.places.setdefault(item.kind, place)
         self.hint = self.hint or item.hint
+        self.stored += [] if item.stored is None else [item.stored]
 
     def notes(self) -> list[str]:
         """`left out: 4 retriever spans, 1 failed`, the most first."""
@@ -152,4 +157,4 @@ class PassState:
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:
             told.append(f"nor were {len(errors) - _MOST_ERRORS:,} more")
-        return LogOutcome([*told, *self.division.notes()], dict(self.failed))
+        return LogOutcome([*told, *self.division.notes()], dict(self.failed), tuple(self.left_out.stored))

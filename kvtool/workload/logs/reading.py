@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, SupportsIndex
 
+from kvtool.workload.call import StoredContent
 from kvtool.workload.turn import Turn
 
 _QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
@@ -27,6 +28,8 @@ class LeftOut(NamedTuple):
     number: int = 1
     hint: str | None = None
     """What to do where a log has nothing else."""
+    stored: StoredContent | None = None
+    """The explicit cache that it tells of."""
     told: Turn | None = None
     """What the log says of a call whose prompt is not in it."""
 

@@ -319,7 +319,12 @@ def object_of(value: object) -> dict[str, Any]:
 
 
 def parsed_text(text: str) -> dict[str, Any] | list[Any] | None:
-    """The object or the list that a text is the JSON of; None where it is something else."""
+    """The object or the list that a text is the JSON of, or the JSON of a text of; None where it is something else."""
+    if text[:2] in ('"{', '"['):  # it was written as JSON twice
+        try:
+            text = str(orjson.loads(text))
+        except orjson.JSONDecodeError:
+            return None
     if text[:1] not in ("{", "[") and text.lstrip()[:1] not in ("{", "["):
         return None
     try:

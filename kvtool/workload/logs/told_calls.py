@@ -155,6 +155,11 @@ def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]
     return (value, at) if isinstance(value, dict) else ({}, at)
 
 
+def _named_cache(value: Any) -> str | None:
+    """The name of an explicit cache, by itself or in the object of it."""
+    return _word(value.get("name")) if isinstance(value, dict) else _word(value)
+
+
 def _tenant_in(record: Record) -> str | None:
     """For whom a call was made, where only its metadata say."""
     for fields in (record.fields, *record.around):
@@ -228,7 +233,7 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
         service_tier=tier,
         speed=_word(fields.get("speed")),
         batch=batch,
-        cached_content=_word(fields.get("cachedContent")) or _word(fields.get("cached_content")),
+        cached_content=_named_cache(fields.get("cachedContent")) or _named_cache(fields.get("cached_content")),
     )
 
 

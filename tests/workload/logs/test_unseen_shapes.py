@@ -137,3 +137,22 @@ def test_an_archive_saved_without_what_was_posted(tmp_path: Path) -> None:
     error = refusal(path)
     assert "1 request without its body" in error.message
     assert "contents" in (error.hint or "")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_body_that_was_written_as_json_more_than_once(tmp_path: Path, times: int) -> None:
+    body: Any = {"messages": ASKED}
+    for _ in range(times):
+        body = json.dumps(body)
+    row = {"request": body}
+    if times == 3:
+        assert "no prompt found" in refusal(lines(tmp_path / "a.jsonl", row)).message
+    else:
+        assert Read(lines(tmp_path / "a.jsonl", row)).of("messages") == [SAID]
+
+
+def test_a_content_of_gemini_without_parts_says_nothing(tmp_path: Path) -> None:
+    said = [{"role": "user", "parts": [{"text": "Is the atlas in?"}]}, {"role": "model"}]
+    read = Read(lines(tmp_path / "a.jsonl", {"contents": said}))
+    assert (read.of("messages"), dict(read.source.prompts.parts)) == ([SAID], {})
+    assert "empty" in refusal(lines(tmp_path / "b.jsonl", {"contents": [{"role": "user"}]})).message

@@ -6,6 +6,7 @@ them. A compacted conversation begins again at a line without a parent. The syst
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,11 +14,13 @@ from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.chat_records import content_of, message_at, without_anthropic_blocks
 from kvtool.workload.logs.not_answered import FAILED, UNSEEN
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several, collected
 from kvtool.workload.logs.record import Record, Where, kind, seconds, text_of
 from kvtool.workload.logs.told_calls import call_of, names_of
 from kvtool.workload.logs.whole_prompts import LOST, NO_SYSTEM, parts_not_counted
 
+_MOST_HELD = 16 << 20
+"""Characters of messages of sessions that are held, beside those of the session that is read."""
 _MAIN = ""
 _SYNTHETIC = "<synthetic>"
 
@@ -62,8 +65,19 @@ class _Node:
     lost: bool = False
 
 
+@dataclass(slots=True)
+class _Held:
+    """What a session has in the tables of a file, and about how many characters its messages are."""
+
+    nodes: list[str] = field(default_factory=list)
+    answers: list[tuple[str, str]] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    size: int = 0
+
+
 class ClaudeCodeSession:
-    """A file of a session: a call is told when the next one of its conversation begins."""
+    """A file of a session, or of several: a call is told when the next one of its conversation begins. Of many sessions those are
+    forgotten that were not met for longest; what goes on from one of them later has lost its beginning, and that is told."""
 
     def __init__(self, where: Where) -> None:
         del where
@@ -76,10 +90,13 @@ class ClaudeCodeSession:
         self._prompts: dict[str, tuple[_Node, list[Message], bool]] = {}
         """By conversation, where the last prompt ended, the prompt, and whether it is lost what was before, as the next one begins
         with it."""
+        self._sessions: OrderedDict[str, _Held] = OrderedDict()
+        self._size = 0
 
     def read(self, record: Record) -> Reading:
         """The call before, where this line begins another one."""
         fields = record.fields
+        held, ended = self._session(str(fields.get("sessionId") or ""))
         parent = self._parent(fields)
         thread = self._thread(fields, parent)
         node = parent or _Node(None, thread)
@@ -87,27 +104,51 @@ class ClaudeCodeSession:
         uuid = fields.get("uuid")
         if isinstance(uuid, str):
             self._nodes[uuid] = node  # whatever else is wrong with the line, it is a link
+            held.nodes.append(uuid)
         found: Reading = Several()
         if fields.get("type") in ("user", "assistant") and message is not None:
             if not isinstance(message, dict):
                 raise record.error(f"`message` must be an object, not {kind(message)}", "message")
+            size = _length(message.get("content"))
+            held.size += size
+            self._size += size
             if fields["type"] == "user":
-                node = self._said(record, message, node, thread)
+                node = self._said(record, message, node, thread, held)
             elif fields.get("isApiErrorMessage"):
                 found = FAILED
             elif message.get("model") == _SYNTHETIC:
                 found = LeftOut("synthetic answer")
             else:
-                node, found = self._answered(record, message, node, thread)
+                node, found = self._answered(record, message, node, thread, held)
         if isinstance(uuid, str):
             self._nodes[uuid] = node
-        return found
+        return Several([*ended, *collected(found)]) if ended else found
 
     def end(self) -> Reading:
         """The last call of each conversation."""
         still = sorted(self._open.values(), key=lambda each: each[1].last_time or 0.0)
         self._open = {}
         return Several([self._call(name, answer) for name, answer in still])
+
+    def _session(self, name: str) -> tuple[_Held, list[FoundCall | LeftOut]]:
+        """What is held of the session of a line, and the last calls of agents of others that took too much and were forgotten."""
+        ended: list[FoundCall | LeftOut] = []
+        held = self._sessions.setdefault(name, _Held())
+        self._sessions.move_to_end(name)
+        while len(self._sessions) > 1 and self._size > _MOST_HELD:
+            _, old = self._sessions.popitem(last=False)
+            self._size -= old.size
+            for uuid in old.nodes:
+                self._nodes.pop(uuid, None)
+            for key in old.answers:
+                self._answers.pop(key, None)
+                if key[0] != _MAIN:
+                    if key[0] in self._open:
+                        ended.append(self._call(*self._open.pop(key[0])))
+                    self._prompts.pop(key[0], None)
+            for tool in old.results:
+                self._results.pop(tool, None)
+        return held, ended
 
     def _parent(self, fields: dict[str, Any]) -> _Node | None:
         named = fields.get("parentUuid")
@@ -122,16 +163,19 @@ class ClaudeCodeSession:
         inherited = parent.thread if parent is not None else _MAIN
         return names_of([fields.get("agentId"), inherited or None, fields.get("uuid")]) or _MAIN
 
-    def _said(self, record: Record, message: dict[str, Any], parent: _Node, thread: str) -> _Node:
+    def _said(self, record: Record, message: dict[str, Any], parent: _Node, thread: str, held: _Held) -> _Node:
         own = []
         for each in message_at(record, {"role": "user", "content": message.get("content")}, "message", "message"):
             if each["role"] == "tool" and isinstance(of := each.get("tool_call_id"), str):
                 self._results[of] = each
+                held.results.append(of)
             if each["content"] or each["role"] == "tool":
                 own.append(each)
         return _Node(parent, thread, own, time=seconds(record.fields.get("timestamp"), "s"))
 
-    def _answered(self, record: Record, message: dict[str, Any], parent: _Node, thread: str) -> tuple[_Node, Reading]:
+    def _answered(
+        self, record: Record, message: dict[str, Any], parent: _Node, thread: str, held: _Held
+    ) -> tuple[_Node, Reading]:
         name = names_of([message.get("id"), record.fields.get("requestId"), record.fields.get("uuid")]) or ""
         found: Reading = Several()
         answer = self._answers.get((thread, name)) if name else None
@@ -152,6 +196,7 @@ class ClaudeCodeSession:
                 found = Several([self._call(*before)])
             self._open[thread] = name, answer
             self._answers[thread, name] = answer
+            held.answers.append((thread, name))
         return _Node(parent, thread, answer=answer, time=answer.last_time), found
 
     def _call(self, name: str, answer: _Answer) -> FoundCall | LeftOut:
@@ -206,3 +251,11 @@ class ClaudeCodeSession:
             messages += [message for message in each.messages if message.get("tool_call_id") not in given]
         self._prompts[node.thread] = node, messages, lost
         return list(messages), lost
+
+
+def _length(content: Any) -> int:
+    """About how many characters a message has."""
+    if isinstance(content, str):
+        return len(content)
+    parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    return sum(len(str(each.get("text") or each.get("content") or each.get("input") or "")) for each in parts)

@@ -13,6 +13,7 @@ from typing import Any
 from kvtool.text.message import Message
 from kvtool.workload.logs.around_call import Around
 from kvtool.workload.logs.chat_records import requests_of
+from kvtool.workload.logs.formats import gemini_caches
 from kvtool.workload.logs.not_answered import FAILED
 from kvtool.workload.logs.reading import LeftOut, Reading
 from kvtool.workload.logs.record import Record, kind, text_of
@@ -35,6 +36,8 @@ def read(record: Record) -> Reading:
         return FAILED  # Vertex's batches write the reason there
     if "contents" not in record.fields:
         return LeftOut("embedding")
+    if (made := gemini_caches.creation(record)) is not None:
+        return made
     fields = _with_config(record.fields)
     parts = _Parts(record)
     messages: list[Message] = []
@@ -55,6 +58,7 @@ def read(record: Record) -> Reading:
         session=None if record.own_session else names_of([labels.get(name) for name in _SESSIONS]),
         output_text=answer_text(answer),
         model=names_of([answer.get("modelVersion"), answer.get("model_version"), model]),
+        stored=gemini_caches.named_by(record) or None,
     ).put_on(turns)
 
 
@@ -126,6 +130,8 @@ class _Parts:
                 role = _ROLES.get(said.lower(), said)
             if "parts" in content:
                 parts, path = content["parts"], (*path, "parts")
+            elif content.keys() == {"role"}:  # as an answer that was stopped before it began
+                return []
         if isinstance(parts, str):
             return [{"role": role, "content": self.record.text(parts, *path, part=f"{label} ({role})")}]
         if parts is None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kvtool.workload.logs.formats import claude_code
+from kvtool.workload.logs.record import Record, Where
 from kvtool.workload.logs.whole_prompts import LOST, NO_SYSTEM
 from tests.workload.logs.formats.agent_rows import lines, refusal, rows, said
 
@@ -219,3 +221,40 @@ def test_each_answer_of_a_random_session_is_one_call_with_its_own_chain(tmp_path
     found, _ = rows(lines(tmp_path / "s.jsonl", written))
     assert [said(row) for row in found] == expected
     assert [row["turn"] for row in found] == list(range(30))
+
+
+def test_of_many_sessions_in_a_file_old_ones_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_code, "_MOST_HELD", 5_000)
+    made: list[dict[str, Any]] = []
+    for number in range(40):
+        of = {"sessionId": f"s{number}"}
+        made += [
+            user(f"u{number}", None, f"{number} " + "x" * 1_000, **of),
+            part(f"a{number}", f"u{number}", f"m{number}", text("y" * 500), **of),
+            user(f"v{number}", f"a{number}", "more", **of),
+            part(f"b{number}", f"v{number}", f"n{number}", text("z"), **of),
+            user(f"w{number}", f"a{number}", "agent", isSidechain=True, agentId=f"g{number}", **of),
+            part(f"c{number}", f"w{number}", f"o{number}", text("z"), isSidechain=True, agentId=f"g{number}", **of),
+        ]
+    path = lines(tmp_path / "s.jsonl", made)
+    few, _ = rows(path)
+    state = claude_code.ClaudeCodeSession(Where("s"))
+    for line in made:
+        state.read(Record(line, Where("s")))
+    assert len(state._nodes) < 40
+    assert len(state._open) < 10
+    monkeypatch.setattr(claude_code, "_MOST_HELD", 1 << 30)
+    all_, _ = rows(path)
+    assert len(few) == 120
+    assert sorted(map(str, map(said, few))) == sorted(map(str, map(said, all_)))
+
+
+def test_what_goes_on_from_a_forgotten_session_has_lost_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claude_code, "_MOST_HELD", 100)
+    made = [user("u", None, "x" * 500), part("a", "u", "m", text("one"))]
+    made += [user("v", None, "y" * 500, sessionId="other"), part("b", "v", "n", text("two"), sessionId="other")]
+    made += [user("w", "a", "again"), part("c", "w", "o", text("three"))]
+    found, _ = rows(lines(tmp_path / "s.jsonl", made))
+    assert [row["incomplete"] for row in found] == [NO_SYSTEM, NO_SYSTEM, LOST]

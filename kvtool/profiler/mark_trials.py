@@ -1,0 +1,136 @@
+"""Which prefixes to mark and for how long, by the gaps between their uses, and what that costs in another run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from kvtool.accounting.caches.mark_plan import TTLS, MarkPlan
+from kvtool.accounting.caches.timed_tree import SHORT, TimedNode, TimedTree
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
+from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.fixes.fix import Fix
+from kvtool.profiler.passes import PassResult
+from kvtool.results.money import PrefixAdvice
+
+_MOST_PREFIXES = 5
+_MOST_TOKENS = 2_000_000
+"""Prompt tokens of a log whose prefixes are tried one by one."""
+_WORTH = 100
+"""The choice of a way for a prefix is worth at least one in so many of what that of the first one is."""
+_KEY = "run:marks"
+
+Again = Callable[[Sequence[Fix]], PassResult]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    node: TimedNode
+    model: str
+    prefix: MarkedPrefix
+
+
+class MarkTrials:
+    """The prefixes of a run, and other runs with other marks; a run that was interrupted counts as none."""
+
+    def __init__(self, result: PassResult, book: MoneyBook, again: Again | None, fixes: Sequence[Fix] = ()) -> None:
+        """`again` runs with fixes (None: nothing is to be tried); those of the run itself are `fixes`."""
+        self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
+        self._trees: dict[str, TimedTree] = {}
+        self._candidates: list[_Candidate] = []
+        self._applies = book.requests == book.total[book.told].costs.requests
+        """Whether every request is of a provider that stores what is marked, at a price that is known."""
+        for scope, scoped in {} if result.hosted is None else result.hosted.trees.items():
+            row = book.used.get(scoped.model or "")
+            if row is None or not scoped.rules.needs_mark or row.above or row.hours:
+                self._applies = False
+                continue
+            self._trees[scope] = scoped.tree
+            rates = book.prices.rates(row, 0, None)
+            scale = result.hosted.ratios.scale(scoped.model or "") if result.hosted is not None else None
+            assert scale is not None, "the run of a provider's rules"
+            for node, prefix in marked_prefixes(scoped, rates, scale):
+                self._candidates.append(_Candidate(node, scoped.model or "", prefix))
+
+    @property
+    def tries(self) -> bool:
+        """Whether anything is run again."""
+        return self._again is not None
+
+    def least(self) -> Decimal | None:
+        """What it costs with each prefix marked as it costs least by its gaps, by a run; None where that does not apply, or changes
+        nothing."""
+        ways = {each.node: each.prefix.best for each in self._candidates}
+        as_it_is = not any(ways.values()) and all(node.entry is None for node in ways)
+        return None if not self._applies or as_it_is else self._total(ways, only=False)
+
+    def advice(self) -> list[PrefixAdvice]:
+        """The prefixes for which it matters most, and what the tokens of each cost unmarked and marked for each time.
+
+        What is to be changed is run again each way, in logs that are not too long; the cheapest is that of the runs then.
+        """
+        shared = [each for each in self._candidates if each.prefix.requests > 1]
+        shared.sort(key=lambda one: (-_spread(one.prefix), one.model, one.prefix.end))
+        if shared:  # what hardly matters is not told
+            most = _spread(shared[0].prefix)
+            shared = [each for each in shared if _spread(each.prefix) * _WORTH >= most > 0] or shared[:1]
+        small = self._book.total[self._book.told].predicted.prompt <= _MOST_TOKENS
+        told = []
+        for each in shared[:_MOST_PREFIXES]:
+            costs, proven = each.prefix.costs, False
+            if small and self._again is not None and each.prefix.best != _way_now(each.node):
+                totals = [self._total({each.node: way}, only=True) for way in range(len(TTLS))]
+                plain = totals[0]
+                if plain is not None:
+                    runs = [costs[0] + total - plain for total in totals if total is not None]
+                    if len(runs) == len(totals):
+                        costs, proven = (runs[0], runs[1], runs[2]), True
+            best = min(range(len(costs)), key=lambda way: costs[way])
+            told.append(
+                PrefixAdvice(
+                    model=each.model,
+                    tokens=each.prefix.end,
+                    requests=each.prefix.requests,
+                    unmarked=str(costs[0]),
+                    marked_5m=str(costs[1]),
+                    marked_1h=str(costs[2]),
+                    best=WAYS[best],
+                    rerun=proven,
+                )
+            )
+        return told
+
+    def _total(self, ways: Mapping[TimedNode, int], *, only: bool) -> Decimal | None:
+        if self._again is None:
+            return None
+        marks = MarkPlan(self._trees, ways, only)
+
+        def with_marks(plan: Plan) -> Plan:
+            return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, marks=marks))
+
+        run = self._again([*self._fixes, Fix(_KEY, "", "P0", None, "mark as it costs least", plan=with_marks)])
+        if run.partial:
+            self._result.partial = True
+            return None
+        if run.money is None:
+            return None
+        before, after = (money.total[money.told].costs for money in (self._book, run.money))
+        return after.predicted.total if before.requests == after.requests else None
+
+
+def _spread(prefix: MarkedPrefix) -> Decimal:
+    """What the choice makes out."""
+    return max(prefix.costs) - min(prefix.costs)
+
+
+def _way_now(node: TimedNode) -> int:
+    """How a prefix is marked as it is: by what is stored at its end or behind it."""
+    longest, stack = None, [node]
+    while stack:
+        each = stack.pop()
+        stack.extend(each.children.values())
+        if each.entry is not None:
+            longest = max(longest or 0.0, each.ttl or SHORT)
+    return 0 if longest is None else 1 if longest <= SHORT else 2

@@ -1,0 +1,131 @@
+"""What the servers of a log said that they read from their caches, beside what the embedded engine reads of the same requests."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kvtool.engine.clock import VirtualClock
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine import Engine
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.prediction.latency import LatencyModel
+from kvtool.engine.request import Ids, Request
+from kvtool.engine.runner import DryRunner
+from kvtool.engine.sequential import account
+from kvtool.workload.jobs import Job
+
+MOST_KEPT = 2_000_000
+"""Tokens of requests that are kept to be run again with another cache."""
+_WIDTH = 9
+
+
+class ServerRead(NamedTuple):
+    """A request of which both are known. `reported` of `prompt` tokens were read there; `hit` of `own` tokens are here, `reachable`
+    with an unlimited cache, and `known` is all of its beginning that was sent before. `kept` is its number among all requests."""
+
+    group: int
+    reported: int
+    prompt: int
+    own: int
+    hit: int
+    reachable: int
+    known: int
+    kept: int
+    cut: bool
+    """Whether the log does not hold all of its prompt."""
+    arrival: float
+    end: float
+
+    def in_theirs(self, tokens: int) -> int:
+        """Of our tokens of this prompt, how many its server counts."""
+        return tokens if self.own == self.prompt or not self.own else min(tokens * self.prompt // self.own, self.prompt)
+
+
+class _Kept(NamedTuple):
+    """A request as it can be run again; `arrival` and `end` are seconds, not a number where the log does not say them."""
+
+    prompt: Ids
+    output: array[int]
+    salt: str | None
+    arrival: float
+    end: float
+
+
+class ServerReads:
+    """Takes every request that ran; those that no server told anything of are only kept to be run again."""
+
+    def __init__(self, *, whole: bool = True) -> None:
+        """`whole`: no request ran before the first one that is entered."""
+        self.groups: dict[str, int] = {}
+        self.models: dict[str, tuple[int, int]] = {}
+        """Prompt tokens by model, as reported and as we count them."""
+        self._numbers = array("q")
+        self._times = array("d")
+        self.kept: list[_Kept] = []
+        self._tokens = self._requests = 0
+        self.complete = whole
+        """Whether all requests were kept."""
+
+    def __len__(self) -> int:
+        return len(self._numbers) // _WIDTH
+
+    def add(self, job: Job, hit: int, reachable: int, known: int) -> bool:
+        """Enter a request that has ended; whether its server told what it read."""
+        turn, call = job.turn, job.turn.call
+        began = float("nan") if turn.arrival is None else turn.arrival
+        ended = float("nan") if call.end is None or turn.epoch is None else call.end - turn.epoch
+        number = self._requests
+        self._requests += 1
+        self._keep(job, began, ended)
+        usage = call.usage
+        if usage is None or usage.prompt is None or usage.cached is None or job.unit != 1:
+            return False
+        own = job.request.num_prompt_tokens
+        group = self.groups.setdefault(turn.group, len(self.groups))
+        cut = call.incomplete is not None or bool(call.uncounted)
+        self._numbers.extend((group, usage.cached, usage.prompt, own, hit, reachable, known, number, cut))
+        self._times.extend((began, ended))
+        theirs, ours = self.models.get(call.model or "", (0, 0))
+        self.models[call.model or ""] = theirs + usage.prompt, ours + own
+        return True
+
+    def _keep(self, job: Job, began: float, ended: float) -> None:
+        self._tokens += job.request.num_prompt_tokens
+        if self._tokens > MOST_KEPT or job.unit != 1:
+            self.complete = False
+        if self.complete:
+            output = array("i", job.request.outputs)
+            self.kept.append(_Kept(job.ids.astype(np.int32), output, job.request.cache_salt, began, ended))
+
+    def rows(self) -> Iterator[ServerRead]:
+        """Those of which both are known, in the order in which they ended."""
+        numbers, times = self._numbers, self._times
+        for at in range(len(self)):
+            group, reported, prompt, own, hit, reachable, known, kept, cut = numbers[at * _WIDTH : (at + 1) * _WIDTH]
+            began, ended = times[2 * at : 2 * at + 2]
+            yield ServerRead(group, reported, prompt, own, hit, reachable, known, kept, bool(cut), began, ended)
+
+
+def hits_with(kept: Sequence[_Kept], config: EngineConfig, latency: LatencyModel) -> list[int]:
+    """What each request hits where they run one at a time in an engine of this configuration; 0 of one that does not fit."""
+    engine = Engine(config, DryRunner(), VirtualClock(latency))
+    hits = []
+    for number, one in enumerate(kept):
+        request = Request(
+            id=str(number),
+            num_prompt_tokens=len(one.prompt),
+            prompt_ids=one.prompt,
+            output_ids=one.output.tolist() or [0],
+            cache_salt=one.salt,
+        )
+        try:
+            account(engine.scheduler, request)
+        except EngineError:
+            hits.append(0)
+            continue
+        hits.append(request.num_cached_tokens)
+    return hits

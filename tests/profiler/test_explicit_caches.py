@@ -1,0 +1,122 @@
+"""Storage of Gemini's explicit caches: priced by tokens and hours where the log says both, else told to be missing."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.cli.app import run
+from tests.conftest import Command
+from tests.files import write
+
+NAME = "cachedContents/menu-of-the-week"
+CREATED, EXPIRES = "2026-10-20T08:00:00.123456789Z", "2026-10-20T11:00:00.123456789Z"
+CACHE = {
+    "name": NAME,
+    "model": "models/gemini-2.5-pro",
+    "createTime": CREATED,
+    "expireTime": EXPIRES,
+    "usageMetadata": {"totalTokenCount": 50_000},
+}
+MAKING = {
+    "timestamp": "2026-10-20T08:00:00Z",
+    "request": {
+        "model": "models/gemini-2.5-pro",
+        "contents": [{"role": "user", "parts": [{"text": "the whole menu"}]}],
+        "ttl": "10800s",
+    },
+    "response": CACHE,
+}
+
+
+def asked(number: int, cached: Any = NAME, model: str = "gemini-2.5-pro", **around: Any) -> dict[str, Any]:
+    usage = {"promptTokenCount": 50_200, "cachedContentTokenCount": 50_000, "candidatesTokenCount": 300}
+    return {
+        "timestamp": f"2026-10-20T08:{number + 1:02}:00Z",
+        "request": {
+            "model": model,
+            "contents": [{"role": "user", "parts": [{"text": f"{number} what is there today?"}]}],
+            "cachedContent": cached,
+        },
+        "response": {"candidates": [{"content": {"parts": [{"text": "soup"}]}}], "usageMetadata": usage},
+        **around,
+    }
+
+
+def money(in_folder: Command, records: list[dict[str, Any]]) -> dict[str, Any]:
+    write("prod.jsonl", "\n".join(json.dumps(record) for record in records))
+    code, out, err = in_folder("profile", "prod.jsonl", "--dry-run", "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["totals"]["requests"] == sum("candidates" in record.get("response", {}) for record in records)
+    found: dict[str, Any] = report["money"]
+    return found
+
+
+def test_bill_4_from_a_log_with_the_making_of_the_cache(in_folder: Command) -> None:
+    found = money(in_folder, [MAKING, *(asked(number) for number in range(40))])
+    parts = {name: Decimal(amount) for name, amount in found["paid_parts"].items()}
+    assert parts["storage"] == Decimal("0.675")
+    assert parts["input"] == Decimal("0.0625") + 40 * 200 * Decimal("1.25") / 10**6
+    assert Decimal(found["paid"]) == Decimal("1.1175")
+    assert Decimal(found["without_cache"]) == Decimal("2.63")
+    assert not [note for note in found["notices"] if "storage" in note]
+    _, terminal, _ = in_folder("profile", "prod.jsonl", "--dry-run")
+    assert "storage $0.68" in " ".join(terminal.split())
+    assert "left out: 1 explicit cache" in terminal
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [CACHE, asked(1)],
+        [{"cachedContents": [CACHE]}, asked(1)],
+        [asked(1, cached=CACHE)],
+        [asked(1, cachedContents=[CACHE])],
+        [asked(1, cached={"name": NAME, "ttl": "10800s"})],
+        [asked(1), {**CACHE, "expireTime": "2026-10-20T09:00:00Z"}, CACHE],
+    ],
+    ids=["a resource", "a list of them", "in the request", "around it", "its time to live", "moved later"],
+)
+def test_storage_is_tokens_times_hours_and_each_cache_counts_once(
+    in_folder: Command, records: list[dict[str, Any]]
+) -> None:
+    assert Decimal(money(in_folder, records)["paid_parts"]["storage"]) == Decimal("0.675")
+
+
+@pytest.mark.parametrize(
+    ("records", "lack"),
+    [
+        (
+            [asked(1), asked(2)],
+            "1 explicit cache is not in the sums: it names them, and not for how long they are kept",
+        ),
+        (
+            [asked(1, cached={"name": NAME, "ttl": "60s"}, model="gemini-2.5-flash")],
+            "no price of storage is known of gemini-2.5-flash",
+        ),
+        ([{**CACHE, "usageMetadata": {}}, asked(1, cached=None)], "how many tokens they hold"),
+    ],
+)
+def test_what_the_log_does_not_say_is_told_and_not_guessed(
+    in_folder: Command, records: list[dict[str, Any]], lack: str
+) -> None:
+    found = money(in_folder, records)
+    assert Decimal(found["paid_parts"]["storage"]) == 0
+    [note] = [note for note in found["notices"] if "storage of" in note]
+    assert lack in note
+    assert str(Path("prod.jsonl")) not in note
+
+
+def test_the_making_of_a_cache_is_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("prod.jsonl", "\n".join(json.dumps(record) for record in (MAKING, asked(1))))
+    assert run(["logs", "prod.jsonl", "--json", "--requests"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["requests"], found["left_out"]) == (1, {"explicit caches": 1})
