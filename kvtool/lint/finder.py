@@ -25,7 +25,7 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
 
-_LEAST_BLOCKS = {"python": (2, 4, 8)}
+_LEAST_BLOCKS = {"python": (3, 4, 8)}
 """Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
 
@@ -90,7 +90,7 @@ class Finder:
         else:
             note = _NO_HOLES
         size = self._block_size
-        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 2, 1)))
+        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
         found = static_findings(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )

@@ -6,10 +6,13 @@ import re
 from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv107 import FLAG
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
+from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
 from kvtool.lint.volatile import named, named_kind
 
@@ -35,7 +38,7 @@ _ASKED = _words(
     " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
     " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
     " idea ideas argument arguments opinion alert incident"
-    " nodes facts entity entities record records item items row rows premise hypothesis reference references"
+    " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
 _LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
@@ -53,17 +56,31 @@ _SET_UP = _words(
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
 """What is made of the program alone: it is the same in all of its requests."""
 _SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
-_PARTS = _words("agent role persona suffix prefix template schema")
+_DONE = _words("written given received retrieved generated provided extracted preview")
+"""Words that say no more of a thing than how it came: `code_written`."""
+_PARTS = _words("agent role persona personality suffix prefix template schema")
 """Words of names for parts of a prompt that a program puts together itself."""
 _OF_A_PROGRAM = _words(
     "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
     " length size count counts threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
 )
 """Words for what is the same in all requests of a deployment, wherever they stand in a name."""
+_OF_CODE = _PARTS | _words(
+    "agents swarm team teams crew worker workers peer leader member tool tools function functions attr attribute signature method"
+    " class cls func name names id ids description descriptions desc rating seconds timeout deadline interval catalog"
+    " semantic json xml yaml fields field parameter parameters params option options args kwargs header footer separator tag tags"
+    " instruction instructions rules guidelines categories labels owner repo"
+)
+"""Words for parts of a program in names of what it puts into a prompt."""
 _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
 """What a conversation adds to, whosever it is."""
 _LIMITS = _words("max min num number limit limits cap maximum minimum budget version")
 """Words of names for numbers that a program is set up with, at their beginning or end."""
+_ASKS_WHETHER = _words("is has was are should can needs")
+"""Words that a name begins with that holds yes or no."""
+_BY_PEOPLE = _words("user human original initial image given")
+"""Whose prompt is one that is asked; all other prompts within a prompt are parts that a program puts together."""
+_WHOLE = _words("prompt prompts messages")
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
@@ -79,7 +96,10 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     if _is_limit(words):
         return None
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
-        return kind, ""
+        if kind is USER and kind_of_name(words[-1]) is not USER and doubt_of(name) == "use":
+            return OTHER, "use"  # `user_goal`: it is what the user wants, not who that is
+        if kind is not COUNTER or sure_kind(name) is COUNTER:
+            return kind, ""
     return None if _is_settled(name) else (OTHER, doubt_of(name))
 
 
@@ -95,6 +115,8 @@ def asked(name: str, spot: TemplatePlace) -> Hole | None:
 def _is_settled(name: str) -> bool:
     """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
     words = words_of(name)
+    if name.endswith("__"):
+        return True  # what Python gives things itself: `__doc__`, `__name__`
     if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
         return True
     if _is_limit(words):
@@ -110,22 +132,36 @@ def _is_limit(words: list[str]) -> bool:
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a section that is there where a flag or a clock says so; what else decides it mostly says whether it is given."""
-    return named(name, spot) if kind_of_name(name) in (FLAG, TIME) else None
+    kind = kind_of_name(name)
+    about = kind is TIME and not _ASKS_WHETHER.isdisjoint(words_of(name)[:1])  # `is_date_field` is no clock
+    return named(name, spot) if kind in (FLAG, TIME) and not about else None
 
 
 def doubt_of(name: str) -> Doubt:
     """Whether what a name holds is another in each request by its use, or nothing tells; for names that name no kind."""
     words = words_of(name)
-    while len(words) > 1 and words[-1] in _SAYS_NOTHING:
+    while len(words) > 1 and (words[-1] in _SAYS_NOTHING or words[-1] in _DONE):
         words.pop()
     root = words_of(name.partition(".")[0]) if "." in name else []
     if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or _SYSTEM.intersection(words):
         return "open"
     if _PARTS.intersection(words) and words[-1] not in _GROWS:
         return "open"
-    if words[-1] in ("description", "details", "info", "information") and len(words) > 1:
+    if words[-1] in ("description", "name", "details", "info", "information") and len(words) > 1:
         return "use" if words[-2] in _DESCRIBED else "open"
+    if words[-1] == "prompt" and len(words) > 1:
+        return "use" if words[-2] in _ASKED or words[-2] in _BY_PEOPLE else "open"
     return "use" if words[-1] in _ASKED else "open"
+
+
+def says_whole_prompt(name: str) -> bool:
+    """Whether a name is one for all of a prompt, to which something is added: `base_prompt`, `messages`."""
+    return bool(_WHOLE.intersection(words_of(name)[-1:]))
+
+
+def is_set_up(name: str) -> bool:
+    """Whether a name holds a word for a part of a program, which code mostly sets up once: `agent_name`, `tool_descriptions`."""
+    return not _OF_CODE.isdisjoint(words_of(name))
 
 
 def words_of(name: str) -> list[str]:

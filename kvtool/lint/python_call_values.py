@@ -6,7 +6,7 @@ import ast
 import re
 
 from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, keyword_says, message_role, name_says_prompt
-from kvtool.lint.python_filling import filled_text, formatted, with_replaced
+from kvtool.lint.python_filling import filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python_known_calls import KnownCalls
 from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
@@ -198,6 +198,9 @@ class Calls(KnownCalls):
                 given[word.arg] = self._filled_in(word.value)
         style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
         given = {key: self.as_text(value, node) for key, value in given.items()}
+        base = tuple(
+            part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
+        )
         if not filled_text(base):
             self.somewhere([*positional, *given.values()], function.value)
             return cut(part for value in (base, *positional, *given.values()) for part in holes_of(value))
@@ -272,8 +275,10 @@ class Calls(KnownCalls):
         if word.arg in _TOOLS:
             self.tools(self.value_of(word.value), word.value)
 
-    def _later(self, value: Value, spot: TemplatePlace) -> Value:
-        return cut(formatted(value, {}, [], "format", spot))
+    @staticmethod
+    def _later(value: Value, spot: TemplatePlace) -> Value:
+        """A text that is filled later, in the way that its placeholders are written."""
+        return cut(part for piece in value for part in formatted((piece,), {}, [], template_style(piece), spot))
 
     def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
         """A call of a function or a class of the same program."""

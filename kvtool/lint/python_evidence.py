@@ -174,7 +174,30 @@ _SCRIPT = re.compile(
     r"|#!/(?:bin|usr)|\bSELECT\b[\s\S]{1,200}\bFROM\b[\s\S]{1,200}\bWHERE\b|\bCREATE TABLE\b|\bINSERT INTO\b|@media|font-family:"
     r"|stroke-width"
 )
+_CODE_START = re.compile(
+    r"\s*(?:import [\w.{*\"]+|from [\w.]+ import |curl |const \w+|let \w+ =|var \w+ =|package [\w.]+|#!|<\?|use strict"
+    r"|SELECT |WITH \w+ AS)"
+)
+"""How a file of code begins."""
 _MEANT = re.compile(r"[\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+_LATE = re.compile(
+    r"\b(?:(?:your|the|my|its) (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
+    r"(?:response|answer|attempt|output|reply|message|result|try)s?"
+    r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
+    r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
+    r"|try again|(?:is|was|are|were) (?:not valid|invalid)|validation error|error (?:message|occurred)|rejected because)\b"
+    r"|correcting the error",
+    re.IGNORECASE,
+)
+_BEGINNING = 600
+
+
+@lru_cache(maxsize=2048)
+def reads_as_reply(text: str) -> bool:
+    """Whether a text answers what a model wrote before: it stands late in a conversation, or in the second of two tries."""
+    return _LATE.search(text[:_BEGINNING]) is not None and _IS.search(text[:_BEGINNING]) is None
 
 
 @lru_cache(maxsize=2048)
@@ -187,6 +210,8 @@ def reads_as(text: str) -> int:
     lines = [line for line in text.splitlines() if line.strip()]
     code = sum(1 for line in lines if _CODE_LINE.match(line[:300]))
     script = _SCRIPT.search(text) is not None
+    if lines and _CODE_START.match(lines[0]) and not who:
+        return -1
     if (script and not who and asks < 4) or (lines and code > 0.5 * len(lines) and sentences < 6 and not who):
         return -1
     if who and sentences >= 2:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_evidence import Evidence
-from kvtool.lint.python_filling import percent_filled
+from kvtool.lint.python_filling import filled_text, percent_filled
 from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
@@ -35,6 +35,9 @@ _ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
 )
 MOST_ELEMENTS = 200
+_MOST_TEXTS = 8
+_LONGEST_REPEATED = 20_000
+"""Texts of a mapping that are taken where the key is not known."""
 _LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
 """What doubled braces leave in an f-string for a later `format`."""
 
@@ -118,7 +121,7 @@ class Expressions(Calls):
             return self.added([self.value_of(term) for term in [side, *reversed(terms)]])
         left, right_value = self.value_of(node.left), self.value_of(node.right)
         if isinstance(node.op, ast.Mult) and any(isinstance(piece, Literal | str) for piece in (*left, *right_value)):
-            return left or right_value
+            return self._repeated_text(node, left) or left or right_value
         if isinstance(node.op, ast.Div) and any(isinstance(piece, FilePath) for piece in left):
             return self._path(left, right_value)
         if any(isinstance(piece, Items) for piece in left):
@@ -126,6 +129,21 @@ class Expressions(Calls):
         if isinstance(node.op, ast.BitOr) and any(isinstance(piece, Mapped) for piece in (*left, *right_value)):
             return (*left, *right_value)
         return holes_of((*left, *right_value))
+
+    @staticmethod
+    def _any_of(value: Value) -> Value:
+        """One of the texts of a mapping, where the key is not known."""
+        texts = [one for piece in value if isinstance(piece, Mapped) for _, one in piece.pairs if filled_text(one)]
+        return either(*texts[:_MOST_TEXTS]) if texts else ()
+
+    @staticmethod
+    def _repeated_text(node: ast.BinOp, left: Value) -> Value:
+        """A constant text as often as a constant says: `"=" * 40`."""
+        times = node.right.value if isinstance(node.right, ast.Constant) else None
+        if not isinstance(times, int) or len(left) != 1 or not isinstance(left[0], Literal):
+            return ()
+        text = left[0].text
+        return (text * times,) if 0 < times * len(text) <= _LONGEST_REPEATED else ()
 
     def _of_ifexp(self, node: ast.IfExp) -> Value:
         return either(self.value_of(node.body), self.value_of(node.orelse))
@@ -191,7 +209,7 @@ class Expressions(Calls):
                     generator.iter,
                     ast.unparse(generator.target) if isinstance(generator.target, ast.Name) else "",
                 )
-            self.bind_element(generator.target, over)
+            self.bind_element(generator.target, over, generator.iter)
         body = (
             self.as_text(self.value_of(node.elt), node.elt)
             if not isinstance(node.elt, ast.Dict)
@@ -227,6 +245,8 @@ class Expressions(Calls):
                     and -len(piece.values) <= node.slice.value < len(piece.values)
                 ):
                     return piece.values[node.slice.value]
+        if not isinstance(node.slice, ast.Slice | ast.Constant) and (found := self._any_of(value)):
+            return found
         if isinstance(node.slice, ast.Slice):
             step = node.slice.step
             turned = isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub)

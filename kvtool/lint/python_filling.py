@@ -10,6 +10,7 @@ from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import asked
+from kvtool.lint.python_nodes import without_doubtful
 from kvtool.lint.python_sources import dated, sure_kind
 from kvtool.lint.python_syntax import percents
 from kvtool.lint.python_values import (
@@ -26,6 +27,7 @@ from kvtool.lint.python_values import (
     pieces_of,
     placed,
 )
+from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
 from kvtool.lint.templates import jinja_template
 from kvtool.lint.work_budget import spend
@@ -33,11 +35,6 @@ from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000
 _DOLLARED = re.compile(r"\{\{\s{0,8}\$[A-Za-z_]")
-_QUOTED_CODE = re.compile(
-    r"\b[rR]?[fF][\"']|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]|^\s{0,80}\d{1,6}\|"
-)
-"""The beginning of a line of code."""
-_LINE = 200
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
@@ -91,12 +88,22 @@ def formatted(
             yield piece
 
 
+def template_style(piece: Piece) -> str:
+    """How placeholders are written in a text that a template is made of."""
+    text = piece.text if isinstance(piece, Literal) else ""
+    doubled = all(one[0] in ("{{", "}}") for one in _FIELD.finditer(text))
+    if JINJA_MARK.search(text) and doubled and not _DOLLARED.search(text):
+        return "jinja"
+    return "format" if "{" in text or "$" not in text else "dollar"
+
+
 def _fields(
     literal: Literal, given: Mapping[str, Value], positional: list[Value], outer: TemplatePlace
 ) -> Iterator[Piece]:
     at = number = 0
     text = literal.text
     places = _Places(literal, outer)
+    quoted = quoted_ranges(text) if "```" in text or "~~~" in text else []
     for match in _FIELD.finditer(text):
         if match[0] in ("{{", "}}"):
             yield text[at : match.start()] + match[0][0]
@@ -112,6 +119,9 @@ def _fields(
         yield text[at : match.start()]
         at = match.end()
         spot = places.of(match[0])
+        if value is None and is_quoted(text, match.start(), match.end(), quoted):
+            yield match[0]
+            continue
         for piece in _put(value, (name + match[2]) if not name.isdigit() else "", spot, outer):
             yield dated(piece, match[3]) if isinstance(piece, Hole) and match[3] else piece
     yield text[at:]
@@ -136,11 +146,7 @@ def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: Temp
         hole = asked(name, spot) if spot is not None else None
         return (hole,) if hole is not None else ()
     if spot is None:
-        return tuple(
-            Param(piece.name) if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt else piece
-            for piece in value
-            if not (isinstance(piece, Hole) and piece.doubt)
-        )
+        return without_doubtful(value)
     return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot)
 
 
@@ -282,13 +288,8 @@ def _unfilled(literal: Literal) -> list[Node]:
         return nodes_of(_jinja(literal, spot), unfilled=False, most=[_MOST_NODES])
     nodes: list[Node] = []
     by_percent = "%(" in literal.text and _FIELD.search(literal.text) is None
-    line = ""
     for piece in percent_filled((literal,), [], {}, spot) if by_percent else _fields(literal, {}, [], spot):
-        if isinstance(piece, str):
-            line = (line + piece).rpartition("\n")[2][-_LINE:]
         if isinstance(piece, Hole):
-            if _QUOTED_CODE.search(line):
-                continue  # of code that the text quotes
             if piece.doubt:
                 nodes.append(piece)
             elif piece.kind.code in (TIME.code, REQUEST_ID.code):

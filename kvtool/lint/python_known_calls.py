@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps, refined
 from kvtool.lint.python_syntax import dotted
@@ -151,7 +153,14 @@ class KnownCalls(Names):
             values = tuple(
                 one for piece in inside for one in (piece.values if isinstance(piece, Items) else ((piece,),))
             )
-            return (Items(values, unordered(name, self._words(node), spot)),)
+            order = unordered(name, self._words(node), spot)
+            given = bool(node.args) and self.is_given(node.args[0])
+            unknown = not any(isinstance(piece, str | Literal | Hole) for one in values for piece in one)
+            if (
+                unknown and order is not None
+            ):  # what callers give mostly holds other things in each request, in any order
+                order = replace(order, capped=True, minor=order.minor or (given and order.kind.code == KV113.code))
+            return (Items(values, order),)
         if hole := unordered(name, self._words(node), spot):
             return (Items((), hole),)
         if hole := from_git(name, node, spot):
@@ -176,6 +185,10 @@ class KnownCalls(Names):
             return (
                 self._element(ast.Starred(node.args[0])) if name == "itertools.chain" else self.value_of(node.args[0])
             )
+        if name == "dict" and node.keywords and not node.args:
+            words = {word.arg for word in node.keywords}
+            if not {"role", "content"} <= words:
+                return (Mapped(tuple((word.arg, self.value_of(word.value)) for word in node.keywords if word.arg)),)
         if name in ("map", "filter") and len(node.args) == 2:
             return self.value_of(node.args[1])
         if name == "functools.partial" and node.args:

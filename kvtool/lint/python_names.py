@@ -34,7 +34,7 @@ from kvtool.lint.python_values import (
     varies,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
-from kvtool.lint.volatile import order_hole, process_variable
+from kvtool.lint.volatile import RANDOM, order_hole, process_variable
 
 if TYPE_CHECKING:
     from kvtool.lint.python_program import Program
@@ -220,6 +220,8 @@ class Names(ABC):
             parts += [root.func.value] if isinstance(root.func, ast.Attribute) else []
         elif isinstance(root, ast.BoolOp):
             parts = root.values
+        elif isinstance(root, ast.IfExp):
+            parts = [root.body, root.orelse]
         elif isinstance(root, ast.ListComp | ast.GeneratorExp):
             parts = [root.generators[0].iter]
         return next((name for part in parts if (name := self._given_name(part, deep - 1))), "")
@@ -269,17 +271,20 @@ class Names(ABC):
     def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:
         """A target of an assignment stands for a value from here on; `node` is what is assigned, where it is seen."""
 
-    def bind_element(self, target: ast.expr, over: Value) -> None:
-        """The names of a loop stand for the elements, as far as those are known."""
+    def bind_element(self, target: ast.expr, over: Value, node: ast.expr) -> None:
+        """The names of a loop stand for the elements, as far as those are known; `node` is what it goes over."""
+        if isinstance(target, ast.Tuple) and target.elts and dotted(getattr(node, "func", node)) == "enumerate":
+            target = target.elts[-1]
         elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:_MOST_ELEMENTS]
         one: Value = ()
         if isinstance(target, ast.Name) and not elements:
             one = tuple(Param(piece.name) for piece in over if isinstance(piece, Param))
         elif isinstance(target, ast.Name):
             one = elements[0] if len(elements) == 1 else self._one_of(elements)
+        taken = tuple(piece for piece in over if isinstance(piece, Hole) and piece.kind is RANDOM)
         for name in ast.walk(target):
             if isinstance(name, ast.Name):
-                self.values[name.id] = one
+                self.values[name.id] = one or taken
                 self.unknown.discard(name.id)
 
     @staticmethod

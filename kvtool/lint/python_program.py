@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt
+from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt, reads_as_reply
 from kvtool.lint.python_filling import nodes_of
 from kvtool.lint.python_names import CLASS, Names
 from kvtool.lint.python_nodes import judged, key_of, told_once
@@ -29,6 +29,7 @@ from kvtool.lint.python_values import (
     has_param,
     pieces_of,
     substituted,
+    system_first,
     text_of,
     varies,
 )
@@ -290,6 +291,7 @@ class Program:
         """A finished text: a prompt, or for each element where it is a collection of others."""
         roles = [piece.role for piece in pieces_of(value, 200) if isinstance(piece, Message)]
         if roles:
+            value = system_first(value)
             if all(role in _ANSWERS for role in roles):
                 return
             evidence = Evidence.SENT
@@ -348,7 +350,10 @@ class Program:
         how = belief(evidence, text)
         if how is not Belief.NO:
             path = scope.module.path
-            found[key] = judged(nodes, weak=how is Belief.WEAK, path=path)
+            late = evidence is not Evidence.FILE and reads_as_reply(text)
+            found[key] = judged(
+                nodes, weak=how is Belief.WEAK, unnamed=evidence is Evidence.NOTHING, late=late, path=path
+            )
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
         """What is told wherever the text stands."""

@@ -13,9 +13,10 @@ from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.lint.skeleton import Hole
+from kvtool.lint.volatile import RANDOM
 
 DATE = DifferenceKind("date", "date, new once a day", TIME.code)
-_FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQzZ]|HH|mm:|:ss")
+_FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQ]|HH|mm:|:ss")
 _CLOCK_ATTRIBUTES = frozenset(("year", "month", "day", "weekday", "isoweekday", "date", "isocalendar", "toordinal"))
 _KEEPS = frozenset(
     [
@@ -116,6 +117,8 @@ def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
             return replace(hole, kind=DATE, clock=True)
         if method == "strftime" and pattern is not None:
             return dated(hole, pattern)
+    if hole.kind is RANDOM:
+        return hole  # what is taken of something random is random
     return hole if method in _KEEPS or method in ("", "__str__") else None
 
 
@@ -151,7 +154,7 @@ _SURE_NAMES: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
             r"|(?:employee|member)_(?:name|id)")),
     (
         COUNTER,
-        re.compile(r"(?:current_)?(?:step|iteration|attempt|turn|round|retry)_?(?:number|num|no|count|idx|index)|current_(?:step|iteration|attempt|turn|round)|iteration|attempt|retry_count|turn_count|n_steps|step_idx"),
+        re.compile(r"(?:current_)?(?:step|iteration|attempt|turn|round|retry)_?(?:number|num|no|count|idx|index)|current_(?:step|iteration|attempt|turn|round|loop)|iteration|attempt|retry_count|turn_count|n_steps|step_idx"),
     ),
     (
         ENVIRONMENT,

@@ -14,6 +14,7 @@ from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_expressions import Expressions
+from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_nodes import without_holes
 from kvtool.lint.python_package import FunctionCode, PythonFiles, imported
 from kvtool.lint.python_program import Program, Summary
@@ -107,7 +108,8 @@ class _Scope(Expressions):
             hole = default[0] if len(default) == 1 and isinstance(default[0], Hole) else self.by_name(one.arg, spot)
             if hole is not None:
                 self.program.declared.add(spot)
-            self.values[one.arg] = (Param(one.arg, None if hole is None else replace(hole, spot=spot)),)
+            template = default if hole is None and filled_text(default) else ()
+            self.values[one.arg] = (Param(one.arg, None if hole is None else replace(hole, spot=spot), template),)
         self.keywords_name = arguments.kwarg.arg if arguments.kwarg is not None else ""
 
     def run(self, body: Iterable[ast.stmt]) -> None:
@@ -163,6 +165,8 @@ class _Scope(Expressions):
 
     def _do_assign(self, statement: ast.Assign) -> None:
         value = self.value_of(statement.value)
+        if any(isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets):
+            return  # a docstring, and what else Python reads itself
         for target in statement.targets:
             self.assign(target, value, statement.value)
 
@@ -334,7 +338,7 @@ class _Scope(Expressions):
         over = self.value_of(statement.iter)
         target = statement.target.id if isinstance(statement.target, ast.Name) else ""
         order = self.order_of(over, statement.iter, target)
-        self.bind_element(statement.target, over)
+        self.bind_element(statement.target, over, statement.iter)
         if not over and self.is_given(statement.iter):
             self.given |= {one.id for one in ast.walk(statement.target) if isinstance(one, ast.Name)}
         self._repeated([*statement.body, *statement.orelse], order)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.work_budget import spend
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_PIECES = 400
 MOST_INSIDE = 600
 """Pieces in a value, with those inside of others, from which on no other is joined to it: what is joined often doubles."""
+_SYSTEM = ("system", "developer")
 MESSAGE_KEYS = ("content", "text", "parts")
 
 
@@ -35,10 +36,12 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """What a caller gives for a parameter; `hole` is what its name says where no caller is known."""
+    """What a caller gives for a parameter; `hole` is what its name says where no caller is known, `template` the text that it
+    stands for where a caller gives nothing."""
 
     name: str
     hole: Hole | None = None
+    template: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +122,22 @@ def backwards(value: Value) -> Value:
         else piece
         for piece in reversed(value)
     )
+
+
+def system_first(value: Value) -> Value:
+    """Messages as a model gets them: those of the system before all others, in whatever order a list of them was put together."""
+    flat = tuple(part for piece in value for part in (_elements(piece) if isinstance(piece, Items) else (piece,)))
+    leading = [piece for piece in flat if isinstance(piece, Message) and piece.role in _SYSTEM]
+    if not leading or not any(isinstance(piece, Message) and piece.role not in _SYSTEM for piece in flat):
+        return value
+    return (*leading, *(piece for piece in flat if not any(piece is one for one in leading)))
+
+
+def _elements(items: Items) -> Iterator[Piece]:
+    if items.order is not None:
+        yield items.order
+    for one in items.values:
+        yield from one
 
 
 def cut(pieces: Iterable[Piece]) -> Value:

@@ -1,7 +1,7 @@
 """Where the shared beginning of a prompt ends: what varies behind that place costs nothing more.
 
-What is another in each request ends it for good. What is another for each day, person or process ends it for some, so what varies
-more often behind it still costs; what only a name says, or nothing, ends nothing.
+What is another in each request ends it for good. What is another for each day, person or process, or is so by its name, ends it for
+some: what a call or a name says behind it is told, too, and what only its use says is told with it. What nothing says ends nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class MetHoles:
         """Whether a hole costs nothing more behind what was met."""
         if hole.leads or hole.elsewhere:
             return False
-        return self.most == EACH_REQUEST or _name(hole) in self.seen or (not often(hole) and self.most >= _NAMED)
+        if self.most == EACH_REQUEST or _name(hole) in self.seen:
+            return True
+        return bool(hole.doubt) and self.most >= _SOMETIMES
 
     def copy(self) -> MetHoles:
         return MetHoles(self.most, set(self.seen))
@@ -51,7 +53,9 @@ def often(hole: Hole) -> int:
         return EACH_REQUEST if hole.doubt == "use" else 0
     if not hole.certain:
         return _NAMED
-    if hole.minor or hole.order or hole.kind is DATE:
+    if hole.minor:
+        return 0
+    if hole.order or hole.kind is DATE:
         return _SOMETIMES
     return EACH_REQUEST if hole.clock or hole.kind.code == KV102.code else _SOMETIMES
 

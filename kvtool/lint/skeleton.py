@@ -86,21 +86,48 @@ def leaves(nodes: Iterable[Node]) -> Iterator[str | Hole]:
 class Behind:
     """Tokens of constant text that follow a hole; `sure` is the part of them that is always there.
 
-    `run` is the longest stretch of them that nothing varies in, `here` the one that follows at once.
+    `run` is the longest stretch of them that nothing varies in, `here` the one that follows at once; `label` of its tokens
+    introduce what varies behind it, and `held` of them are always there. `further` are the tokens of all other stretches that are
+    always there and more than labels.
     """
 
     tokens: int
     sure: int
     run: int
     here: int
+    held: int = 0
+    label: int = 0
+    further: int = 0
 
-    def with_text(self, tokens: int) -> Behind:
-        """Behind a place with so many tokens more before it."""
+    def with_text(self, tokens: int, label: int) -> Behind:
+        """Behind a place with so many tokens more before it; `label` of them introduce what follows at once."""
         here = self.here + tokens
-        return Behind(self.tokens + tokens, self.sure + tokens, max(self.run, here), here)
+        return replace(
+            self,
+            tokens=self.tokens + tokens,
+            sure=self.sure + tokens,
+            run=max(self.run, here),
+            here=here,
+            held=self.held + tokens,
+            label=self.label if self.here else label,
+        )
+
+    def ended(self) -> Behind:
+        """Before something that varies, where the stretch behind it ends."""
+        return replace(self, here=0, held=0, label=0, further=self.movable)
+
+    @property
+    def movable(self) -> int:
+        """Tokens that could stand before what varies: labels between things that vary could not."""
+        own = self.held - self.label
+        return self.further + (own if own >= _LEAST_STRETCH else 0)
 
 
 NOTHING = Behind(0, 0, 0, 0)
+_LEAST_STRETCH = 24
+"""Tokens of constant text between two things that vary, from which on it is more than a label."""
+_LONGEST_LABEL = 16
+"""Tokens of the line before something that varies that are taken for its label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +140,7 @@ class Found:
     hole: Hole
     behind: Behind
     prompt: int
-    others: tuple[str, ...] = ()
+    others: tuple[Found, ...] = ()
 
 
 def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[Found]:
@@ -129,11 +156,11 @@ def _walk(
     """Backwards: the constant text from the start of these nodes on, `behind` included."""
     for node in reversed(nodes):
         if isinstance(node, str):
-            behind = behind.with_text(count(node))
+            before_hole = behind.here == 0 and behind is not NOTHING
+            behind = behind.with_text(count(node), min(count(_label(node)), _LONGEST_LABEL) if before_hole else 0)
         elif isinstance(node, Hole):
-            if not node.hidden:
-                found.append((node, behind))
-            behind = replace(behind, here=0)
+            found.append((node, behind))
+            behind = behind.ended()
         elif isinstance(node, Repeat):
             behind = replace(_walk(node.body, behind, count, found), sure=behind.sure)
         else:
@@ -144,8 +171,16 @@ def _walk(
                     min(end.sure for end in ends),
                     max(end.run for end in ends),
                     max(end.here for end in ends),
+                    min(end.held for end in ends),
+                    min(end.label for end in ends),
+                    min(end.further for end in ends),
                 )
     return behind
+
+
+def _label(text: str) -> str:
+    """The line that introduces what follows a text: its last one with words in it."""
+    return text.rstrip("`'\"<>()[]{}=*#-: \t\r\n").rpartition("\n")[2]
 
 
 _FORMAT = re.compile(r"\{([A-Za-z_]\w{0,99})(?:[.\[][^{}\n]{0,100})?(?:![rsa])?(?::[^{}\n]{0,60})?\}")

@@ -8,6 +8,8 @@ from dataclasses import replace
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
+from kvtool.lint.placeholders import is_set_up, says_whole_prompt
+from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.shared_beginning import EACH_REQUEST, often, with_hidden
 from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.lint.volatile import JSON_KEYS
@@ -21,8 +23,13 @@ OPEN = 0.2
 _OPEN_BLOCKS = 16
 """Blocks of constant text that must follow in one stretch for that to be told."""
 _USE_BLOCKS = 8
-"""Blocks of constant text that must follow what varies by its use for a warning, half of them in one stretch."""
+"""Blocks of constant text that could stand before what varies by its use, for a warning."""
+_LEAST_BEFORE = 8
+"""Tokens of constant text before a value, up to which a prompt begins with it."""
+_LEAST_KNOWN = 64
+"""Tokens that could stand before what surely varies, from which on nothing is told of what may vary."""
 _MOST_NAMES = 4
+_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "another text in each request, by its use"
 _LONG_LINE = 1500
 _AROUND = 60
@@ -47,16 +54,22 @@ def static_findings(
     """
     later: set[TemplatePlace] = set()
     told_of: list[Found] = []
+    open_groups: list[list[Found]] = []
     for nodes in prompts:
         founds, behind = _of_prompt(nodes, count)
         told_of += founds
+        open_groups.append([found for found in founds if found.hole.doubt == "open"])
         later |= behind
     costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, used, named, block_size)]
     told = _once(_once(costly, _place, block_size), _loss, block_size)
+    sure = {found.hole.spot for found in told if not found.hole.doubt}
+    told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
     findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
-    doubtful = [found for found in told if found.hole.doubt == "open"]
-    if doubtful:
-        findings.append(_open_finding(path, doubtful, block_size, text))
+    doubtful = {found.hole.spot: found for found in told if found.hole.doubt == "open"}
+    for group in open_groups:
+        of_group = [doubtful.pop(found.hole.spot) for found in group if found.hole.spot in doubtful]
+        if of_group:
+            findings.append(_open_finding(path, sorted(of_group, key=lambda one: _place(one.hole)), block_size, text))
     return sorted(findings, key=lambda one: (one.line, one.column, one.code))
 
 
@@ -64,23 +77,45 @@ def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list
     """What a prompt loses, and the places in it where nothing more is lost: behind, or in doubt where another one is sure."""
     given = list(nodes)
     marked = with_hidden(given)
-    founds = holes(marked, count)
-    pairs = zip(leaves(given), leaves(marked), strict=True)
-    covered = [
-        after
-        for before, after in pairs
-        if isinstance(before, Hole) and isinstance(after, Hole) and after.hidden and not before.hidden
-    ]
-    later = {hole.spot for hole in covered}
-    ending = next((number for number, found in enumerate(founds) if often(found.hole) == EACH_REQUEST), None)
+    every = holes(marked, count)
+    was_hidden = {id(leaf) for leaf in leaves(marked) if isinstance(leaf, Hole) and leaf.hidden} - {
+        id(after)
+        for before, after in zip(leaves(given), leaves(marked), strict=True)
+        if isinstance(before, Hole) and not before.hidden and isinstance(after, Hole) and after.hidden
+    }
+    founds = [found for found in every if not found.hole.hidden]
+    covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
+    later = {found.hole.spot for found in covered}
+    founds = _given_beside(founds)
+    ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
-        names = dict.fromkeys(hole.what for hole in covered if hole.what != founds[ending].hole.what)
-        founds[ending] = replace(founds[ending], others=tuple(names))
+        behind = [*founds[ending].others, *covered]
+        others = {found.hole.what: found for found in reversed(behind) if found.hole.what != founds[ending].hole.what}
+        founds[ending] = replace(founds[ending], others=tuple(reversed(others.values())))
     first = {found.hole.spot for found in founds}
-    if ending is not None:
+    if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
         later |= {found.hole.spot for found in founds if found.hole.doubt == "open"}
         first -= {found.hole.spot for found in founds if found.hole.doubt == "open"}
     return founds, later - first
+
+
+def _given_beside(founds: list[Found]) -> list[Found]:
+    """The same, where a value before one that is another in each request is given with it: so it is another each time, too."""
+    last = next((number for number, found in enumerate(founds) if found.hole.doubt == "use"), None)
+    if last is None or founds[last].behind.movable < _LEAST_KNOWN:
+        return founds
+    first = next(
+        (
+            number
+            for number, one in enumerate(founds[:last])
+            if one.hole.doubt == "open" and not is_set_up(one.hole.what)
+        ),
+        None,
+    )
+    if first is None or any(often(found.hole) for found in founds[:first]):
+        return founds
+    told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
+    return [*founds[:first], told, *founds[last + 1 :]]
 
 
 def _once(founds: Iterable[Found], same: Callable[[Hole], tuple[object, ...]], block_size: int) -> list[Found]:
@@ -100,27 +135,42 @@ def _place(hole: Hole) -> tuple[int, int, str]:
 
 
 def _loss(hole: Hole) -> tuple[object, ...]:
-    """What is one loss, wherever it is told: one value, in a line the same words, in a file what only a name says."""
-    if hole.doubt or (hole.certain and hole.made is None):
-        return hole.kind.code, hole.what, hole.spot.line
-    return hole.kind.code, hole.what, hole.made if hole.certain else None
+    """What is one loss, wherever it is told: one value of a call, in a line the same words."""
+    if hole.certain and not hole.doubt and hole.made is not None:
+        return hole.kind.code, hole.what, hole.made
+    return hole.kind.code, hole.what, hole.spot.line
 
 
 def _enough(found: Found, least: int, used: int, named: int, block_size: int) -> bool:
-    """Whether enough constant text stands behind it to be told."""
+    """Whether enough constant text stands behind it, or behind what it is told with, to be told."""
     hole, behind = found.hole, found.behind
     if hole.leads or hole.elsewhere:
         return True
     if hole.doubt == "open":
-        return behind.run >= _OPEN_BLOCKS * block_size
+        at_once = (
+            behind.here if hole.capped else behind.run
+        )  # code puts together what a template file holds in one piece
+        return behind.run >= _OPEN_BLOCKS * block_size and 2 * at_once >= _OPEN_BLOCKS * block_size
+    if _goes_on(found) and behind.movable < _OPEN_BLOCKS * block_size:
+        return False
+    if any(_enough(other, least, used, named, block_size) for other in _costly(found)):
+        return True
     if hole.doubt:
         enough = max(least, used)
-        return behind.tokens >= enough and 4 * min(behind.run, behind.sure) >= 3 * enough
-    return (behind.sure if hole.order else behind.tokens) >= (least if hole.certain else max(least, named))
+        return min(behind.tokens, 2 * behind.sure) >= enough and 3 * behind.movable >= 2 * enough
+    if not _is_sure(hole):
+        return behind.movable >= max(least, named)
+    return (behind.sure if hole.order else behind.tokens) >= least
+
+
+def _goes_on(found: Found) -> bool:
+    """Whether a prompt begins with another whole prompt: what is added to one that was sent loses nothing of it."""
+    before = found.prompt - found.behind.tokens
+    return found.hole.doubt == "use" and before <= _LEAST_BEFORE and says_whole_prompt(found.hole.what)
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
-    """One for all placeholders of a file of which nothing tells whether they vary, at the first of them."""
+    """One for all placeholders of a prompt of which nothing tells whether they vary, at the first of them."""
     most = max(founds, key=lambda found: found.behind.tokens)
     names = list(dict.fromkeys(found.hole.what for found in founds))
     listed, one = _listed(names), len(names) == 1
@@ -160,7 +210,8 @@ def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)} {_amount(found, block_size)}"
     if found.others:
-        message += f"; {_listed(found.others)} var{'ies' if len(found.others) == 1 else 'y'} behind it, too"
+        names = [other.hole.what for other in found.others]
+        message += f"; {_listed(names)} var{'ies' if len(names) == 1 else 'y'} behind it, too"
     return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, text, block_size)
 
 
@@ -171,7 +222,7 @@ def _told(path: str, found: Found, message: str, tokens: int, confidence: float,
     excerpt, start = _excerpt(text, hole.spot)
     return Finding.of(
         code=hole.kind.code,
-        severity=_severity(hole, found.behind, found.prompt, block_size),
+        severity=_worst(found, block_size),
         group="",
         path=path,
         line=hole.spot.line,
@@ -205,18 +256,37 @@ def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
     return text[start : min(start + 4 * _AROUND, stop if stop >= 0 else len(text))], _AROUND
 
 
+def _worst(found: Found, block_size: int) -> Severity:
+    """The severity of what is told, and of what is told with it."""
+    told = (found, *_costly(found))
+    return max((_severity(one.hole, one.behind, one.prompt, block_size) for one in told), key=_SEVERITIES.index)
+
+
+def _costly(found: Found) -> tuple[Found, ...]:
+    """What is told with it and costs more than it does itself: behind what is another in each request, nothing does."""
+    if often(found.hole) == EACH_REQUEST:
+        return ()
+    return tuple(other for other in found.others if other.hole.doubt != "open")
+
+
 def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Severity:
-    """By the constant text behind it, out of all of the prompt's (`diagnose.severity`)."""
+    """By the constant text behind it, out of all of the prompt's (`diagnose.severity`); an error only of what surely varies."""
     if hole.minor or hole.doubt == "open":
         return "info"
-    if hole.doubt and min(behind.sure, 2 * behind.run) < _USE_BLOCKS * block_size:
+    sure = _is_sure(hole)
+    if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < _USE_BLOCKS * block_size:
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
     severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
-    counted = hole.kind is COUNTER and not hole.certain  # that something counts, a name alone does not prove
-    return "warning" if severity == "error" and (hole.capped or hole.doubt or counted) else severity
+    return "warning" if severity == "error" and (hole.capped or not sure) else severity
+
+
+def _is_sure(hole: Hole) -> bool:
+    """Whether it is seen, or its whole name says, that something varies: a `current_time`, not a `user_plan`."""
+    if hole.certain or hole.doubt or hole.capped or hole.kind is COUNTER:
+        return hole.certain
+    return sure_kind(hole.what.strip("`")) is hole.kind
 
 
 def _badness(found: Found, block_size: int) -> tuple[int, bool, int]:
-    severity = _severity(found.hole, found.behind, found.prompt, block_size)
-    return ("info", "warning", "error").index(severity), found.hole.certain, found.behind.tokens
+    return _SEVERITIES.index(_worst(found, block_size)), found.hole.certain, found.behind.tokens

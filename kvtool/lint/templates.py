@@ -11,10 +11,10 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
 from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.placeholders import doubt_of, placeholder, section
+from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
 from kvtool.lint.template_places import TemplatePlaces
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
@@ -43,7 +43,14 @@ def traced_template(text: Traced, style: str) -> list[Node]:
     if not style:
         return [plain]
     places = TemplatePlaces(text)
-    return text_nodes(plain, style, lambda start, stop, name: placeholder(name, places.at(start, stop)))
+    quoted = quoted_ranges(plain)
+
+    def hole(start: int, stop: int, name: str) -> Node | None:
+        if is_quoted(plain, start, stop, quoted):
+            return None
+        return placeholder(name, places.at(start, stop))
+
+    return text_nodes(plain, style, hole)
 
 
 def placeholder_count(text: str, style: str) -> int:
@@ -249,9 +256,7 @@ class _Reader:
     def _variable(self, node: nodes.Node, spot: TemplatePlace) -> Iterator[Node]:
         name = _dotted(node)
         root = name.partition(".")[0]
-        if name in ("loop.index", "loop.index0", "loop.revindex", "loop.revindex0"):
-            yield Hole(spot, COUNTER, f"`{name}`, which numbers items anew where one is added or moved,", minor=True)
-        elif root in self._values:
+        if root in self._values:
             for value in self._values[root]:
                 yield value.at(spot) if isinstance(value, Hole) else value
         elif name and (hole := self._named(name, spot)) is not None:

@@ -70,12 +70,13 @@ def test_what_stands_behind_the_first_value_is_named_with_it() -> None:
     assert (found.line, found.message.endswith("; `draft` varies behind it, too")) == (1, True)
 
 
-def test_a_date_before_a_question_costs_once_a_day_and_the_question_each_time() -> None:
+def test_a_question_behind_a_date_is_told_with_it() -> None:
     text = (
         "import datetime\ndef build_prompt(question):\n"
         f"    return f'On {{datetime.date.today()}} {RULES}. They ask: {{question}} {RULES}'\n"
     )
-    assert [one.code for one in python(text)] == ["KV101", "KV201"]
+    (found,) = python(text)
+    assert (found.code, found.message.endswith("; `question` varies behind it, too")) == ("KV101", True)
 
 
 def test_labels_between_values_are_little_text() -> None:

@@ -1,0 +1,76 @@
+"""Braces and dollars that a text only shows: in code that it quotes, and where it explains what a placeholder is."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FENCE = re.compile(r"^[ \t]{0,12}(`{3,9}|~{3,9})[ \t]{0,4}([A-Za-z+#-]{0,20})[^\n`]{0,80}$", re.MULTILINE)
+_LANGUAGES = _words(
+    "python py python3 ipython js javascript jsx ts typescript tsx bash sh shell zsh console powershell ps1 java kotlin scala"
+    " go golang rust rs c cpp c++ csharp cs php ruby rb perl lua swift r julia dart graphql cypher dockerfile makefile jinja"
+    " jinja2 handlebars liquid mustache vue svelte"
+)
+"""Languages of code in which braces and dollars are its own."""
+CODE_LINE = re.compile(
+    r"\b[rR]?[fF][\"']|^\s{0,80}\d{1,6}\|"
+    r"|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]"
+)
+"""The beginning of a line of code."""
+_TYPES = frozenset(
+    ("int", "str", "float", "bool", "list", "dict", "json", "string", "number", "boolean", "array", "object")
+)
+"""What stands in braces where the form of an answer is shown."""
+_AROUND = 100
+_SAID_BEHIND = re.compile(
+    r"[}`\"'\s]{0,4}\s?(?:(?:is|are|will be|gets?|means|stands for)\s(?:automatically\s)?"
+    r"(?:replaced|filled|substituted|inserted|expanded|interpolated|resolved|an?\splaceholders?|the\splaceholder)|placeholders?\b|syntax\b)"
+)
+_SAID_BEFORE = re.compile(
+    r"\b(?:placeholders?(?:\s(?:such as|like|named|called|of the form|in the form))?|syntax|notation|literal|literally)"
+    r"[\s:(]{1,3}[`\"']{0,3}\{?$"
+    r"|\b(?:write|use|insert|reference|e\.g\.|such as|for example|like)[\s:(]{1,3}[`\"']{1,3}\{?$",
+    re.IGNORECASE,
+)
+_SCHEMA = frozenset(("defs", "ref", "schema", "id", "comment", "anchor", "vocabulary", "dynamicRef", "dynamicAnchor"))
+"""Names that JSON Schema writes with a dollar."""
+
+
+def quoted_ranges(text: str) -> list[tuple[int, int]]:
+    """Where fenced blocks of code in a named language stand, in order."""
+    found: list[tuple[int, int]] = []
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            opened = fence
+        elif fence[1].startswith(opened[1]) and not fence[2]:
+            if opened[2].lower() in _LANGUAGES:
+                found.append((opened.end(), fence.start()))
+            opened = None
+    return found
+
+
+def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether the placeholder that stands there is only shown; `ranges` are the text's `quoted_ranges`."""
+    number = bisect_right(ranges, (start, len(text))) - 1
+    if text[start + 1 : stop - 1] in _TYPES:
+        return True
+    if number >= 0 and ranges[number][0] <= start < ranges[number][1]:
+        return True
+    if text.startswith("$", start) and text[start + 1 : start + 2] != "{":
+        name = text[start + 1 : stop]
+        if name in _SCHEMA or name.isupper():
+            return True  # of a schema, or of a shell
+    line = text[max(text.rfind("\n", 0, start) + 1, start - _AROUND) : start]
+    same = re.compile(re.escape(text[start:stop]))
+    return (
+        CODE_LINE.search(line) is not None
+        or _SAID_BEFORE.search(line) is not None
+        or any(_SAID_BEHIND.match(text, one.end(), one.end() + _AROUND) for one in same.finditer(text))
+    )

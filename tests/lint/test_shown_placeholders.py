@@ -1,0 +1,115 @@
+"""Braces and dollars that a text only shows are no placeholders; what a text says of another one costs nothing more."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kvtool.lint.python_evidence import reads_as, reads_as_reply
+from kvtool.lint.quoted_code import is_quoted, quoted_ranges
+from kvtool.lint.skeleton import Hole, holes
+from kvtool.lint.static import static_findings
+from kvtool.lint.templates import text_template
+from kvtool.results.finding import Finding
+
+RULES = " ".join(f"Rule {number}: be short, be kind, and never promise a refund." for number in range(20))
+
+
+def lint(text: str, style: str = "format") -> list[Finding]:
+    return static_findings(
+        "a.md", text, [text_template("a.md", text, style)], len, block_size=16, least=16, used=96, named=64
+    )
+
+
+SHOWN = {
+    "a fence of Python": "Do so:\n```python\nlog.info(f'{task}')\n```\n",
+    "a fence of a shell": "Do so:\n~~~sh\necho {question}\n~~~\n",
+    "an f-string": "    print(f'Answer: {answer}')\n",
+    "told to be replaced": "- {task} is replaced with the task itself.\n",
+    "told to be replaced, used before": "Ask {task} of it.\n- {task} will be filled in by the program.\n",
+    "called a placeholder": "It may hold placeholders such as `{question}` in any order.\n",
+    "to be used": 'Use "{question}" in your own text.\n',
+    "a type": "Return a list of {int} and {str}.\n",
+}
+
+
+@pytest.mark.parametrize("form", SHOWN)
+def test_what_a_text_only_shows(form: str) -> None:
+    assert lint(SHOWN[form] + RULES) == []
+
+
+FILLED = {
+    "plain": "Task: {task}\n",
+    "a fence of no language": "Task:\n```\n{task}\n```\n",
+    "a fence of text": "Task:\n```text\n{task}\n```\n",
+    "a verb before it": "Write about {topic} only.\n",
+    "quoted": 'The question is "{question}".\n',
+    "behind a fence": "```python\nx = 1\n```\nTask: {task}\n",
+}
+
+
+@pytest.mark.parametrize("form", FILLED)
+def test_what_is_filled(form: str) -> None:
+    assert [one.code for one in lint(FILLED[form] + RULES)] == ["KV201"]
+
+
+@pytest.mark.parametrize(("name", "shown"), [("$defs", True), ("$HOME", True), ("${task}", False), ("$task", False)])
+def test_dollars(name: str, shown: bool) -> None:
+    assert is_quoted(f"See {name} there.", 4, 4 + len(name), []) is shown
+
+
+def test_fences_of_any_length_and_order() -> None:
+    make = random.Random(3)
+    for _ in range(50):
+        text, wanted = "", []
+        for _ in range(make.randint(1, 6)):
+            mark, language = make.choice("`~") * make.randint(3, 5), make.choice(["python", "", "text", "js"])
+            start = len(text) + len(mark) + len(language)
+            body = f"\n{make.choice(['x', '{a}', 'b = 1'])}\n"
+            if language in ("python", "js"):
+                wanted.append((start, start + len(body)))
+            text += f"{mark}{language}{body}{mark}\n"
+        assert quoted_ranges(text) == wanted
+
+
+def test_a_label_is_nothing_that_could_stand_before() -> None:
+    spots = [
+        node
+        for node in text_template("a.md", "{task}\nNotes:\n{notes}\nDraft:\n{draft}\n", "format")
+        if isinstance(node, Hole)
+    ]
+    assert len(spots) == 3
+    behind = holes(text_template("a.md", f"{{task}}\nNotes:\n{{notes}}\n{RULES}", "format"), len)[0].behind
+    assert behind.movable == len(RULES) + 1
+    assert behind.tokens > behind.movable
+    assert lint("{task}\nNotes of what they wrote:\n{notes}\nDraft of the answer so far:\n{draft}\nAnswer:") == []
+
+
+def test_a_value_beside_one_that_is_asked_is_told_for_both() -> None:
+    (found,) = lint(f"About {{widget}}:\nQuestion: {{question}}\n{RULES}")
+    assert (found.line, found.column, found.code) == (1, 7, "KV201")
+    assert found.message.endswith("; `question` varies behind it, too")
+    (found,) = lint(f"By {{agent_name}}:\nQuestion: {{question}}\n{RULES}")
+    assert found.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("Your previous response failed JSON schema validation.", True),
+        ("That is invalid. Please try again.", True),
+        ("You are a reviewer. Fix the errors in it.", False),
+        ("Summarize the report.", False),
+    ],
+)
+def test_a_text_that_answers_what_a_model_wrote(text: str, reply: bool) -> None:
+    assert reads_as_reply(text) is reply
+
+
+@pytest.mark.parametrize("first", ["import os", "from a.b import c", "curl -X POST https://a.example", "const a = 1;"])
+def test_a_text_that_begins_as_code_is_none(first: str) -> None:
+    assert (
+        reads_as(f"{first}\nPlease make sure that the answer is a list of all the rows. Do not write more than that.")
+        == -1
+    )
