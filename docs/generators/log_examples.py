@@ -47,6 +47,15 @@ def _vllm(level: str, text: str) -> str:
 _MANY: dict[str, list[Any]] = {
     "chat": [{"timestamp": _TIME, "user": "north", "request": _BODY, "response": _ANSWER}],
     "responses": [{"model": "gpt-5.5", "instructions": "You are Mina.", "input": "Is it open?"}],
+    "gemini-caches": [
+        {
+            "name": "cachedContents/c1",
+            "model": "models/gemini-2.5-flash",
+            "createTime": _TIME,
+            "expireTime": "2026-02-02T10:00:00Z",
+            "usageMetadata": {"totalTokenCount": 2048},
+        }
+    ],
     "gemini": [{"contents": [{"role": "user", "parts": [{"text": "Is it open?"}]}], "model": "gemini-2.5-flash"}],
     "converse": [{"modelId": "amazon.nova", "messages": [{"role": "user", "content": [{"text": "Is it open?"}]}]}],
     "bedrock": [
