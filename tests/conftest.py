@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,8 +30,11 @@ collect_ignore = [] if is_here() else list(NEED_IT)
 
 # torch's threads wait by spinning: on a machine that is busy, tests of small models take fifty times as long with two of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# `kvtool lint FOLDER` keeps what it read in the user's cache: of tests nothing may stay there, or come from there.
-os.environ["XDG_CACHE_HOME"] = os.devnull
+# Prepared tokenizers, and what `kvtool lint FOLDER` read, are kept in the user's cache: of tests nothing may stay there, or come
+# from there. All processes of a run share one of their own; without any, each test would prepare the built-in tokenizer again.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="kvtool-tests-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 # Triton's kernels run in its interpreter; it looks when it is imported, which nothing above does.
 os.environ["TRITON_INTERPRET"] = "1"
 
