@@ -30,7 +30,7 @@ _LONGEST_WAIT = 60.0
 class WatchCommand(Command):
     """What a running server's prefix cache does, from its /metrics: hit rates, tokens, times, KV usage; Ctrl-C prints the sums.
 
-    It only asks for /metrics, and with `--kv-events server` where events are published. A key comes from the variable KVTOOL_API_KEY.
+    It only asks for /metrics, and with `--kv-events server` where events are. A key comes from the variable KVTOOL_API_KEY.
     """
 
     source: Annotated[str, Argument("A server, or a file with what it answered at /metrics.", "URL|FILE")]
