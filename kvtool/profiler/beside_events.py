@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import msgspec
 
@@ -46,6 +47,10 @@ class BesideEvents:
         self._tokenless = 0
         self._sessions: set[str] = set()
         """Those that the server names."""
+        if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+            raise KvtoolError(
+                f"{path} is no file: KV events are read more than once", hint="write them to a file first"
+            )
         for batch in read_event_file(path):
             self._first = self._first or batch
             for event in batch.events:

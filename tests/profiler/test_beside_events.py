@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,24 @@ def test_a_file_of_something_else_is_told_with_its_place(
     assert said in err
     assert "Traceback" not in err
     assert in_folder("profile", "log.jsonl", "--dry-run", "--kv-events", "none.jsonl")[0] == 2
+
+
+def test_a_pipe_cannot_be_read_twice(in_folder: Command, tmp_path: Path) -> None:
+    write_log(tmp_path / "log.jsonl", TWICE)
+    os.mkfifo(tmp_path / "pipe")
+    code, _, err = in_folder("profile", "log.jsonl", "--dry-run", "--kv-events", "pipe")
+    assert code == 2
+    assert "pipe is no file" in err
+
+
+@pytest.mark.parametrize("flag", ["--events", "--metrics", "-o"])
+def test_what_is_read_is_not_written_over(in_folder: Command, tmp_path: Path, flag: str) -> None:
+    write_log(tmp_path / "log.jsonl", TWICE)
+    (tmp_path / "e.json").write_text('{"type": "AllBlocksCleared"}\n')
+    code, _, err = in_folder("profile", "log.jsonl", "--dry-run", "--kv-events", "e.json", flag, "e.json")
+    assert code == 2
+    assert "what --kv-events reads" in err
+    assert (tmp_path / "e.json").read_text() == '{"type": "AllBlocksCleared"}\n'
 
 
 def test_without_the_flag_nothing_is_said(in_folder: Command, tmp_path: Path) -> None:
