@@ -192,6 +192,9 @@ def test_a_file_of_something_else_is_told_with_its_place(
     assert said in err
     assert "Traceback" not in err
     assert in_folder("profile", "log.jsonl", "--dry-run", "--kv-events", "none.jsonl")[0] == 2
+    code, _, err = in_folder("profile", "log.jsonl", "--dry-run", "--kv-events", str(tmp_path))
+    assert code == 2
+    assert "kv_events.jsonl.gz: no such file" in "".join(err.split("\n"))
 
 
 def test_a_pipe_cannot_be_read_twice(in_folder: Command, tmp_path: Path) -> None:
