@@ -10,9 +10,10 @@ def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> No
     """Take one request from submission to its end, leaving the cache as step after step with a DryRunner would.
 
     With nothing else running, chunks and decode steps take blocks from the free queue in the same order as one allocation of their
-    sum, and nobody can look in between; so prompt and output are allocated at once (where events are recorded, one after the
-    other: an event tells what was stored together). Forced outputs are taken as they are; free ones count as `max_tokens` zeros.
-    EngineError for a request that could never run; `fits` says that `check_fits` let this one pass.
+    sum, and nobody can look in between; so prompt and output are allocated at once. Where events are recorded, each chunk of the
+    prompt is, and each block of the answer, as an event tells what a step stored; of asynchronous steps, too, though these evict
+    for the next block of an answer before they store the last one. Forced outputs are taken as they are; free ones count as
+    `max_tokens` zeros. EngineError for a request that could never run; `fits` says that `check_fits` let this one pass.
     """
     assert not len(scheduler), "account() is for an idle scheduler"
     cache = scheduler.cache
@@ -26,7 +27,7 @@ def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> No
     if scheduler.config.enable_prefix_caching:
         scheduler.stats.admitted(request, cached)
     if cache.events is not None:
-        _compute(scheduler, request, request.num_tokens - cached, hits)
+        _compute_in_parts(scheduler, request, request.num_tokens, scheduler.config.max_num_batched_tokens, hits)
         hits = []
     room = scheduler.config.max_model_len - request.num_prompt_tokens
     given = request.output_ids
@@ -34,10 +35,24 @@ def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> No
     request.outputs = outputs
     request.num_tokens += len(outputs)
     # the last sampled token is never computed
-    computed = request.num_computed_tokens + len(hits) * cache.block_size
-    _compute(scheduler, request, max(request.num_tokens - 1, request.num_prompt_tokens) - computed, hits)
+    end = max(request.num_tokens - 1, request.num_prompt_tokens)
+    if cache.events is not None:
+        size = cache.block_size
+        _compute_in_parts(scheduler, request, min(end, -(-request.num_computed_tokens // size) * size), size, hits)
+        _compute_in_parts(scheduler, request, end, size, hits)
+    else:
+        _compute(scheduler, request, end - len(hits) * cache.block_size, hits)
     request.status = Status.FINISHED
     cache.free(request)
+
+
+def _compute_in_parts(scheduler: Scheduler, request: Request, end: int, part: int, hits: list[int]) -> None:
+    """All tokens up to the one at `end`, so many at a time; those of the hits first."""
+    left = end - request.num_computed_tokens - len(hits) * scheduler.cache.block_size
+    while left > 0:
+        _compute(scheduler, request, min(left, part), hits)
+        hits = []
+        left = end - request.num_computed_tokens
 
 
 def _compute(scheduler: Scheduler, request: Request, num_new: int, hits: list[int]) -> None:

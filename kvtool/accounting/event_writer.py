@@ -12,6 +12,9 @@ from kvtool.engine.vllm_hashing import event_hash
 from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
 
 MEDIUM = "GPU"
+_GROUP = {"group_idx": 0}
+"""The engine has one group of layers."""
+_KIND = {"kv_cache_spec_kind": "full_attention"}
 
 
 class EventWriter:
@@ -66,9 +69,11 @@ def event_fields(event: Event, block_size: int, *, tokens: bool = True) -> dict[
                 "medium": MEDIUM,
                 "lora_name": None if lora is None else lora.name,
                 "extra_keys": _extra_keys(event, salts=tokens),
+                **_GROUP,
+                **_KIND,
             }
         case BlockRemoved(block_hash):
-            return {"type": "BlockRemoved", "block_hashes": [event_hash(block_hash)], "medium": MEDIUM}
+            return {"type": "BlockRemoved", "block_hashes": [event_hash(block_hash)], "medium": MEDIUM, **_GROUP}
         case AllBlocksCleared():
             return {"type": "AllBlocksCleared"}
 

@@ -150,6 +150,7 @@ class ProfileCommand(Command):
         taken = {
             self.measuring.events: "the file of --events",
             self.measuring.metrics: "the file of --metrics",
+            self.measuring.kv_events: "what --kv-events reads",
             self.predicting.calibration: "the calibration",
             self.rendering.chat_template: "the chat template",
             self.rendering.tokenizer: "the tokenizer",

@@ -30,14 +30,17 @@ _LONGEST_WAIT = 60.0
 class WatchCommand(Command):
     """What a running server's prefix cache does, from its /metrics: hit rates, tokens, times, KV usage; Ctrl-C prints the sums.
 
-    It only asks for /metrics. A key comes from the variable KVTOOL_API_KEY.
+    It only asks for /metrics, and with `--kv-events server` where events are. A key comes from the variable KVTOOL_API_KEY.
     """
 
     source: Annotated[str, Argument("A server, or a file with what it answered at /metrics.", "URL|FILE")]
     looks: WatchOptions
     kv_events: Annotated[
         str | None,
-        Option("Also listen where the server publishes KV events: tcp://HOST:PORT or ipc://PATH.", "ENDPOINT"),
+        Option(
+            "Also listen to KV events: at tcp://HOST:PORT or ipc://PATH, or `server` asks it for all of its ranks.",
+            "ENDPOINT",
+        ),
     ] = None
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
@@ -74,9 +77,9 @@ class WatchCommand(Command):
         if self.kv_events is None:
             yield None
             return
-        from kvtool.measure.servers.heard_events import Heard
+        from kvtool.measure.servers.heard_events import Heard, publishers
 
-        with Heard(self.kv_events) as heard:
+        with Heard(publishers(self.source, self.kv_events)) as heard:
             yield heard
 
     def _wait(self, watching: Watching, look: Callable[[], Scrape], heard: Heard | None) -> None:

@@ -106,6 +106,8 @@ class RunOptions:
         taken = {os.path.realpath(path): "an input" for path in self.inputs if path != "-"}
         if self.predicting.calibration is not None:
             taken[os.path.realpath(self.predicting.calibration)] = "the calibration"
+        if self.measuring.kv_events is not None:
+            taken[os.path.realpath(self.measuring.kv_events)] = "what --kv-events reads"
         for flag, path in (("--events", self.measuring.events), ("--metrics", self.measuring.metrics)):
             if path is None:
                 continue

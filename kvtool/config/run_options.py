@@ -351,6 +351,13 @@ class Measuring:
     ] = None
     events_no_tokens: Annotated[bool, Option("Leave token ids and salts out of --events.")] = False
     metrics: Annotated[str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE")] = None
+    kv_events: Annotated[
+        str | None,
+        Option(
+            "What a server's KV events say of these requests: of a recording (file or folder), or written by --events.",
+            "FILE",
+        ),
+    ] = None
 
     @property
     def seconds(self) -> float:

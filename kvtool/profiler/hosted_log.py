@@ -51,6 +51,7 @@ def hosted_log(options: RunOptions, asked: EngineOptions, source: LogSource) -> 
     engine_run = (
         options.tracing.rules != "vllm"
         or measuring.events is not None
+        or measuring.kv_events is not None
         or measuring.audit
         or measuring.load_format != "auto"
     )

@@ -29,6 +29,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
+    from kvtool.profiler.beside_events import BesideEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,20 @@ class Opened:
             pair_command=self._pair_command(),
             prices=self._prices,
             gpu_hour=amount_of(self.options.pricing.gpu_hour),
+            beside=self._beside() if measure else None,
         )
+
+    def _beside(self) -> BesideEvents | None:
+        """The KV events of a server, where they are asked for; read once before any work is done."""
+        path = self.options.measuring.kv_events
+        if path is None:
+            return None
+        from kvtool.measure.servers.live_extra import need_live
+
+        need_live("--kv-events")
+        from kvtool.profiler.beside_events import BesideEvents
+
+        return BesideEvents(path)
 
     def _prices(self) -> PriceTable:
         """The prices that were asked for over those that come along; read once."""

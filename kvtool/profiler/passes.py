@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.engine.sequential_pool import SequentialPool
+    from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.server_reads import ServerReads
 
 _FAILED = 400
@@ -152,6 +153,7 @@ class Pass:
         jobs: int | None = 1,
         money: MoneyBook | None = None,
         timed: bool = False,
+        beside: BesideEvents | None = None,
     ) -> None:
         """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
 
@@ -160,8 +162,8 @@ class Pass:
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
         `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
         of requests that run together need: no token has a fate. With `only_causes` causes are looked for beside that, and no more.
-        `money` sums what requests cost, where a provider's rules are
-        followed. `keep` takes the requests for later passes. `jobs` processes may work on it, None: as many as pay.
+        `money` sums what requests cost, where a provider's rules are followed. `keep` takes the requests for later passes, `beside`
+        those whose reuse a server's events show. `jobs` processes may work on it, None: as many as pay.
         """
         self.jobs = jobs
         self.money = money
@@ -169,6 +171,7 @@ class Pass:
         """Whether times are predicted, whatever else is counted."""
         self.keep = keep
         self.events = events
+        self.beside = beside
         self.rewrite = rewrite
         self.plan = plan
         self.maker = maker
@@ -360,10 +363,16 @@ class Pass:
             if self.first_look:
                 self.result.sensitive.add(job, entry.own)
                 self.result.boundaries.add(turn.group, entry.num_tokens, entry.own, unit=job.unit)
-            if self.result.views is not None:
-                self.result.views.submitted(job, entry)
+            self._show(job, entry)
             self._entries[id(job)] = entry
         return job
+
+    def _show(self, job: Job, entry: LedgerEntry) -> None:
+        """A request that will run to those that watch the run."""
+        if self.result.views is not None:
+            self.result.views.submitted(job, entry)
+        if self.beside is not None:
+            self.beside.submitted(job)
 
     @property
     def _by_provider(self) -> bool:
@@ -489,6 +498,8 @@ class Pass:
             self.result.observable.add(job, scope or "", hit)
         entry = self._entries[id(job)]
         told = self.first_look and outcome is None and self._add_read(job, entry, hit)
+        if self.beside is not None:
+            self.beside.settled(job, hit)
         with self._shield:
             self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
             self.result.generation_tokens += len(job.request.outputs)

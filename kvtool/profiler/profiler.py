@@ -65,6 +65,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
+    from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.server_reads import ServerReads
 
 _TRIED_EDITS = 4
@@ -103,12 +104,14 @@ class Profiler:
         pair_command: PairCommand | None = None,
         prices: Callable[[], PriceTable] | None = None,
         gpu_hour: Decimal | None = None,
+        beside: BesideEvents | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
         what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` is
         how two requests of a log are shown side by side. `prices` are those of tokens, `gpu_hour` dollars for an accelerator's.
+        `beside` holds the KV events of a server that ran the same.
         """
         self._prices = prices
         self._gpu_hour = gpu_hour
@@ -116,6 +119,7 @@ class Profiler:
         self.measure = measure
         self.native_engine = native_engine
         self.events = events
+        self.beside = beside
         self.pair_command = pair_command
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
@@ -202,6 +206,7 @@ class Profiler:
             jobs=self.jobs,
             money=self._money_book(plan) if reported or money else None,
             timed=money,
+            beside=self.beside if reported else None,
         )
         result = accountant.run(source)
         if result.money is not None and isinstance(self.source, LogSource):
@@ -360,6 +365,9 @@ class Profiler:
             again = partial(self._account, "keeping tenants apart", plan, money=True)
             isolation = isolation_of(result, lambda fixes: again(fixes=fixes), locate=self.locate)
             report = report.model_copy(update={"isolation": isolation, "partial": result.partial})
+        if self.beside is not None:
+            told = self.beside.told(plan, per_request=self.wanted.per_request)
+            report = report.model_copy(update={"kv_events": told})
         self.metrics = self._metrics(result, report.totals)
         return report
 

@@ -17,7 +17,7 @@ Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 
 
-_NOT_ALWAYS = ("requests", "reported", "predicted", "difference", "money", "isolation")
+_NOT_ALWAYS = ("requests", "reported", "predicted", "difference", "money", "isolation", "kv_events")
 """Parts of a report that only some runs have."""
 
 

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from pydantic import Field
 
 from kvtool.results.choices import By
+from kvtool.results.event_reads import EventReads
 from kvtool.results.finding import Finding
 from kvtool.results.isolation import Isolation
 from kvtool.results.model import Count, Document, Model, Ratio
@@ -257,6 +258,8 @@ class Report(Document):
     """Tokens by cause of what was read beside what the rules say, in words of `kvtool.results.money`."""
     money: Money | None = None
     isolation: Isolation | None = None
+    kv_events: EventReads | None = None
+    """What the KV events of a server say of these requests."""
 
     @property
     def workload(self) -> str:

@@ -53,7 +53,8 @@ def test_a_run_is_written_in_vllms_fields(tmp_path: Path) -> None:
     ids = np.array([0, 1, 2, 3, 4, 5, 7, 8], np.int32)
     own = [event_hash(one) for one in hasher.chain(ids, BLOCK, None, "s", SQL)]
     other = [event_hash(one) for one in hasher.chain(np.full(8, 5, np.int32), BLOCK, None, None, None)]
-    stored = {"type": "BlockStored", "block_size": 4, "medium": "GPU"}
+    group = {"medium": "GPU", "group_idx": 0}
+    stored = {"type": "BlockStored", "block_size": 4, **group, "kv_cache_spec_kind": "full_attention"}
     assert lines(path) == [
         {
             **stored,
@@ -73,8 +74,8 @@ def test_a_run_is_written_in_vllms_fields(tmp_path: Path) -> None:
             "lora_name": "sql",
             "extra_keys": [["sql"]],
         },
-        {"type": "BlockRemoved", "block_hashes": own[1:], "medium": "GPU"},
-        {"type": "BlockRemoved", "block_hashes": own[:1], "medium": "GPU"},
+        {"type": "BlockRemoved", "block_hashes": own[1:], **group},
+        {"type": "BlockRemoved", "block_hashes": own[:1], **group},
         {
             **stored,
             "block_hashes": other,
@@ -86,6 +87,16 @@ def test_a_run_is_written_in_vllms_fields(tmp_path: Path) -> None:
         },
         {"type": "AllBlocksCleared"},
     ]
+
+
+def test_fields_stand_as_a_server_writes_them() -> None:
+    """The order of vLLM 0.32, as recorded."""
+    one = BlockHash(b"a" * 16)
+    assert [*event_fields(BlockStored((one,), None), 4)] == [
+        *("type", "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name"),
+        *("extra_keys", "group_idx", "kv_cache_spec_kind"),
+    ]
+    assert [*event_fields(BlockRemoved(one), 4)] == ["type", "block_hashes", "medium", "group_idx"]
 
 
 def test_only_the_first_block_of_a_prompt_has_the_salt() -> None:

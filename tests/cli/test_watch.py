@@ -238,3 +238,58 @@ def test_an_endpoint_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) ->
     with serving(_growing) as server:
         assert run(["watch", server.url, "--kv-events", "tcp://*:5557"]) == 2
     assert "no endpoint of KV events" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_server_says_where_its_ranks_publish_and_what_was_before_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("zmq")
+    pytest.importorskip("msgspec")
+    from tests.measure.servers.published import payload, removed, stored
+    from tests.measure.servers.test_event_subscriber import FakePublisher
+
+    block = [1, 2, 3, 4]
+    published = [[stored([1], block)], [removed(1)], [stored([1], block)]], [[stored([1], block)]]
+    ranks = []
+    for number, batches in enumerate(published):
+        (tmp_path / str(number)).mkdir()
+        ranks.append(FakePublisher(tmp_path / str(number)))
+        for seq, events in enumerate(batches):
+            ranks[-1].keep(seq, payload(events, rank=None))
+    said = {
+        str(number): {"endpoint": rank.source.endpoint, "replay_endpoint": rank.source.replay, "topic": ""}
+        for number, rank in enumerate(ranks)
+    }
+
+    def answer(path: str, before: int) -> Page:
+        return ok(json.dumps(said)) if path == "/kv_event_sources" else _growing(path, before)
+
+    try:
+        told = _lines(answer, capsys, "--count", "2", "--kv-events", "server")[-1].events
+    finally:
+        for rank in ranks:
+            rank.close()
+    assert told is not None
+    assert (told.stored_blocks, told.evicted_blocks, told.stored_again_blocks, told.gaps) == (3, 1, 1, 0)
+    assert [rank.asked for rank in ranks] == [[0], [0]]
+
+
+@pytest.mark.parametrize("page", ["{}", "[]", "nonsense", '{"0": {"endpoint": "tcp://elsewhere:5557"}}', None])
+def test_a_server_that_publishes_nothing_here_is_told(page: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("zmq")
+
+    def answer(path: str, before: int) -> Page:
+        if path != "/kv_event_sources":
+            return _growing(path, before)
+        return (404, {}, b"") if page is None else ok(page)
+
+    with serving(answer) as server:
+        assert run(["watch", server.url, "--kv-events", "server"]) == 2
+    assert "publishes no KV events, or does not say where" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_cannot_say_where_events_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("zmq")
+    (tmp_path / "m.prom").write_text(_growing("", 0)[2].decode())
+    assert run(["watch", str(tmp_path / "m.prom"), "--kv-events", "server"]) == 2
+    assert "give the endpoint" in " ".join(capsys.readouterr().err.split())

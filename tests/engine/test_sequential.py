@@ -84,7 +84,7 @@ def add(scheduler: Scheduler, spec: Spec, name: str, *, at_once: bool) -> Reques
 def test_accounting_at_once_leaves_what_stepping_leaves(
     config: EngineConfig, workload: list[Spec], events: bool
 ) -> None:
-    """Prompt and answer get their blocks at once where nobody records events, and one after the other where somebody does."""
+    """Prompt and answer get their blocks at once where nobody records events, and step by step where somebody does."""
     at_once = Scheduler(config, BlockManager(config, record_events=events))
     stepped = Scheduler(config, BlockManager(config, record_events=True))
     for number, spec in enumerate(workload):
@@ -104,6 +104,8 @@ def test_accounting_at_once_leaves_what_stepping_leaves(
             content: list(held) for content, held in b.copies.items()
         }
         assert (a.num_evictions, a.num_stored, a.peak_used) == (b.num_evictions, b.num_stored, b.peak_used)
+        if events:
+            assert a.take_events() == b.take_events()  # what each step stored, in one event
 
 
 def test_a_trace_of_hashes_is_accounted_alike() -> None:

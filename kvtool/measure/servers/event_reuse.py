@@ -43,7 +43,8 @@ class SeenRequest:
 
     `reused` is in tokens; None where that cannot be known. `how`: its own `events`; `silent`: it stored nothing, so it hit all that
     is full; `unknown`: after a gap, or never seen although it must have stored something. `stored` holds (number of the batch among
-    those read, number of the event in it) of each of its own events; `blocks` counts what it stored.
+    those read, number of the event in it) of each of its own events; `blocks` counts what it stored. `guessed`: only the order of
+    sending told it from another one that could have stored the same then.
     """
 
     id: str
@@ -52,6 +53,7 @@ class SeenRequest:
     rank: int | None = None
     stored: list[tuple[int, int]] = field(default_factory=list)
     blocks: int = 0
+    guessed: bool = False
 
 
 @dataclass(slots=True)
@@ -106,17 +108,20 @@ def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedProm
     result.contradictions = sum(state.contradictions for state in states.ranks.values())
     whole = not states.breaks and all(state.known for state in states.ranks.values())
     for prompt in prompts:
-        seen, size = result.requests[prompt.id], owners.block_size if owners is not None else None
-        if whole and size is not None and not seen.stored and len(prompt.tokens) % size:
-            seen.reused = len(prompt.tokens) // size * size
+        seen = result.requests[prompt.id]
+        if whole and owners is not None and not seen.stored and owners.can_be_silent(prompt):
+            seen.reused = len(prompt.tokens) // owners.block_size * owners.block_size
             seen.how = "silent"
+    for place in () if owners is None else owners.guessed:
+        result.requests[prompts[place].id].guessed = True
     return result
 
 
 class _Owner:
     """A request whose events are looked for: how far its blocks are stored, None before its first event."""
 
-    def __init__(self, prompt: AskedPrompt, block_size: int) -> None:
+    def __init__(self, place: int, prompt: AskedPrompt, block_size: int) -> None:
+        self.place = place
         self.prompt = prompt
         self.names = block_names([*prompt.tokens, *prompt.outputs], block_size, prompt.keys)
         self.stored: int | None = None
@@ -129,8 +134,16 @@ class _Owners:
         self.block_size = block_size
         self._by_session: dict[str, list[_Owner]] = defaultdict(list)
         self._by_name: dict[BlockName, list[tuple[_Owner, int]]] = defaultdict(list)
-        for prompt in prompts:
-            owner = _Owner(prompt, block_size)
+        self._by_id: dict[str, _Owner] = {}
+        self._stored: set[BlockName] = set()
+        """Those of our blocks that were ever stored."""
+        self.guessed: set[int] = set()
+        """The places of requests that only the order told apart."""
+        self._newest = -1
+        """The place of the last request that was recognized by what it stored, in the order of sending."""
+        for place, prompt in enumerate(prompts):
+            owner = _Owner(place, prompt, block_size)
+            self._by_id[prompt.id] = owner
             if prompt.session_id is not None:
                 self._by_session[prompt.session_id].append(owner)
             for depth, name in enumerate(owner.names, start=1):
@@ -138,24 +151,40 @@ class _Owners:
 
     def of(self, event: StoredBlocks, state: EventState, at: float) -> _Owner | None:
         """The request that stored these blocks; a later one of equal prompts where its turn has come."""
+        names = state.names_of(event)
+        self._stored.update(name for name in names if name in self._by_name)
         named = self._by_session.get(event.session_id) if event.session_id is not None else None
         if named is not None and len(named) == 1:
+            self._newest = max(self._newest, named[0].place)
             return named[0]
-        names = state.names_of(event)
         found = self._by_name.get(names[-1], []) if names else []
         able = [(owner, depth) for owner, depth in found if (owner in named if named else self._nameless(owner))]
         if not able:
             return None
         able = [found for found in able if found[0].prompt.runs(at)] or able
         start = able[0][1] - len(names)
-        owner = (
-            next((owner for owner, _ in able if owner.stored == start), None)
-            or next((owner for owner, _ in able if owner.stored is None and self._hit(owner, state) == start), None)
-            or next((owner for owner, _ in able if owner.stored is None), None)
-            or able[-1][0]  # computed again after a preemption
-        )
+        waiting = [owner for owner, _ in able if owner.stored is None]
+        if all(
+            owner.prompt.sent is None for owner in waiting
+        ):  # no clock to go by, so the order: earlier ones were silent
+            waiting.sort(key=lambda owner: owner.place < self._newest)
+        owner = next((owner for owner, _ in able if owner.stored == start), None)
+        if owner is None and waiting:
+            fitting = [owner for owner in waiting if self._hit(owner, state) == start] or waiting
+            owner = fitting[0]
+            if len(fitting) > 1:
+                self.guessed.update(each.place for each in fitting)
+        if owner is None:
+            owner = able[-1][0]  # computed again after a preemption
         owner.stored = able[0][1]
+        self._newest = max(self._newest, owner.place)
         return owner
+
+    def can_be_silent(self, prompt: AskedPrompt) -> bool:
+        """Whether a request that stored nothing can have hit all of its full blocks: each of them was stored once, and its last
+        token, which is computed in any case, is in none of them."""
+        full, rest = divmod(len(prompt.tokens), self.block_size)
+        return bool(rest) and self._stored.issuperset(self._by_id[prompt.id].names[:full])
 
     @staticmethod
     def _nameless(owner: _Owner) -> bool:

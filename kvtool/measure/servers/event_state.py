@@ -6,6 +6,7 @@ keys, so that a prompt's blocks are found by what they hold.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NewType
@@ -28,6 +29,8 @@ Keys = tuple[Any, ...] | None
 BlockName = NewType("BlockName", bytes)
 """Equal names: equal tokens and keys from the start of the prompt to the end of the block."""
 _ROOT = BlockName(b"")
+MOST_GONE = 1_000_000
+"""Evicted blocks of which the names are remembered, the last ones; nobody can hit them, and nothing is stored behind them."""
 
 
 def block_names(
@@ -101,8 +104,10 @@ class EventState:
         self.copies: dict[ServedHash, int] = {}
         """How many blocks hold a hash; none that is 0."""
         self.hashes: dict[BlockName, ServedHash] = {}
-        """The hash of whatever was stored since the first event; removed blocks keep theirs."""
+        """The hash of whatever is held; of what was removed the last `MOST_GONE`."""
         self.names: dict[ServedHash, BlockName] = {}
+        self._gone: OrderedDict[ServedHash, None] = OrderedDict()
+        """Named, and held no more: those that went first come first."""
         self.contradictions = 0
         """Removals of what was not there: events are missing, or came twice."""
 
@@ -121,12 +126,16 @@ class EventState:
     def clear(self) -> None:
         """Nothing is held, and that is known."""
         self.known = True
+        for each in self.copies:
+            self._went(each)
         self.copies.clear()
+        self._forget()
 
     def _store(self, event: StoredBlocks) -> None:
         self.block_size = event.block_size
         for each in event.block_hashes:
             self.copies[each] = self.copies.get(each, 0) + 1
+            self._gone.pop(each, None)
         for each, name in zip(event.block_hashes, self.names_of(event), strict=False):
             self.names[each] = name
             self.hashes[name] = each
@@ -138,8 +147,22 @@ class EventState:
                 self.copies[each] = left
             elif left == 0:
                 del self.copies[each]
+                self._went(each)
             elif self.known:
                 self.contradictions += 1
+        self._forget()
+
+    def _went(self, gone: ServedHash) -> None:
+        if gone in self.names:
+            self._gone[gone] = None
+
+    def _forget(self) -> None:
+        """The names of what went long ago."""
+        while len(self._gone) > MOST_GONE:
+            gone, _ = self._gone.popitem(last=False)
+            name = self.names.pop(gone)
+            if self.hashes.get(name) == gone:
+                del self.hashes[name]
 
     def names_of(self, event: StoredBlocks) -> list[BlockName]:
         """The names of an event's blocks; none where it tells no tokens, or its parent was never seen."""

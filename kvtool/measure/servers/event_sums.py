@@ -32,7 +32,8 @@ MOST_AGES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class EventSums:
-    """Since the first batch. Ages are seconds by the server's clock between storing and evicting, of the last evictions.
+    """Since the first batch. Ages are seconds by the server's clock between storing and evicting, of the last evictions; None where
+    nothing was evicted, and for a file without times.
 
     `lost_tokens` are those of the blocks that were `stored_again` after an eviction, by the session that had to compute them again
     (None: the server names no session). `held` is None where batches are missing.
@@ -128,7 +129,7 @@ class _RankCounter:
                 if isinstance(event, StoredBlocks):
                     self._store(event, batch.at)
                 else:
-                    self._remove(event, batch.at)
+                    self._remove(event, batch.at, timed=batch.seq is not None)
         if batch.lost:
             self.known = False
 
@@ -159,13 +160,15 @@ class _RankCounter:
             session = event.session_id
             self._losers[session if session in self._losers or len(self._losers) < MOST_SESSIONS else None] += tokens
 
-    def _remove(self, event: RemovedBlocks, at: float) -> None:
+    def _remove(self, event: RemovedBlocks, at: float, *, timed: bool) -> None:
         self.evicted += len(event.block_hashes)
         for each in event.block_hashes:
             since = self._since.get(each)
             if since is not None:
                 self.held -= 1
-                self._ages.append(max(at - since.popleft(), 0.0))
+                age = max(at - since.popleft(), 0.0)
+                if timed:
+                    self._ages.append(age)
             if not since:
                 self._since.pop(each, None)
                 self._evicted[each] = None

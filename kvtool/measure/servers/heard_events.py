@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
+from kvtool.errors import KvtoolError
+from kvtool.measure.servers.event_listener import event_sources
 from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
 from kvtool.measure.servers.event_sums import EventCounter, EventSums
+from kvtool.measure.servers.http_get import HttpGet
+from kvtool.measure.servers.server_address import is_url, server_address
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 
-class Heard:
-    """One publisher's events, since the block began."""
+ASKED = "server"
+"""In the place of an endpoint: the server says where it publishes."""
 
-    def __init__(self, endpoint: str) -> None:
-        """KvtoolError for what is no endpoint."""
-        self._subscriber = EventSubscriber([EventSource(endpoint)])
+
+def publishers(source: str, given: str) -> list[EventSource]:
+    """Those at an endpoint, or those that the server at `source` names, one for each data-parallel rank, with what they still have.
+
+    KvtoolError for what is no endpoint, and where a server names none.
+    """
+    if given != ASKED:
+        return [EventSource(given)]
+    if not is_url(source):
+        raise KvtoolError(f"`{source}` is no server that could say where it publishes", hint="give the endpoint")
+    with HttpGet(server_address(source)) as connection:
+        found = event_sources(connection, None)
+    if not found:
+        raise KvtoolError(
+            "the server publishes no KV events, or does not say where",
+            hint="start vLLM with --kv-events-config, or give the endpoint: --kv-events tcp://HOST:PORT",
+        )
+    return found
+
+
+class Heard:
+    """The events of some publishers, since the block began; before it, as far as they still have those and are asked."""
+
+    def __init__(self, sources: Sequence[EventSource]) -> None:
+        """KvtoolError where an endpoint cannot be connected to."""
+        self._subscriber = EventSubscriber(sources)
         self._counter = EventCounter()
 
     def __enter__(self) -> Self:

@@ -35,7 +35,7 @@ def read_event_file(path: str | Path) -> Iterator[EventBatch]:
     file = Path(path)
     if file.is_dir():
         file = file / RECORDED_EVENTS
-    shown = str(path)
+    shown = str(file)
     with open_bytes(str(file), shown) as lines:
         number = 0
         while line := lines.readline(_MAX_LINE):

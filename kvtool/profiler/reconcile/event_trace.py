@@ -65,7 +65,7 @@ class EventTrace:
             check = checks.setdefault(batch.rank, SequenceCheck())
             first = not trace.events and not trace.cleared
             found = check.take(batch)
-            if found is not None and not (first and not found.restarted):  # a run may begin at any number
+            if found is not None:  # a run may begin at any number; behind its first batch none may be missing
                 trace.breaks.append((len(trace.events), found))
             if first and batch.seq in (0, None):
                 trace.began_empty = True

@@ -77,6 +77,11 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         assert view is not None, "a report of money, or of what was reported"
         print_money(console, view, plain)
         put(console)
+    if report.kv_events is not None:
+        from kvtool.report.terminal.reads_of_events import print_event_reads
+
+        print_event_reads(console, report.kv_events, plain)
+        put(console)
     if report.findings:
         print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
         print_causes(console, report.groups, report.causes)

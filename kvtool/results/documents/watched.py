@@ -68,7 +68,10 @@ class LosingSession(Model):
 
 
 class WatchedEvents(Model):
-    """What the server's KV events say since kvtool attached. Ages are from storing to evicting; null before any is known."""
+    """What the server's KV events say since kvtool attached, and before as far as the server was asked for them and had them.
+
+    Ages are from storing to evicting; null before any is known.
+    """
 
     stored_blocks: Count
     evicted_blocks: Count

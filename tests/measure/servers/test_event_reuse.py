@@ -13,6 +13,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
+from kvtool.measure.servers import event_state
 from kvtool.measure.servers.event_reuse import AskedPrompt, EventReuse, reuse_from_events
 from kvtool.measure.servers.event_state import RankStates
 from kvtool.measure.servers.kv_event_files import read_event_file
@@ -200,3 +201,31 @@ def test_of_a_real_server(name: str, stored_some: int, silent: int, named: bool)
     cached = [row["response"]["usage"]["prompt_tokens_details"]["cached_tokens"] for row in rows]
     assert [found.requests[prompt.id].reused for prompt in prompts] == cached
     assert (found.breaks, found.problems, found.contradictions, found.groups) == ([], [], 0, 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_names_of_what_was_removed_are_forgotten_and_nothing_changes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches, prompts, _ = served(seed, blocks=20, sessions=False, rows=False)
+    whole = reuse_from_events(batches, prompts)
+    monkeypatch.setattr(event_state, "MOST_GONE", 3)
+    assert reuse_from_events(batches, prompts) == whole
+    states = RankStates()
+    for batch in batches:
+        states.add(batch)
+        state = states.ranks[0]
+        assert len(state.names) <= len(state.copies) + 3
+        assert len(state.hashes) <= len(state.copies) + 3
+        assert {state.names[state.hashes[name]] for name in state.hashes} == set(state.hashes)
+        assert state.copies.keys() <= state.names.keys()
+
+
+def test_a_cleared_cache_forgets_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_state, "MOST_GONE", 3)
+    states = RankStates()
+    for number in range(10):
+        for batch in batches_of([stored([2 * number, 2 * number + 1], [number] * 8)], [CLEARED], first=2 * number):
+            states.add(batch)
+    assert list(states.ranks[0].names) == [17, 18, 19]
+    assert len(states.ranks[0].hashes) == 3
