@@ -93,6 +93,7 @@ _LLAMA_CPP = MetricNames(
         COMPUTED: CountedAs(
             "llamacpp:prompt_tokens_total"
         ),  # those that it worked on: what a slot had is not among them
+        CACHED: CountedAs("llamacpp:prompt_tokens_cached_total"),
         GENERATED: CountedAs("llamacpp:tokens_predicted_total"),
     },
     gauges={

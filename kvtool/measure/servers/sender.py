@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.http_get import ServerError
-from kvtool.measure.servers.request_body import CHAT, SentAs, ToSend
+from kvtool.measure.servers.request_body import SentAs, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
 from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer
 
@@ -70,7 +70,7 @@ class Sender:
         import httpx
 
         await asyncio.sleep(max(self._not_before - self.now, 0.0))
-        answer = StreamedAnswer(chat=request.endpoint == CHAT)
+        answer = StreamedAnswer(request.endpoint)
         sent = self.now
         first: float | None = None
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.asking import empty_cache, tokens_read
+from kvtool.measure.servers.cannot_follow import VLLM
 from kvtool.measure.servers.counted_between import Counted, counted_between
 from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.event_listener import EventListener, event_lines, event_sources
@@ -22,7 +23,7 @@ from kvtool.measure.servers.request_body import SentAs, to_send
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.sending import Sending, Sent, send_all
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_facts import ServerFacts, ask_server
+from kvtool.measure.servers.server_facts import UNCOUNTED, ServerFacts, ask_server
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.reconcile.asks import renderer_at
@@ -36,7 +37,6 @@ from kvtool.workload.turn import Turn
 
 _SETTLING = 10
 """How often counters are read again until they hold all that was answered: a server adds them up behind its answers."""
-_NO_SUCH_PAGE = 404
 _PAGES = (("version.json", "/version"), ("models.json", "/v1/models"))
 _INFO = ("cache_config", "scheduler_config", "kv_events_config", "parallel_config")
 """What is kept of /server_info: the rest may hold paths, and secrets of the server's environment."""
@@ -76,7 +76,11 @@ class LiveRun:
         self.opened = opened
         self.options = options
         self._run = secrets.token_hex(4)
-        self._how = SentAs(facts.model, salt=secrets.token_hex(8) if options.salt else None)
+        self._how = SentAs(
+            facts.model,
+            salt=secrets.token_hex(8) if options.salt else None,
+            token_ids=facts.server == VLLM,
+        )
         self._maker = JobMaker(renderer_at(opened.renderer, facts.date), seed=opened.planned.plan.seed)
         self._notes: list[str] = []
 
@@ -96,7 +100,7 @@ class LiveRun:
             requests += 1
             prompt_tokens += job.request.num_prompt_tokens
             output_tokens += self._most(job)
-            if turn.group not in seen:
+            if turn.group not in seen and self.facts.server in (None, VLLM):
                 seen.add(turn.group)
                 self._check_tokens(turn, job)
             return job
@@ -186,7 +190,9 @@ class LiveRun:
         )
 
     def _listener(self, connection: HttpGet, stack: ExitStack) -> EventListener | None:
-        """One that hears all that is published from now on; None where nobody publishes."""
+        """One that hears all that is published from now on; None where nobody publishes, or nobody would read it."""
+        if self.facts.server not in (None, VLLM):
+            return None
         sources = event_sources(connection, self.options.kv_events)
         if not sources:
             self._note("no KV events: the server publishes none, or says nothing of where (--kv-events ENDPOINT)")
@@ -223,7 +229,8 @@ class LiveRun:
                 at=datetime.now(UTC).timestamp(),
             )
         except KvtoolError as error:
-            self._note(f"no counters: {error.message}")
+            if UNCOUNTED not in self.facts.notes:
+                self._note(f"no counters: {error.message}")
             return None
         if record is not None:
             record.keep(name, text.encode())
@@ -263,10 +270,4 @@ class LiveRun:
 def facts_of(address: ServerAddress, timeout: float) -> ServerFacts:
     """What the server says of itself; of one that has no /metrics nothing. ServerError where nobody answers."""
     with HttpGet(address, timeout=timeout) as connection:
-        try:
-            return ask_server(connection)
-        except ServerError as error:
-            if error.status != _NO_SUCH_PAGE:
-                raise
-            note = "the server says nothing of its configuration (/metrics): the engine's defaults stand in"
-            return ServerFacts({}, (), (note,), None)
+        return ask_server(connection, uncounted=True)
