@@ -94,6 +94,11 @@ class ServerFacts:
         return _text_or_none(self.value("server"))
 
     @property
+    def other_server(self) -> str | None:
+        """What kind of server it is, where its cache follows other rules than vLLM's."""
+        return None if self.server == VLLM else self.server
+
+    @property
     def version(self) -> str | None:
         """Of the server."""
         return _text_or_none(self.value("version"))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
 from kvtool.engine.config import EngineConfig
-from kvtool.measure.servers.cannot_follow import VLLM
+from kvtool.errors import KvtoolError
 from kvtool.measure.servers.server_facts import ServerFacts
 from kvtool.profiler.reconcile.asks import Asked, asked_of
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
@@ -31,7 +31,7 @@ def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -
     """How the engine is run in the place of this server: what it says of itself, and before it what is given by options' names.
 
     KvtoolError where its hits cannot be predicted, though it is a server of the kind that is."""
-    if facts.server in (None, VLLM):
+    if facts.other_server is None:
         facts.check()
     said: dict[str, object] = {**facts.options()}
     said |= {name: value for name, value in given.items() if value is not None}
@@ -47,6 +47,11 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     answered = [each for each in observed.exchanges if each.answered]
     asked = asked_of(answered, options, tokenizers, observed.date)
     plan = asked.opened.planned.plan
+    if observed.textless not in (None, plan.engine.block_size):
+        raise KvtoolError(
+            f"recorded without text, with blocks of {observed.textless} tokens: nothing is known of others",
+            hint=f"--block-size {observed.textless}",
+        )
     evidence = RunEvidence.of(observed, asked)
     twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)
     base = twin.run(evidence.base)
