@@ -74,7 +74,7 @@ def _of_many(first: Finding | None, count: int, tokens: int, group: GroupTotals,
         if count:
             message, fix = f"differences at {count:,} places, each small, stand before shared text", _SEND_THE_SAME
         return Finding.of(KV201.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points)
-    several = f"{plural(count, 'difference')}, none of which costs much alone; the costliest: " if count > 1 else ""
+    several = f"{plural(count, 'difference')}, none of which costs much alone: above all, " if count > 1 else ""
     told: dict[str, object] = {
         "code": KV201.code,
         "severity": severity,
