@@ -65,6 +65,15 @@ class Sender:
     ) -> None:
         await self._client.aclose()
 
+    async def connect(self) -> None:
+        """Ask for a page that says nothing, so that the connection is there; ServerError where nobody answers."""
+        import httpx
+
+        try:
+            await self._client.get(self.address.url("/version"))
+        except httpx.HTTPError as error:
+            raise ServerError(f"{self.address.root} does not answer: {_why(error)}", hint="is it running?") from None
+
     async def send(self, number: int, session_id: str, request: ToSend) -> tuple[Exchange, str]:
         """What came of it, with the text of the answer. ServerError where no later request would fare better."""
         import httpx
