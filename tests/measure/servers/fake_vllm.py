@@ -36,6 +36,8 @@ class FakeVllm:
     url: str = ""
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    scrapes: int = 0
+    """How often /metrics was asked for."""
     open_: int = 0
     """Requests that are being answered."""
 
@@ -107,9 +109,15 @@ def stream(handler: FakeHandler, row: dict[str, Any]) -> None:
 
 @contextmanager
 def fake_vllm(
-    session: MadeSession, fault: Fault = lambda _handler, _number: False, pages: dict[str, str] | None = None
+    session: MadeSession,
+    fault: Fault = lambda _handler, _number: False,
+    pages: dict[str, str] | None = None,
+    metrics: Callable[[int, str], tuple[int, str]] = lambda _number, text: (200, text),
 ) -> Iterator[FakeVllm]:
-    """It runs until the block ends; counters grow with the answers. `pages` are those that it has instead of vLLM's own."""
+    """It runs until the block ends; counters grow with the answers. `pages` are those that it has instead of vLLM's own.
+
+    `metrics` makes the status and the text of the answer of that number out of what /metrics says.
+    """
     told = FakeVllm()
     rows = {text_of(row["body"]): row for row in session.rows}
     closing, lock = Event(), Lock()
@@ -123,7 +131,15 @@ def fake_vllm(
                 "/version": '{"version": "0.32.0"}',
             }
             page = (own if pages is None else pages).get(self.path)
-            self.send(200 if page is not None else 404, (page or "{}").encode())
+            status = 200 if page is not None else 404
+            if page is not None and self.path == "/metrics":
+                with lock:
+                    number, told.scrapes = told.scrapes, told.scrapes + 1
+                status, page = metrics(number, page)
+            try:
+                self.send(status, (page or "{}").encode())
+            except OSError:  # who asked has read enough
+                self.close_connection = True
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}")
