@@ -63,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}: needs the extra `engine`, so torch")
     config.addinivalue_line("markers", "vllm: starts a real vLLM, of the environment behind $VLLM_PYTHON")
+    config.addinivalue_line("markers", "llama: starts a real llama.cpp, of the environment behind $XLLAMACPP_PYTHON")
     config.pluginmanager.register(GoldenRun(GoldenFiles(update=config.getoption(UPDATE))))
 
 

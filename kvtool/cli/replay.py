@@ -14,6 +14,10 @@ from kvtool.config.shown_options import Showing
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kvtool.measure.servers.exchange import Exchange
+    from kvtool.profiler.reconcile.twin import Ask
     from kvtool.results.documents.reconciliation import ReplayDocument
 
 _SERVING = ("block_size", "num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs")
@@ -42,6 +46,9 @@ class ReplayCommand(Command):
     record: Annotated[
         str | None, Option("Keep the session in a folder, for --recorded: it holds the prompts.", "DIR")
     ] = None
+    no_text: Annotated[bool, Option("With --record: keep which prompts share which blocks, and no text of them.")] = (
+        False
+    )
     kv_events: Annotated[
         str | None, Option("Where the server publishes KV events. [default: as it says itself]", "ENDPOINT")
     ] = None
@@ -104,12 +111,14 @@ class ReplayCommand(Command):
                 *(["INPUT"] if self.inputs else []),
                 *(
                     f"--{name.replace('_', '-')}"
-                    for name in ("record", "kv_events", "salt", "reset")
+                    for name in ("record", "no_text", "kv_events", "salt", "reset")
                     if getattr(self, name)
                 ),
             ]
             if asked:
                 raise KvtoolError(f"{asked[0]} is about sending; --recorded sends nothing", hint="leave it out")
+        elif self.no_text and self.record is None:
+            raise KvtoolError("--no-text says what --record keeps", hint="--record DIR --no-text")
         elif not self.inputs:
             raise KvtoolError("--server needs what to send", hint="kvtool replay workload.yaml --server URL")
 
@@ -137,6 +146,7 @@ class ReplayCommand(Command):
         from kvtool.measure.servers.record_folder import RecordFolder
         from kvtool.measure.servers.server_address import server_address
         from kvtool.profiler.opening import open_workload
+        from kvtool.profiler.reconcile.asks import asked_of
         from kvtool.profiler.reconcile.live_run import LiveOptions, LiveRun, facts_of
         from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
         from kvtool.text.tokens.tokenizer import Tokenizers
@@ -154,9 +164,14 @@ class ReplayCommand(Command):
         planned = live.planned()
         self._ask(f"{planned} to {address.root}")
         record = None if self.record is None else RecordFolder(self.record)
+        beside = options_beside(facts, self.inputs, **self._given())
+
+        def blind(answered: Sequence[Exchange]) -> Mapping[int, Sequence[Ask]]:
+            return asked_of(answered, beside, tokenizers, facts.date).asks
+
         with self.showing.progress() as progress:
-            observed = live.observed(progress, planned, record)
-        return reconcile(observed, options_beside(facts, self.inputs, **self._given()), tokenizers)
+            observed = live.observed(progress, planned, record, blind if self.no_text else None)
+        return reconcile(observed, beside, tokenizers)
 
     def _ask(self, what: str) -> None:
         """Whether to go on; KvtoolError where nobody can be asked, or says no."""

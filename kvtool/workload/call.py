@@ -104,6 +104,8 @@ class Call:
     """Why the log does not hold the whole prompt, in a few words; None where nothing says so."""
     stored: tuple[StoredContent, ...] = ()
     """What its record says of explicit caches."""
+    responses: bool = False
+    """Whether the record is a request of OpenAI's Responses API, which goes to a page of its own."""
 
 
 NO_CALL = Call()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,12 +95,21 @@ def _payload(events: list[dict[str, Any]]) -> bytes:
     return msgspec.msgpack.encode([1.0, events, 0])
 
 
+def chat_body(text: str) -> dict[str, Any]:
+    """A prompt as a request of a chat."""
+    return {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": 4}
+
+
 def made_session(
-    texts: list[str] | None = None, *, blocks: int = BLOCKS, order: list[int] | None = None
+    texts: list[str] | None = None,
+    *,
+    blocks: int = BLOCKS,
+    order: list[int] | None = None,
+    body_of: Callable[[str], dict[str, Any]] = chat_body,
 ) -> MadeSession:
-    """Every prompt as a chat request, one at a time; `order` is that of admission, where it is not that of sending."""
+    """Every prompt as a request, one at a time; `order` is that of admission, where it is not that of sending."""
     texts = prompts() if texts is None else texts
-    bodies = [{"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": 4} for text in texts]
+    bodies = [body_of(text) for text in texts]
     source = MemorySource(bodies, LogOptions(by_time=False))
     opened = open_workload(RunOptions(inputs=["made"]), Tokenizers(offline=True), source=source)
     maker = JobMaker(opened.renderer, seed=0)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kvtool.measure.servers.http_get import TIMEOUT, ServerError
-from kvtool.measure.servers.request_body import ToSend
+from kvtool.measure.servers.request_body import RESPONSES, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ _READ = ("model", "messages", "prompt", "tools", "chat_template_kwargs")
 def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
     """The tokens of a prompt as the server reads them; None where it does not say."""
     body = {name: value for name, value in request.body.items() if name in _READ}
-    if isinstance(body.get("prompt"), list):
-        return None  # they are sent as tokens
+    if isinstance(body.get("prompt"), list) or request.endpoint == RESPONSES:
+        return None  # they are sent as tokens, or /tokenize knows no such request
     status, value = _posted(address, "/tokenize", body)
     tokens = value.get("tokens") if status == _OK and isinstance(value, dict) else None
-    return tokens if isinstance(tokens, list) and all(type(token) is int for token in tokens) else None
+    if not isinstance(tokens, list) or not tokens:
+        return None  # none at all: it did not take what was sent for a prompt
+    return tokens if all(type(token) is int for token in tokens) else None
 
 
 def empty_cache(address: ServerAddress) -> None:

@@ -8,15 +8,16 @@ from kvtool.measure.servers.counters import Scrape
 from kvtool.measure.servers.exposition import Exposition
 from kvtool.measure.servers.said_values import said_at, said_number, said_text, said_truth
 
+VLLM = "vLLM"
 _UNITS = ("hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit", "effective_attention_block_size")
 
 
 def refused_for(
-    cache: Mapping[str, object], info: object, models: object, exposition: Exposition | None, scrape: Scrape | None
+    cache: Mapping[str, object], info: object, models: object, exposition: Exposition | None, server: object
 ) -> Iterator[str]:
-    """Why the hits of a server cannot be predicted; nothing where they can be."""
-    if scrape is not None and scrape.of.server != "vLLM":
-        yield f"it is {scrape.of.server}, whose cache does not follow vLLM's rules"
+    """Why the hits of a server cannot be predicted; nothing where they can be. `server` is its kind, None where nobody says it."""
+    if server not in (None, VLLM):
+        yield f"it is {server}, whose cache does not follow vLLM's rules"
         return
     if (window := said_text(cache, "sliding_window") or said_number(cache, "sliding_window")) is not None:
         yield f"a sliding window of {window} tokens, outside of which blocks are freed"

@@ -111,6 +111,8 @@ def _completed(counts: dict[str, int]) -> dict[str, int]:
     if names.COMPUTED not in counts and names.PROMPT in counts and names.CACHED in counts:
         rest = counts[names.CACHED] + counts.get(names.EXTERNAL, counts.get(names.EXTERNAL_HITS, 0))
         counts[names.COMPUTED] = max(0, counts[names.PROMPT] - rest)
+    if names.PROMPT not in counts and names.COMPUTED in counts and names.CACHED in counts:
+        counts[names.PROMPT] = counts[names.COMPUTED] + counts[names.CACHED]
     if names.QUERIES not in counts and names.PROMPT in counts and names.CACHED in counts:
         counts[names.QUERIES], counts[names.HITS] = counts[names.PROMPT], counts[names.CACHED]
     return counts

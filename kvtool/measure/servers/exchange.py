@@ -7,7 +7,7 @@ from typing import Any
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.record import RecordError
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.usage import usage_in_answer
 
 ANSWERED = 200
 _MOST_IDS = 1 << 22
@@ -50,7 +50,7 @@ class Exchange:
         if self.response is None:
             return None
         try:
-            return usage_of(self.response.get("usage"), ("response", "usage"))
+            return usage_in_answer(self.response, ("response",))
         except RecordError:
             return None
 

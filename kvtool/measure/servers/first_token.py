@@ -1,22 +1,22 @@
-"""Sends one prompt of token ids, alone, and times its first token. Needs httpx, of the extra `live`."""
+"""Sends prompts of token ids, each alone, and times their first tokens. Needs httpx, of the extra `live`."""
 
 from __future__ import annotations
 
-import json
-import time
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kvtool.measure.servers.http_get import ServerError
+from kvtool.measure.servers.request_body import COMPLETIONS, SentAs, ToSend
+from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.server_address import ServerAddress
 
 if TYPE_CHECKING:
-    import httpx
+    from types import TracebackType
 
-_TIMEOUT = 60.0
-_MOST_BYTES = 1 << 20
-_OK = 200
+TIMEOUT = 60.0
+"""Seconds for an answer as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,71 +28,46 @@ class FirstToken:
     cached_tokens: int | None
 
 
-def prompt_client(address: ServerAddress) -> httpx.Client:
-    """For prompts to one server, over one connection; nothing is sent twice, nor to another place."""
-    import httpx
+class FirstTokenTimer:
+    """Prompts to one server over one connection, while the block lasts; nothing is sent twice, nor to another place."""
 
-    headers = {**address.headers(), "Accept-Encoding": "identity", "User-Agent": "kvtool"}
-    return httpx.Client(timeout=_TIMEOUT, follow_redirects=False, headers=headers)
+    def __init__(self, address: ServerAddress, model: str, *, timeout: float = TIMEOUT) -> None:
+        self.address = address
+        self._model = model
+        self._timeout = timeout
+        self._number = 0
 
+    def __enter__(self) -> Self:
+        self._runner = asyncio.Runner().__enter__()
+        how = SentAs(self._model, token_ids=False)
+        self._sender = Sender(self.address, how, timeout=self._timeout, at_once=1)
+        return self
 
-def first_token(client: httpx.Client, address: ServerAddress, model: str, tokens: Sequence[int]) -> FirstToken:
-    """One token is generated. ServerError where there is none; the prompt is sent once, whatever comes of it."""
-    import httpx
-
-    body = {
-        "model": model,
-        "prompt": list(tokens),
-        "max_tokens": 1,
-        "temperature": 0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    url = address.url("/v1/completions")
-    try:
-        client.get(address.url("/version"))  # the connection is there before the clock runs
-        begun = time.perf_counter()
-        with client.stream("POST", url, json=body) as response:
-            if response.status_code != _OK:
-                raise ServerError(
-                    f"{url} does not answer a prompt (HTTP {response.status_code})", status=response.status_code
-                )
-            return _read(response, begun, url)
-    except httpx.TimeoutException as error:
-        raise ServerError(f"{url} did not answer in {_TIMEOUT:g} s") from error
-    except httpx.HTTPError as error:
-        raise ServerError(f"{address.root} does not answer: {type(error).__name__}", hint="is it running?") from error
-
-
-def _read(response: httpx.Response, begun: float, url: str) -> FirstToken:
-    first: float | None = None
-    usage: dict[str, object] = {}
-    taken = 0
-    for line in response.iter_lines():
-        taken += len(line)
-        now = time.perf_counter()
-        if taken > _MOST_BYTES or now - begun > _TIMEOUT:
-            break
-        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        if not data or data == "[DONE]":
-            continue
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise ServerError(f"{url} streams what is no JSON") from error
-        if not isinstance(chunk, dict):
-            continue
-        if first is None and chunk.get("choices"):
-            first = now - begun
-        found = chunk.get("usage")
-        if isinstance(found, dict):
-            usage = found
-    if first is None:
-        raise ServerError(f"{url} streamed no token")
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    return FirstToken(first, _count(usage.get("prompt_tokens")), _count(cached))
+            self._runner.run(self._sender.__aexit__(kind, error, trace))
+        finally:
+            self._runner.close()
 
+    def first_token(self, tokens: Sequence[int]) -> FirstToken:
+        """One token is generated. ServerError where there is none; the prompt is sent once, whatever comes of it."""
+        body = {"model": self._model, "prompt": list(tokens), "max_tokens": 1, "temperature": 0}
+        return self._runner.run(self._timed(ToSend(COMPLETIONS, body)))
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    async def _timed(self, request: ToSend) -> FirstToken:
+        await self._sender.connect()  # the connection is there before the clock runs
+        number, self._number = self._number, self._number + 1
+        answer, _ = await self._sender.send(number, f"kvtool-bench-{number}", request)
+        url = self.address.url(request.endpoint)
+        if not answer.answered:
+            raise ServerError(f"{url} does not answer a prompt: {answer.trouble}", status=answer.status)
+        if answer.first is None or answer.sent is None:
+            raise ServerError(f"{url} streamed no token")
+        usage = answer.usage
+        return FirstToken(
+            answer.first - answer.sent,
+            None if usage is None else usage.prompt,
+            None if usage is None else usage.cached,
+        )

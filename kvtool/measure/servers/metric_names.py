@@ -1,4 +1,4 @@
-"""What servers call what they count. vLLM's were measured (0.32); those of the others are as their documentation has them."""
+"""What servers call what they count. vLLM's (0.32) and llama.cpp's were measured; SGLang's are as its documentation has them."""
 
 from __future__ import annotations
 
@@ -88,11 +88,12 @@ _SGLANG = MetricNames(
 _LLAMA_CPP = MetricNames(
     server="llama.cpp",
     prefix="llamacpp:",
-    measured=False,
+    measured=True,
     counters={
         COMPUTED: CountedAs(
             "llamacpp:prompt_tokens_total"
         ),  # those that it worked on: what a slot had is not among them
+        CACHED: CountedAs("llamacpp:prompt_tokens_cached_total"),
         GENERATED: CountedAs("llamacpp:tokens_predicted_total"),
     },
     gauges={

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kvtool.errors import KvtoolError
+from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
-CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class ToSend:
 
     def sent(self, session_id: str, how: SentAs) -> dict[str, Any]:
         """All that is sent: streaming, with usage at the end, under the name of a session."""
+        if self.endpoint == RESPONSES:
+            return {**self.body, "stream": True, "store": False}
         beside: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
         if how.token_ids:
             beside |= {"return_token_ids": True, "session_id": session_id}
@@ -41,7 +45,12 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
     """KvtoolError for a turn of which only hashes are known."""
     body: dict[str, Any] = {} if how.model is None else {"model": how.model}
     endpoint = CHAT
-    if turn.messages is not None:
+    if turn.messages is not None and turn.call.responses:
+        endpoint, body["input"] = RESPONSES, [item for message in turn.messages for item in _items(message)]
+        if turn.tools:
+            body["tools"] = [_tool(tool) for tool in turn.tools]
+            body["tool_choice"] = "none"
+    elif turn.messages is not None:
         body["messages"] = turn.messages
         if turn.tools:
             body["tools"] = turn.tools
@@ -56,8 +65,38 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
         raise KvtoolError(
             "a trace of block hashes has no prompts to send", hint="kvtool profile accounts for it", place=turn.place
         )
-    body |= {"max_tokens": max_tokens, "temperature": 0}
+    body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens, "temperature": 0}
     salt = "".join(part for part in (turn.salt, how.salt) if part)
     if salt:
         body["cache_salt"] = salt
     return ToSend(endpoint, body)
+
+
+def _items(message: Message) -> Iterator[dict[str, Any]]:
+    """A message as the items of the Responses API that it was written as."""
+    role, content = role_of(message), message.get("content")
+    if role == "tool":
+        yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": content or ""}
+        return
+    if content:
+        yield {"type": "message", "role": role, "content": _parts(content, role)}
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        said = {"name": function.get("name"), "arguments": function.get("arguments")}
+        yield {"type": "function_call", "call_id": call.get("id"), **said}
+
+
+def _parts(content: object, role: str) -> object:
+    """Texts of a list under the name that they have there."""
+    if not isinstance(content, list):
+        return content
+    named = "output_text" if role == "assistant" else "input_text"
+    return [
+        {**part, "type": named} if isinstance(part, dict) and part.get("type") == "text" else part for part in content
+    ]
+
+
+def _tool(tool: object) -> object:
+    """A function without the object that the chat API puts around it."""
+    function = tool.get("function") if isinstance(tool, dict) else None
+    return {"type": "function", **function} if isinstance(function, dict) else tool

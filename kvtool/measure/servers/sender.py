@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.http_get import ServerError
-from kvtool.measure.servers.request_body import CHAT, SentAs, ToSend
+from kvtool.measure.servers.request_body import SentAs, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
 from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer
 
@@ -65,12 +65,21 @@ class Sender:
     ) -> None:
         await self._client.aclose()
 
+    async def connect(self) -> None:
+        """Ask for a page that says nothing, so that the connection is there; ServerError where nobody answers."""
+        import httpx
+
+        try:
+            await self._client.get(self.address.url("/version"))
+        except httpx.HTTPError as error:
+            raise ServerError(f"{self.address.root} does not answer: {_why(error)}", hint="is it running?") from None
+
     async def send(self, number: int, session_id: str, request: ToSend) -> tuple[Exchange, str]:
         """What came of it, with the text of the answer. ServerError where no later request would fare better."""
         import httpx
 
         await asyncio.sleep(max(self._not_before - self.now, 0.0))
-        answer = StreamedAnswer(chat=request.endpoint == CHAT)
+        answer = StreamedAnswer(request.endpoint)
         sent = self.now
         first: float | None = None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Literal
 
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers.cannot_follow import not_followed, refused_for
+from kvtool.measure.servers.cannot_follow import VLLM, not_followed, refused_for
 from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
 from kvtool.measure.servers.http_get import HttpGet, ServerError
@@ -27,6 +27,15 @@ _INFO_PATH = "/server_info?config_format=json"
 _MOST_JSON = 4_000_000
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
+UNCOUNTED = "the server has no /metrics that is known: what no other page of it says of its configuration is assumed"
+_OWNERS: Mapping[FactValue | None, str] = {
+    "vllm": VLLM,
+    "sglang": "SGLang",
+    "llamacpp": "llama.cpp",
+    "library": "Ollama",
+    "tensorrt_llm": "TensorRT-LLM",
+}
+"""Who /v1/models says that a model is owned by, which is the name of the server."""
 _ALGORITHMS: Mapping[FactValue | None, str] = {
     name: name for name in ("sha256", "sha256_cbor", "xxhash", "xxhash_cbor")
 }
@@ -80,6 +89,16 @@ class ServerFacts:
         return _text_or_none(self.value("model_name"))
 
     @property
+    def server(self) -> str | None:
+        """What kind of server it is; None where nobody says it."""
+        return _text_or_none(self.value("server"))
+
+    @property
+    def other_server(self) -> str | None:
+        """What kind of server it is, where its cache follows other rules than vLLM's."""
+        return None if self.server == VLLM else self.server
+
+    @property
     def version(self) -> str | None:
         """Of the server."""
         return _text_or_none(self.value("version"))
@@ -117,22 +136,33 @@ _OPTIONS = (
 )
 
 
-def ask_server(connection: HttpGet) -> ServerFacts:
-    """Ask a running server; ServerError where it does not answer, or is none that says enough."""
-    answer = connection.get(_METRICS, limit=MOST_BYTES)
-    shown = connection.address.url(_METRICS)
-    exposition = parse_exposition(answer.body.decode("utf-8", "replace"), shown=shown)
-    date = None
-    with suppress(ValueError, TypeError):
-        date = parsedate_to_datetime(answer.headers.get("date", ""))
-    return _facts(
+def ask_server(connection: HttpGet, *, uncounted: bool = False) -> ServerFacts:
+    """Ask a running server; ServerError where it does not answer, or is none that says enough.
+
+    `uncounted`: of one whose /metrics is missing, or of no known kind, what its other pages say is enough, and a note says so.
+    """
+    exposition = scrape = date = None
+    notes: tuple[str, ...] = ()
+    try:
+        answer = connection.get(_METRICS, limit=MOST_BYTES)
+        shown = connection.address.url(_METRICS)
+        exposition = parse_exposition(answer.body.decode("utf-8", "replace"), shown=shown)
+        scrape = scrape_of(exposition, shown=shown, at=datetime.now(UTC).timestamp())
+        with suppress(ValueError, TypeError):
+            date = parsedate_to_datetime(answer.headers.get("date", ""))
+    except KvtoolError as error:
+        if not uncounted or (isinstance(error, ServerError) and error.status not in _NO_PAGE):
+            raise
+        exposition, notes = None, (UNCOUNTED,)
+    facts = _facts(
         version=_asked(connection, "/version"),
         models=_asked(connection, "/v1/models"),
         info=_asked(connection, _INFO_PATH),
         exposition=exposition,
-        scrape=scrape_of(exposition, shown=shown, at=datetime.now(UTC).timestamp()),
+        scrape=scrape,
         date=date,
     )
+    return replace(facts, notes=(*facts.notes, *notes))
 
 
 def recorded_facts(folder: Path) -> ServerFacts:
@@ -140,12 +170,13 @@ def recorded_facts(folder: Path) -> ServerFacts:
     metrics = folder / "metrics_before.txt"
     exposition = read_exposition(str(metrics)) if metrics.exists() else None
     info = _recorded(folder / "server_info.json")
-    if exposition is None and info is None:
+    kept = any((folder / name).exists() for name in ("meta.json", "models.json"))
+    if exposition is None and info is None and not kept:
         raise KvtoolError(
             f"`{folder}` does not say how the server was configured",
             hint="it needs metrics_before.txt or server_info.json",
         )
-    return _facts(
+    facts = _facts(
         version=_recorded(folder / "version.json"),
         models=_recorded(folder / "models.json"),
         info=info,
@@ -153,6 +184,7 @@ def recorded_facts(folder: Path) -> ServerFacts:
         scrape=None if exposition is None else scrape_of(exposition, shown=str(metrics)),
         date=None,
     )
+    return facts if exposition is not None or info is not None else replace(facts, notes=(*facts.notes, UNCOUNTED))
 
 
 def _asked(connection: HttpGet, path: str) -> object:
@@ -190,6 +222,8 @@ def _facts(
     def both(read: Callable[[object, str], FactValue | None], key: str) -> tuple[tuple[FactValue | None, SaidBy], ...]:
         return (read(labels, key), _METRICS), (read(cache, key), _INFO)
 
+    server = None if scrape is None else scrape.of.server
+    take("server", (server, _METRICS), (_OWNERS.get(said_text(served, "owned_by")), "/v1/models"))
     take("version", (said_text(version, "version"), "/version"))
     take("model_name", (said_text(served, "id"), "/v1/models"), (_only_model(scrape), _METRICS))
     take("tokenizer", (_tokenizer(said_text(served, "root")), "/v1/models"))
@@ -211,7 +245,7 @@ def _facts(
     facts = {**labels, **{key: value for key, value in cache.items() if key not in labels}}
     return ServerFacts(
         facts=found,
-        refused=tuple(refused_for(facts, info, models, exposition, scrape)),
+        refused=tuple(refused_for(facts, info, models, exposition, found["server"].value)),
         notes=tuple(not_followed(facts, info, scrape)),
         scrape=scrape,
         date=date,

@@ -14,7 +14,7 @@ from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bench_prompts import HELD_OUT, bench_prompts
 from kvtool.measure.servers.counted_between import counted_between
-from kvtool.measure.servers.first_token import first_token, prompt_client
+from kvtool.measure.servers.first_token import FirstTokenTimer
 from kvtool.measure.servers.http_get import HttpGet
 from kvtool.measure.servers.looking import looking
 from kvtool.measure.servers.server_address import server_address
@@ -68,7 +68,7 @@ class ServerBenchRun:
 
     def __enter__(self) -> Self:
         self._look = self._stack.enter_context(looking(self.address.root, what="kvtool bench --server"))
-        self._client = self._stack.enter_context(prompt_client(self.address))
+        self._timer = self._stack.enter_context(FirstTokenTimer(self.address, self._model))
         return self
 
     def __exit__(
@@ -150,7 +150,7 @@ class ServerBenchRun:
         cached_tokens: dict[int, list[int]] = {}
         lengths: dict[int, int] = {}
         for prompt in self.prompts:
-            answer = first_token(self._client, self.address, self._model, prompt.tokens)
+            answer = self._timer.first_token(prompt.tokens)
             advance(1)
             if prompt.case is None:
                 continue

@@ -15,6 +15,8 @@ from kvtool.text.files.compressed import open_bytes
 REQUESTS = "requests.jsonl"
 EVENTS = "kv_events.jsonl"
 METRICS_BEFORE, METRICS_AFTER = "metrics_before.txt", "metrics_after.txt"
+WITHOUT_TEXT = "blocks_without_text"
+"""Of the file of how a run was made: the tokens of a block, where prompts are kept as digests of their blocks alone."""
 ENDINGS = ("", ".gz", ".zst")
 _MOST_LINE = 256 << 20
 _MOST_REQUESTS = 1_000_000
@@ -29,6 +31,8 @@ class Recording:
     exchanges: list[Exchange]
     began: float | None = None
     """The moment from which the times of requests count, in seconds since 1970."""
+    textless: int | None = None
+    """Tokens of a block, where it was recorded without text; else None."""
 
     @classmethod
     def read(cls, folder: str) -> Recording:
@@ -43,7 +47,10 @@ class Recording:
         exchanges = sorted(_exchanges(path), key=lambda each: (each.sent is None, each.sent or 0.0, each.number))
         if not exchanges:
             raise KvtoolError(f"{path}: no request in it")
-        return cls(folder, exchanges, began=_began(folder))
+        meta = _meta(folder)
+        size = meta.get(WITHOUT_TEXT)
+        textless = size if type(size) is int and size > 0 else None
+        return cls(folder, exchanges, began=_seconds(meta.get("start_unix")), textless=textless)
 
     def file(self, name: str) -> str | None:
         """The path of a file, compressed or not; None where it was not kept."""
@@ -73,15 +80,15 @@ def most_at_once(exchanges: list[Exchange]) -> int:
     return max(most, 1)
 
 
-def _began(folder: str) -> float | None:
+def _meta(folder: str) -> dict[str, object]:
     path = recorded_file(folder, "meta.json")
     if path is None:
-        return None
+        return {}
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return None
-    return _seconds(value.get("start_unix")) if isinstance(value, dict) else None
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _exchanges(path: str) -> Iterator[Exchange]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kvtool.measure.servers.request_body import CHAT, RESPONSES
+
 MAX_ANSWER = 64 << 20
 """Bytes of a stream."""
 _MOST_LINE = 8 << 20
 _DATA = b"data:"
 _DONE = b"[DONE]"
+_COUNTS = ("timings", "meta_info")
+"""What llama.cpp and SGLang say of a prompt beside `usage`."""
+_FAILED = ("response.failed", "error")
 
 
 class BrokenAnswerError(Exception):
@@ -19,8 +24,9 @@ class BrokenAnswerError(Exception):
 class StreamedAnswer:
     """Takes bytes as they come; `response` is the answer when all have come."""
 
-    def __init__(self, *, chat: bool) -> None:
-        self._chat = chat
+    def __init__(self, endpoint: str) -> None:
+        """`endpoint` is the page that was asked: the answers of each have a shape of their own."""
+        self._endpoint = endpoint
         self._rest = b""
         self._bytes = 0
         self._text: list[str] = []
@@ -57,14 +63,34 @@ class StreamedAnswer:
             raise BrokenAnswerError("an answer that is no JSON") from None
         if not isinstance(value, dict):
             raise BrokenAnswerError("an answer that is no object")
-        if "error" in value:
+        if value.get("error") is not None or value.get("type") in _FAILED:
             raise BrokenAnswerError("an error in the middle of an answer")
-        self._chunk(value)
+        self._counts(value)
+        if self._endpoint == RESPONSES:
+            self._event(value)
+        else:
+            self._chunk(value)
+
+    def _counts(self, value: dict[str, Any]) -> None:
+        self._about |= {name: value[name] for name in _COUNTS if isinstance(value.get(name), dict)}
+        if isinstance(value.get("usage"), dict):
+            self._usage = value["usage"]
+
+    def _event(self, value: dict[str, Any]) -> None:
+        """One of the Responses API: the last one holds the whole answer."""
+        kind, delta, whole = value.get("type"), value.get("delta"), value.get("response")
+        if isinstance(delta, str) and delta:
+            self.begun = True
+            if kind == "response.output_text.delta":
+                self._text.append(delta)
+        if kind in ("response.completed", "response.incomplete") and isinstance(whole, dict):
+            self._finish = "stop" if kind == "response.completed" else "length"
+            self.begun = True
+            self._about |= {name: whole[name] for name in ("id", "status") if isinstance(whole.get(name), str)}
+            self._counts(whole)
 
     def _chunk(self, value: dict[str, Any]) -> None:
         self._about |= {name: value[name] for name in ("id", "system_fingerprint") if isinstance(value.get(name), str)}
-        if isinstance(value.get("usage"), dict):
-            self._usage = value["usage"]
         self._prompt(value)
         choices = value.get("choices")
         for choice in choices if isinstance(choices, list) else ():
@@ -100,7 +126,12 @@ class StreamedAnswer:
             self._rest = b""
         if not self._done and self._finish is None:
             raise BrokenAnswerError("an answer that was cut off")
-        said = {"message": {"role": "assistant", "content": self.text}} if self._chat else {"text": self.text}
+        if self._endpoint == RESPONSES:
+            content = [{"type": "output_text", "text": self.text}]
+            output = [{"type": "message", "role": "assistant", "content": content}]
+            return {**self._about, "usage": self._usage, "output": output}
+        chat = self._endpoint == CHAT
+        said = {"message": {"role": "assistant", "content": self.text}} if chat else {"text": self.text}
         choice: dict[str, Any] = {"index": 0, "finish_reason": self._finish, **said}
         if self._token_ids:
             choice["token_ids"] = self._token_ids

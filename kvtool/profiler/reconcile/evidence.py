@@ -65,14 +65,14 @@ class RunEvidence:
         order = answered if trace is None else _admission(answered, trace)
         admitted = [ask for each in order for ask in asked.asks[each.number]]
         evidence = cls(observed, answered, sent, admitted)
-        evidence._count()
+        evidence.count()
         for each in answered:
             evidence._compare_tokens(each, asked.asks[each.number])
         if trace is not None:
             evidence._trace(trace, order, asked)
         return evidence
 
-    def _count(self) -> None:
+    def count(self) -> None:
         """The counters' growth beside the sums of usage."""
         counted = self.observed.counted
         if counted is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,19 +16,23 @@ from kvtool.measure.servers.asking import empty_cache, tokens_read
 from kvtool.measure.servers.counted_between import Counted, counted_between
 from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.event_listener import EventListener, event_lines, event_sources
+from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
 from kvtool.measure.servers.http_get import HttpGet, ServerError
+from kvtool.measure.servers.kv_events import EventBatch
 from kvtool.measure.servers.record_folder import RecordFolder
 from kvtool.measure.servers.request_body import SentAs, to_send
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.sending import Sending, Sent, send_all
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_facts import ServerFacts, ask_server
-from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE
+from kvtool.measure.servers.server_facts import UNCOUNTED, ServerFacts, ask_server
+from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, WITHOUT_TEXT
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.reconcile.asks import renderer_at
+from kvtool.profiler.reconcile.blinded_run import BlindedRun
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
+from kvtool.profiler.reconcile.twin import Ask
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, one_at_a_time, side_by_side
@@ -36,10 +41,13 @@ from kvtool.workload.turn import Turn
 
 _SETTLING = 10
 """How often counters are read again until they hold all that was answered: a server adds them up behind its answers."""
-_NO_SUCH_PAGE = 404
 _PAGES = (("version.json", "/version"), ("models.json", "/v1/models"))
 _INFO = ("cache_config", "scheduler_config", "kv_events_config", "parallel_config")
 """What is kept of /server_info: the rest may hold paths, and secrets of the server's environment."""
+
+
+Blind = Callable[[Sequence[Exchange]], Mapping[int, Sequence[Ask]]]
+"""The prompts of answered requests by their numbers, for a record that has no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,11 @@ class LiveRun:
         self.opened = opened
         self.options = options
         self._run = secrets.token_hex(4)
-        self._how = SentAs(facts.model, salt=secrets.token_hex(8) if options.salt else None)
+        self._how = SentAs(
+            facts.model,
+            salt=secrets.token_hex(8) if options.salt else None,
+            token_ids=facts.server is not None and facts.other_server is None,
+        )
         self._maker = JobMaker(renderer_at(opened.renderer, facts.date), seed=opened.planned.plan.seed)
         self._notes: list[str] = []
 
@@ -96,7 +108,7 @@ class LiveRun:
             requests += 1
             prompt_tokens += job.request.num_prompt_tokens
             output_tokens += self._most(job)
-            if turn.group not in seen:
+            if turn.group not in seen and self.facts.other_server is None:
                 seen.add(turn.group)
                 self._check_tokens(turn, job)
             return job
@@ -144,8 +156,10 @@ class LiveRun:
         if text not in self._notes:
             self._notes.append(text)
 
-    def observed(self, progress: Progress, planned: Planned, record: RecordFolder | None) -> ObservedRun:
-        """Send it. Ctrl-C ends the sending, not what comes after it."""
+    def observed(
+        self, progress: Progress, planned: Planned, record: RecordFolder | None, blind: Blind | None = None
+    ) -> ObservedRun:
+        """Send it. Ctrl-C ends the sending, not what comes after it. With `blind` the record has no text."""
         plan = self.opened.planned.plan
         at_once = plan.concurrency or (plan.engine.max_num_seqs if plan.use_arrivals else 1)
         with HttpGet(self.address, timeout=self.options.timeout) as connection:
@@ -158,22 +172,23 @@ class LiveRun:
             with ExitStack() as stack:
                 listener = self._listener(connection, stack)
                 sent = self._send(progress, planned, at_once)
-                trace = None
+                trace = batches = None
                 if listener is not None:
                     batches = listener.since()
                     trace = EventTrace.of(batches, before=listener.before)
-                    if record is not None:
-                        record.keep(f"{EVENTS}.gz", event_lines(batches))
             answered = sum(
                 each.usage.prompt or 0 for each in sent.exchanges if each.answered and each.usage is not None
             )
             counted = self._counted(connection, before, answered)
             if record is not None:
                 self._scrape(connection, record, METRICS_AFTER)
-                record.keep_exchanges(sent.exchanges)
-                record.keep_meta(
-                    {"start_unix": began, "concurrency": at_once, "stream": True, "salted": self.options.salt}
-                )
+                meta: dict[str, object] = {
+                    "start_unix": began,
+                    "concurrency": at_once,
+                    "stream": True,
+                    "salted": self.options.salt,
+                }
+                self._keep_run(record, sent.exchanges, batches, meta, blind)
         return ObservedRun(
             sent.exchanges,
             self.facts,
@@ -185,8 +200,31 @@ class LiveRun:
             date=self.facts.date,
         )
 
+    def _keep_run(
+        self,
+        record: RecordFolder,
+        exchanges: Sequence[Exchange],
+        batches: Sequence[EventBatch] | None,
+        meta: dict[str, object],
+        blind: Blind | None,
+    ) -> None:
+        """What was sent, answered and published; `meta` is how."""
+        if blind is not None:
+            size = self.opened.planned.plan.engine.block_size
+            blinded = BlindedRun(size, (each.session_id for each in exchanges if each.session_id is not None))
+            answered = [each for each in exchanges if each.answered]
+            exchanges = list(blinded.exchanges(exchanges, blind(answered) if answered else {}))
+            batches = None if batches is None else list(blinded.batches(batches))
+            meta |= {WITHOUT_TEXT: size}
+        if batches is not None:
+            record.keep(f"{EVENTS}.gz", event_lines(batches))
+        record.keep_exchanges(exchanges)
+        record.keep_meta(meta)
+
     def _listener(self, connection: HttpGet, stack: ExitStack) -> EventListener | None:
-        """One that hears all that is published from now on; None where nobody publishes."""
+        """One that hears all that is published from now on; None where nobody publishes, or nobody would read it."""
+        if self.facts.other_server is not None:
+            return None
         sources = event_sources(connection, self.options.kv_events)
         if not sources:
             self._note("no KV events: the server publishes none, or says nothing of where (--kv-events ENDPOINT)")
@@ -223,7 +261,8 @@ class LiveRun:
                 at=datetime.now(UTC).timestamp(),
             )
         except KvtoolError as error:
-            self._note(f"no counters: {error.message}")
+            if UNCOUNTED not in self.facts.notes:
+                self._note(f"no counters: {error.message}")
             return None
         if record is not None:
             record.keep(name, text.encode())
@@ -263,10 +302,4 @@ class LiveRun:
 def facts_of(address: ServerAddress, timeout: float) -> ServerFacts:
     """What the server says of itself; of one that has no /metrics nothing. ServerError where nobody answers."""
     with HttpGet(address, timeout=timeout) as connection:
-        try:
-            return ask_server(connection)
-        except ServerError as error:
-            if error.status != _NO_SUCH_PAGE:
-                raise
-            note = "the server says nothing of its configuration (/metrics): the engine's defaults stand in"
-            return ServerFacts({}, (), (note,), None)
+        return ask_server(connection, uncounted=True)

@@ -16,6 +16,13 @@ from kvtool.measure.servers.server_facts import ServerFacts, recorded_facts
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, Recording, most_at_once
 from kvtool.profiler.reconcile.event_trace import EventTrace
 
+_TEXTLESS = (
+    "recorded without text: which prompts share which blocks of {} tokens is known, and what they hit; which tokens the server "
+    "read is not, nor how a prompt is rendered, and KV events are compared by content"
+)
+_OWN_COUNTS = {"timings": "llama.cpp", "meta_info": "SGLang", "prompt_eval_count": "Ollama"}
+"""What only the answers of one kind of server have."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
@@ -31,6 +38,8 @@ class ObservedRun:
     notes: tuple[str, ...] = ()
     date: datetime | None = None
     """The server's clock while it ran, for templates that ask what day it is."""
+    textless: int | None = None
+    """Tokens of a block, where it was recorded without text; else None."""
 
     @classmethod
     def recorded(cls, folder: str) -> ObservedRun:
@@ -48,6 +57,18 @@ class ObservedRun:
             None if events is None else EventTrace.of(read_event_file(events)),
             counted,
             date=None if recording.began is None else datetime.fromtimestamp(recording.began, UTC),
+            notes=() if recording.textless is None else (_TEXTLESS.format(recording.textless),),
+            textless=recording.textless,
+        )
+
+    @property
+    def other_server(self) -> str | None:
+        """The kind of a server whose cache does not follow vLLM's rules, as it says itself or its answers show; else None."""
+        if self.facts.server is not None:
+            return self.facts.other_server
+        answers = (each.response for each in self.exchanges if each.response is not None)
+        return next(
+            (name for answer in answers for key, name in _OWN_COUNTS.items() if answer.get(key) is not None), None
         )
 
     @property

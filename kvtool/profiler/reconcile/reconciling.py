@@ -9,6 +9,7 @@ from dataclasses import replace
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
 from kvtool.engine.config import EngineConfig
+from kvtool.errors import KvtoolError
 from kvtool.measure.servers.server_facts import ServerFacts
 from kvtool.profiler.reconcile.asks import Asked, asked_of
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
@@ -18,6 +19,7 @@ from kvtool.profiler.reconcile.first_tokens import first_tokens
 from kvtool.profiler.reconcile.followed_steps import Followed
 from kvtool.profiler.reconcile.following import followed
 from kvtool.profiler.reconcile.observed import ObservedRun
+from kvtool.profiler.reconcile.only_reported import only_reported
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
 from kvtool.results.documents.reconciliation import ComparedEvents, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
@@ -28,8 +30,9 @@ from kvtool.version import __version__
 def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -> RunOptions:
     """How the engine is run in the place of this server: what it says of itself, and before it what is given by options' names.
 
-    KvtoolError where its hits cannot be predicted."""
-    facts.check()
+    KvtoolError where its hits cannot be predicted, though it is a server of the kind that is."""
+    if facts.other_server is None:
+        facts.check()
     said: dict[str, object] = {**facts.options()}
     said |= {name: value for name, value in given.items() if value is not None}
     options = made(RunOptions, inputs=tuple(inputs), **said)
@@ -38,10 +41,17 @@ def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -
 
 
 def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
-    """KvtoolError where a prompt cannot be read, or none was answered."""
+    """KvtoolError where a prompt cannot be read, or none was answered. Of a server with other rules only what it reports."""
+    if (other := observed.other_server) is not None:
+        return only_reported(observed, other)
     answered = [each for each in observed.exchanges if each.answered]
     asked = asked_of(answered, options, tokenizers, observed.date)
     plan = asked.opened.planned.plan
+    if observed.textless not in (None, plan.engine.block_size):
+        raise KvtoolError(
+            f"recorded without text, with blocks of {observed.textless} tokens: nothing is known of others",
+            hint=f"--block-size {observed.textless}",
+        )
     evidence = RunEvidence.of(observed, asked)
     twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)
     base = twin.run(evidence.base)
@@ -83,6 +93,8 @@ def _document(
         prompt_tokens=sum(each.usage.prompt or 0 for each in evidence.answered if each.usage is not None),
         predicted_cached_tokens=sum(base.cached.get(each.number, 0) for each in evidence.answered),
         reported_cached_tokens=sum(each.usage.cached or 0 for each in evidence.answered if each.usage is not None),
+        not_predicted=None,
+        unreported=sum(1 for each in evidence.answered if each.usage is None or each.usage.cached is None),
         disagree=named.requests,
         causes=[FoundCause(cause=cause, requests=counted[cause], why=why) for cause, why in found.items()],
         counters_agree=evidence.counters_agree,
@@ -123,7 +135,12 @@ def _config(asked: Asked, facts: ServerFacts) -> dict[str, str | int | float | b
         *("enable_prefix_caching", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "async_scheduling"),
         *("kv_cache_dtype",),
     )
-    return {"server_version": facts.version, "model_name": facts.model, **{name: told[name] for name in kept}}
+    return {
+        "server": facts.server,
+        "server_version": facts.version,
+        "model_name": facts.model,
+        **{name: told[name] for name in kept},
+    }
 
 
 def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin, led: Followed | None) -> ComparedEvents | None:

@@ -22,7 +22,11 @@ def print_replay(console: Console, document: ReplayDocument) -> None:
     def line(label: str, text: str, style: str | None = None) -> None:
         put_field(console, label, sanitize(text, ascii_only=plain), size=_LABEL, hang=_LABEL + 2, style=style)
 
-    line("Reconciled", reconciled(document), "bold" if not document.disagree else "bold red")
+    if document.not_predicted is not None:
+        line("Reported", reported(document), "bold")
+        line("Predicted", f"nothing: {document.not_predicted}")
+    else:
+        line("Reconciled", reconciled(document), "bold" if not document.disagree else "bold red")
     for text in _beside(document):
         line("Requests", text)
     if (events := document.events) is not None:
@@ -48,11 +52,24 @@ def print_replay(console: Console, document: ReplayDocument) -> None:
 def reconciled(document: ReplayDocument) -> str:
     """The answer in one sentence."""
     agree = f"{document.agree:,} of {plural(document.answered, 'request')} {'agrees' if document.answered == 1 else 'agree'}"
+    return f"{agree}, {_cached(document)}"
+
+
+def reported(document: ReplayDocument) -> str:
+    """What a server says of which nothing is predicted."""
+    silent = document.unreported
+    if document.answered and silent == document.answered:
+        return f"{plural(document.answered, 'request')} answered, and none says how many of its tokens were cached"
+    rest = f"; {plural(silent, 'answer')} of them {'says' if silent == 1 else 'say'} nothing of it" if silent else ""
+    return f"{plural(document.answered, 'request')} answered, {_cached(document)}{rest}"
+
+
+def _cached(document: ReplayDocument) -> str:
     cached, tokens = document.reported_cached_tokens, document.prompt_tokens
     rate = f" ({percent(cached / tokens)})" if tokens else ""
     says = {True: "; /metrics says the same", False: "; /metrics says otherwise", None: ""}[document.counters_agree]
     partial = "; interrupted, the rest was not sent" if document.partial else ""
-    return f"{agree}, {cached:,} of {plural(tokens, 'token')} cached{rate}{says}{partial}"
+    return f"{cached:,} of {plural(tokens, 'token')} cached{rate}{says}{partial}"
 
 
 def disagreement(one: Disagreement) -> str:
@@ -90,6 +107,12 @@ def _times(times: FirstTokens, separator: str) -> str:
 def _server(document: ReplayDocument) -> str:
     config = document.config
     version, blocks = config.get("server_version"), config.get("capacity_blocks")
+    at_once = "one at a time" if document.at_once == 1 else f"{document.at_once:,} at once"
+    if document.not_predicted is not None:
+        names = [str(each) for each in (config.get("server"), version) if each]
+        return ", ".join(
+            [" ".join(names), *([f"model {model}"] if (model := config.get("model_name")) else []), at_once]
+        )
     parts = [
         *([f"vLLM {version}"] if version else []),
         f"blocks of {config.get('block_size')}",
@@ -97,6 +120,6 @@ def _server(document: ReplayDocument) -> str:
         f"{config.get('max_num_batched_tokens'):,} tokens a step",
         f"hashes {config.get('hash_algo')}",
         f"tokenizer {config.get('tokenizer')}",
-        "one at a time" if document.at_once == 1 else f"{document.at_once:,} at once",
+        at_once,
     ]
     return ", ".join(parts)

@@ -83,8 +83,13 @@ class ReplayDocument(Document):
     left_out: list[str]
     agree: Count
     prompt_tokens: Count
-    predicted_cached_tokens: Count
+    predicted_cached_tokens: Count | None
+    """Null where nothing is predicted."""
     reported_cached_tokens: Count
+    not_predicted: str | None
+    """Why nothing is predicted, and all of it is only what the server reports; null where it is predicted."""
+    unreported: Count
+    """Requests whose answers say nothing of cached tokens."""
     disagree: list[Disagreement]
     causes: list[FoundCause]
     counters_agree: bool | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from kvtool.text.message import Message
@@ -40,9 +41,10 @@ def responses_api(record: Record) -> Reading:
     if incomplete is None and _keeps_items(record):
         incomplete = "its conversation is kept by the server"
     turns = requests_of(record, items.messages, uncounted=items.uncounted, incomplete=incomplete)
-    if root is not None:
-        for index in range(len(turns)):
-            turn = turns[index]
+    for index in range(len(turns)):
+        turn = turns[index]
+        turn.call = replace(turn.call, responses=True)
+        if root is not None:
             turn.session = turn.session or root
     return FoundCall(turns, _answer_id(record))
 

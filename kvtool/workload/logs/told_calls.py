@@ -16,7 +16,7 @@ import numpy as np
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, object_of, seconds
 from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.usage import usage_in_answer, usage_of
 from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
@@ -174,11 +174,7 @@ def _tenant_in(record: Record) -> str | None:
 
 def usage_in(answer: tuple[dict[str, Any], tuple[str | int, ...]]) -> Usage | None:
     """What the object of an answer says of its tokens, with the way to it."""
-    response, at = answer
-    for name in _USAGES:
-        if isinstance(response.get(name), dict):
-            return usage_of(response[name], (*at, name))
-    return None
+    return usage_in_answer(*answer)
 
 
 def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) -> Usage | None:

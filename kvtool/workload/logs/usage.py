@@ -1,7 +1,8 @@
-"""The tokens of a call as its server counted them, from the `usage` of any API: the prompt is always all that was sent."""
+"""The tokens of a call as its server counted them, from the answer of any API: the prompt is always all that was sent."""
 
 from __future__ import annotations
 
+from dataclasses import fields as fields_of
 from typing import Any
 
 from kvtool.workload.call import Usage
@@ -42,6 +43,49 @@ _BESIDE = frozenset(
 )
 """Where these stand beside `input_tokens` or `inputTokens`, that is what was neither read nor written (Anthropic, Bedrock)."""
 _REMAINDERS = ("input_tokens", "inputTokens", "inputTokenCount")
+_USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object", "meta_info")
+"""Objects of an answer that hold counts; `meta_info` is that of SGLang's own API."""
+_OLLAMA = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
+"""Counts of Ollama's own API, which stand in the answer itself."""
+
+
+def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
+    """What an answer says of its tokens, wherever it says it; what one place leaves out is taken from the next.
+
+    RecordError for counts that cannot be.
+    """
+    said = [usage_of(answer[name], (*pointer, name)) for name in _USAGES if isinstance(answer.get(name), dict)]
+    said = [*said, _timings(answer, pointer), _ollama(answer, pointer)]
+    told = [each for each in said if each is not None]
+    if len(told) < 2:
+        return told[0] if told else None
+    names = [each.name for each in fields_of(Usage)]
+    merged = Usage(*(next((v for each in told if (v := getattr(each, name)) is not None), None) for name in names))
+    check_usage(merged, pointer)
+    return merged
+
+
+def _timings(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
+    """llama.cpp: `cache_n` tokens of a prompt were there, and `prompt_n` were computed."""
+    timings = answer.get("timings")
+    if not isinstance(timings, dict):
+        return None
+    at = (*pointer, "timings")
+    _, cached = _first(timings, at, ("cache_n",))
+    _, computed = _first(timings, at, ("prompt_n",))
+    if cached is None:
+        return None  # an older one counts only what it computed
+    _, output = _first(timings, at, ("predicted_n",))
+    return Usage(None if computed is None else cached + computed, cached, output=output)
+
+
+def _ollama(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
+    prompt, cached, output = (_first(answer, pointer, (name,))[1] for name in _OLLAMA)
+    if prompt is cached is output is None:
+        return None
+    usage = Usage(prompt, cached, output=output)
+    check_usage(usage, pointer)
+    return usage
 
 
 def usage_of(value: object, pointer: _Pointer) -> Usage | None:

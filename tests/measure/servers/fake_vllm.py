@@ -18,6 +18,17 @@ Fault = Callable[["FakeHandler", int], bool]
 """Does what goes wrong with a request of this number, from 0; False: it is answered as recorded."""
 
 
+PAGES = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
+
+
+def text_of(body: dict[str, Any]) -> str:
+    """The prompt of a request, of whatever API."""
+    said = body.get("messages") or body.get("input") or body["prompt"]
+    found = said if isinstance(said, str) else said[-1]["content"]
+    assert isinstance(found, str)
+    return found
+
+
 @dataclass
 class FakeVllm:
     """What it was asked: paths with bodies, and headers."""
@@ -25,13 +36,15 @@ class FakeVllm:
     url: str = ""
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    scrapes: int = 0
+    """How often /metrics was asked for."""
     open_: int = 0
     """Requests that are being answered."""
 
     @property
     def prompts(self) -> list[str]:
         """The prompts that were sent, in order."""
-        return [body["messages"][-1]["content"] for path, body in self.asked if path.endswith("/completions")]
+        return [text_of(body) for path, body in self.asked if path in PAGES]
 
 
 class FakeHandler(BaseHTTPRequestHandler):
@@ -70,6 +83,22 @@ def stream(handler: FakeHandler, row: dict[str, Any]) -> None:
     """The answer of a row as vLLM streams it."""
     handler.begin_stream()
     choice = row["response"]["choices"][0]
+    usage = row["response"]["usage"]
+    if handler.path == "/v1/responses":
+        handler.event({"type": "response.created", "response": {"id": "r", "usage": None}})
+        for _ in choice["token_ids"]:
+            handler.event({"type": "response.output_text.delta", "delta": "x "})
+        told = {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"]}
+        whole = {"id": "r", "usage": {**told, "input_tokens_details": usage["prompt_tokens_details"]}}
+        handler.event({"type": "response.completed", "response": whole})
+        return
+    if handler.path == "/v1/completions":
+        for token in choice["token_ids"]:
+            handler.event({"choices": [{"index": 0, "text": "x ", "token_ids": [token]}]})
+        handler.event({"choices": [{"index": 0, "text": "", "finish_reason": choice["finish_reason"]}]})
+        handler.event({"choices": [], "usage": usage})
+        handler.event("[DONE]")
+        return
     handler.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
     for token in choice["token_ids"]:
         handler.event({"choices": [{"index": 0, "delta": {"content": "x "}, "token_ids": [token]}]})
@@ -79,37 +108,53 @@ def stream(handler: FakeHandler, row: dict[str, Any]) -> None:
 
 
 @contextmanager
-def fake_vllm(session: MadeSession, fault: Fault = lambda _handler, _number: False) -> Iterator[FakeVllm]:
-    """It runs until the block ends; counters grow with the answers."""
+def fake_vllm(
+    session: MadeSession,
+    fault: Fault = lambda _handler, _number: False,
+    pages: dict[str, str] | None = None,
+    metrics: Callable[[int, str], tuple[int, str]] = lambda _number, text: (200, text),
+) -> Iterator[FakeVllm]:
+    """It runs until the block ends; counters grow with the answers. `pages` are those that it has instead of vLLM's own.
+
+    `metrics` makes the status and the text of the answer of that number out of what /metrics says.
+    """
     told = FakeVllm()
-    rows = {row["body"]["messages"][-1]["content"]: row for row in session.rows}
+    rows = {text_of(row["body"]): row for row in session.rows}
     closing, lock = Event(), Lock()
     counted = [0, 0]
 
     class Handler(FakeHandler):
         def do_GET(self) -> None:
-            pages = {
+            own = {
                 "/metrics": session.metrics(*counted, session.created[bool(counted[0])]),
                 "/v1/models": MODELS,
                 "/version": '{"version": "0.32.0"}',
             }
-            page = pages.get(self.path)
-            self.send(200 if page is not None else 404, (page or "{}").encode())
+            page = (own if pages is None else pages).get(self.path)
+            status = 200 if page is not None else 404
+            if page is not None and self.path == "/metrics":
+                with lock:
+                    number, told.scrapes = told.scrapes, told.scrapes + 1
+                status, page = metrics(number, page)
+            try:
+                self.send(status, (page or "{}").encode())
+            except OSError:  # who asked has read enough
+                self.close_connection = True
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}")
             with lock:
-                number = sum(path.endswith("/completions") for path, _ in told.asked)
+                number = sum(path in PAGES for path, _ in told.asked)
                 told.asked.append((self.path, body))
                 told.headers.append({key.lower(): value for key, value in self.headers.items()})
                 told.open_ += 1
             try:
-                if not self.path.endswith("/completions"):
+                if self.path not in PAGES:
                     self.send(404, b"{}")
                     return
                 if fault(self, number):
                     return
-                row = rows[body["messages"][-1]["content"]]
+                row = rows[text_of(body)]
                 usage = row["response"]["usage"]
                 with lock:
                     counted[0] += usage["prompt_tokens"]

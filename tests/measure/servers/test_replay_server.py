@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -287,6 +288,8 @@ def test_ctrl_c_leaves_what_was_answered(
         (["replay", "--recorded", "x", "--server", "http://localhost:1"], "a server or a recording"),
         (["replay", "--recorded", "x", "--salt"], "--salt is about sending"),
         (["replay", "--server", "http://localhost:1"], "needs what to send"),
+        (["replay", "x.yaml", "--server", "http://localhost:1", "--no-text"], "says what --record keeps"),
+        (["replay", "--recorded", "x", "--no-text"], "--no-text is about sending"),
         (["replay", "x.yaml", "--server", "localhost:1"], "begins with http"),
         (["replay", "x.yaml", "--server", "http://me:secret@localhost:1"], "no user, password or query"),
     ],
@@ -296,3 +299,32 @@ def test_what_does_not_go_together(arguments: list[str], said: str, capsys: pyte
     err = capsys.readouterr().err
     assert said in err
     assert "me:secret" not in err
+
+
+def test_a_record_without_text_tells_the_same_hits_and_no_word(
+    session: MadeSession, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    with fake_vllm(session) as server:
+        code, document, _ = sent(capsys, server.url, workload, "--record", str(kept), "--no-text")
+    assert document is not None
+    assert (code, document["agree"]) == (0, 12)
+    for path in kept.iterdir():
+        data = path.read_bytes()
+        text = gzip.decompress(data) if path.suffix == ".gz" else data
+        for word in (SECRET, "harbour", "lantern", "Task", '"content"'):
+            assert word.encode() not in text, path
+    assert run(["replay", "--recorded", str(kept), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    for name in (
+        "agree",
+        "answered",
+        "prompt_tokens",
+        "predicted_cached_tokens",
+        "reported_cached_tokens",
+        "counters_agree",
+    ):
+        assert again[name] == document[name]
+    assert any("recorded without text" in note for note in again["notes"])
+    assert run(["replay", "--recorded", str(kept), "-b", "32"]) == 2
+    assert "--block-size 16" in capsys.readouterr().err

@@ -6,7 +6,9 @@ import itertools
 import json
 import random
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -14,6 +16,9 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.measure.bench.calibration_file import load_calibration
 from kvtool.measure.servers.bench_prompts import bench_prompts
+from kvtool.measure.servers.first_token import FirstTokenTimer
+from kvtool.measure.servers.http_get import ServerError
+from kvtool.measure.servers.server_address import server_address
 from kvtool.measure.servers.server_fit import TimedPrefill, fitted_line, line_misses
 from kvtool.results.documents.server_bench import ServerBench
 from tests.measure.servers.made_metrics import vllm_metrics
@@ -125,8 +130,12 @@ def test_what_a_server_does_not_say_of_its_cache_follows_from_its_blocks(capsys:
         (_server(running=1), ("--yes",), 2, "other requests"),
         (_server(more=3), ("--yes",), 2, "had other requests meanwhile"),
         (_server(status=500), ("--yes",), 4, "HTTP 500"),
-        (_server(stream="data: {\n\n"), ("--yes",), 4, "streams what is no JSON"),
+        (_server(stream="data: {\n\n"), ("--yes",), 4, "an answer that is no JSON"),
         (_server(stream="data: [DONE]\n\n"), ("--yes",), 4, "streamed no token"),
+        (_server(stream='data: {"choices": [{"text": "x"}]}\n\n'), ("--yes",), 4, "an answer that was cut off"),
+        (_server(stream='data: {"error": {"message": "x"}}\n\n'), ("--yes",), 4, "an error in the middle"),
+        (_server(status=401), ("--yes",), 4, "KVTOOL_API_KEY"),
+        (_server(status=307), ("--yes",), 4, "redirects, which is not followed"),
         (_server(), (), 2, "--yes sends it"),
         (_server(), ("--yes", "--longest", "20"), 2, "too short"),
         (_server(), ("--yes", "-o", "x.json"), 2, "--model PRESET"),
@@ -153,3 +162,44 @@ def test_what_is_not_timed_is_told(
 def test_options_of_a_server_need_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "--yes"]) == 2
     assert "is about --server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_server_that_hangs_is_waited_for_no_longer_than_said(begun: bool) -> None:
+    closing = Event()
+
+    class Hangs(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            if begun:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b'data: {"choices": [{"text": "x"}]}\n\n')
+                self.wfile.flush()
+            closing.wait(60)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    asked: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hangs)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    address = server_address(f"http://127.0.0.1:{server.server_port}")
+    try:
+        with (
+            FirstTokenTimer(address, "m", timeout=1.0) as timer,
+            pytest.raises(ServerError, match=r"no answer in 1 s"),
+        ):
+            timer.first_token([1, 2, 3])
+    finally:
+        closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert asked == ["/v1/completions"]

@@ -88,6 +88,7 @@ def test_a_recording_without_a_word_on_it_is_refused(tmp_path: Path) -> None:
 def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
     facts = _asked(pages(server_pages()))
     assert {name: fact.said_by for name, fact in facts.facts.items()} == {
+        "server": "/metrics",
         "version": "/version",
         "model_name": "/v1/models",
         "tokenizer": "assumed",

@@ -1,0 +1,96 @@
+"""What servers and clouds say of their tokens, each in its own words, comes out of one reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.record import RecordError
+from kvtool.workload.logs.usage import usage_in_answer
+
+_LLAMA_TIMINGS = {"cache_n": 81, "prompt_n": 1, "prompt_ms": 0.3, "predicted_n": 4}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param(
+            {"usage": {"prompt_tokens": 90, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 64}}},
+            Usage(90, 64, output=3),
+            id="chat and completions; TensorRT-LLM",
+        ),
+        pytest.param(
+            {"usage": {"input_tokens": 90, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 64}}},
+            Usage(90, 64, output=3),
+            id="responses",
+        ),
+        pytest.param(
+            {"usage": {"input_tokens": 26, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 4}},
+            Usage(90, 60, 4),
+            id="messages: input_tokens is the rest",
+        ),
+        pytest.param(
+            {"text": "x", "meta_info": {"prompt_tokens": 90, "completion_tokens": 3, "cached_tokens": 64}},
+            Usage(90, 64, output=3),
+            id="SGLang's own",
+        ),
+        pytest.param(
+            {
+                "usage": {"prompt_tokens": 90, "completion_tokens": 3, "prompt_tokens_details": None},
+                "meta_info": {"cached_tokens": 64},
+            },
+            Usage(90, 64, output=3),
+            id="SGLang with no details",
+        ),
+        pytest.param({"timings": _LLAMA_TIMINGS}, Usage(82, 81, output=4), id="llama.cpp's own"),
+        pytest.param(
+            {"usage": {"prompt_tokens": 82, "completion_tokens": 4}, "timings": _LLAMA_TIMINGS},
+            Usage(82, 81, output=4),
+            id="llama.cpp without details",
+        ),
+        pytest.param(
+            {"usage": {"prompt_tokens": 82, "completion_tokens": 4}, "timings": {"prompt_n": 1, "predicted_n": 4}},
+            Usage(82, output=4),
+            id="an older llama.cpp says nothing of its cache",
+        ),
+        pytest.param(
+            {"prompt_eval_count": 90, "prompt_eval_cached_count": 64, "eval_count": 3, "eval_duration": 5},
+            Usage(90, 64, output=3),
+            id="Ollama",
+        ),
+        pytest.param({"prompt_eval_count": 90, "eval_count": 3}, Usage(90, output=3), id="Ollama, older"),
+        pytest.param(
+            {"usageMetadata": {"promptTokenCount": 90, "cachedContentTokenCount": 64}}, Usage(90, 64), id="Gemini"
+        ),
+        pytest.param(
+            {"usage": {"prompt_tokens": 90, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 26}},
+            Usage(90, 64),
+            id="DeepSeek",
+        ),
+        pytest.param(
+            {"usage": {"inputTokens": 26, "cacheReadInputTokens": 60, "cacheWriteInputTokens": 4}},
+            Usage(90, 60, 4),
+            id="Bedrock Converse",
+        ),
+        pytest.param({"choices": []}, None, id="nothing"),
+        pytest.param({"usage": None, "timings": [], "meta_info": "x"}, None, id="no objects"),
+    ],
+)
+def test_each_server_in_its_own_words(answer: dict[str, Any], said: Usage | None) -> None:
+    assert usage_in_answer(answer, ("response",)) == said
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"prompt_eval_count": 5, "prompt_eval_cached_count": 6},
+        {"usage": {"prompt_tokens": 5}, "timings": {"cache_n": 6, "prompt_n": 0}},
+        {"timings": {"cache_n": -1, "prompt_n": 3}},
+        {"timings": {"cache_n": "many", "prompt_n": 3}},
+    ],
+)
+def test_counts_that_cannot_be(answer: dict[str, Any]) -> None:
+    with pytest.raises(RecordError):
+        usage_in_answer(answer, ("response",))
