@@ -13,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "triton", "transformers", "safetensors")
+LIVE = ("httpx", "prometheus_client", "zmq", "msgspec")
+"""Of the extra `live`, which is not looked for here."""
 BLOCKED = f"""
 import sys
 class Blocked:
@@ -111,6 +113,8 @@ for path in sorted((root / "kvtool").glob("**/*.py")) + sorted((root / "engine")
     try:
         importlib.import_module(".".join(parts))
     except ModuleNotFoundError as error:
+        if error.name in {LIVE}:
+            continue
         if error.name not in {HEAVY}:
             raise
         failed.append(".".join(parts))

@@ -11,7 +11,7 @@ from kvtool.measure.servers.live_extra import need_live
 
 
 def test_what_is_missing_is_named_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "msgspec", None)
-    with pytest.raises(NotAvailableError, match="replay needs msgspec") as caught:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(NotAvailableError, match="replay needs httpx") as caught:
         need_live("replay")
     assert (caught.value.hint, caught.value.exit_code) == (INSTALL_LIVE, EXIT_NOT_AVAILABLE)

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
+pytest.importorskip("msgspec", reason="needs the extra `live`")
+pytest.importorskip("prometheus_client", reason="needs the extra `live`")
+
 from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.exposition import parse_exposition
 from kvtool.measure.servers.watch_document import watch_document
 from kvtool.measure.servers.watching import Watching
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
-
-for _needed in ("httpx", "prometheus_client"):
-    pytest.importorskip(_needed, reason="the extra `live` is not installed")
 
 START = CREATED + 1000
 
