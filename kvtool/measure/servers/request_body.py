@@ -33,11 +33,14 @@ class ToSend:
 
     def sent(self, session_id: str, how: SentAs) -> dict[str, Any]:
         """All that is sent: streaming, with usage at the end, under the name of a session."""
-        if self.endpoint == RESPONSES:
-            return {**self.body, "stream": True, "store": False}
-        beside: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+        if self.endpoint == RESPONSES:  # has its usage at the end without being asked, and no way to ask for tokens
+            beside: dict[str, Any] = {"stream": True, "store": False}
+        else:
+            beside = {"stream": True, "stream_options": {"include_usage": True}}
+            if how.token_ids:
+                beside["return_token_ids"] = True
         if how.token_ids:
-            beside |= {"return_token_ids": True, "session_id": session_id}
+            beside["session_id"] = session_id
         return {**self.body, **beside}
 
 
