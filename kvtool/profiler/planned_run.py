@@ -62,11 +62,12 @@ class PlannedRun:
         self.model = options.predicting.model or asked.model
         if options.measuring.load_format == "dummy" and self.model is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
-        geometry = find_geometry(self.model or DEFAULT_MODEL)
+        self.calibration = self._calibration(options.predicting.calibration)
+        served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
+        geometry = find_geometry(self.model or DEFAULT_MODEL) if self.model or served is None else served
         provided = rules is not None and rules.hosted
         trace_block = None if provided else _trace_block_size(source)
         block_size = self._block_size(rules, trace_block)
-        self.calibration = self._calibration(options.predicting.calibration)
         kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
         caching = options.serving.enable_prefix_caching

@@ -35,6 +35,10 @@ _SIZES = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "head_dim", 
 _AGAIN = "kvtool bench -o FILE writes a new one"
 
 
+SERVER = "server"
+"""The type of a machine of which only answers are known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Constants of the latency model for a machine, and everything that they were fitted to."""
@@ -51,6 +55,11 @@ class Calibration:
     matmul_flops_per_s: float
     constants: Constants
     points: tuple[Point, ...]
+
+    @property
+    def of_server(self) -> bool:
+        """Whether a server was timed: what it serves is what is predicted where nobody names another model."""
+        return self.machine.type == SERVER
 
     @property
     def of(self) -> Fitted:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.measure.bench.calibration import Fitted, Point, fit
-from kvtool.measure.bench.calibration_file import DTYPE_BYTES, Calibration
+from kvtool.measure.bench.calibration_file import DTYPE_BYTES, SERVER, Calibration
 from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.calibrated import Machine
 from kvtool.results.documents.server_bench import FittedLine
@@ -101,7 +101,7 @@ def server_calibration(
     bytes_per_token = block_bytes(geometry, 1, kv_cache_dtype)
     constants = fit(Fitted(geometry, DTYPE_BYTES[dtype], bytes_per_token), steps)
     machine = Machine(
-        device=server, type="server", memory=0, threads=1, kernels="of the server", python="not told", torch="not told"
+        device=server, type=SERVER, memory=0, threads=1, kernels="of the server", python="not told", torch="not told"
     )
     return Calibration(
         machine=machine,

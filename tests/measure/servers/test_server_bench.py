@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -14,12 +15,13 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
+from kvtool.engine.model.geometry import find_geometry
 from kvtool.measure.bench.calibration_file import load_calibration
 from kvtool.measure.servers.bench_prompts import bench_prompts
 from kvtool.measure.servers.first_token import FirstTokenTimer
 from kvtool.measure.servers.http_get import ServerError
 from kvtool.measure.servers.server_address import server_address
-from kvtool.measure.servers.server_fit import TimedPrefill, fitted_line, line_misses
+from kvtool.measure.servers.server_fit import TimedPrefill, fitted_line, line_misses, server_calibration
 from kvtool.results.documents.server_bench import ServerBench
 from tests.measure.servers.made_metrics import vllm_metrics
 from tests.measure.servers.metrics_server import Answer, Page, ok, serving
@@ -90,6 +92,25 @@ def test_the_line_finds_the_constants_that_times_were_made_of(a: float, b: float
     )
     assert min(line.a_s, line.b_s_per_token, line.c_s_per_token_pair) >= 0
     assert line_misses(points, held_out=True).median < 0.05
+
+
+def test_times_are_those_of_the_model_that_the_server_serves_where_no_other_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = replace(find_geometry("qwen2.5-0.5b"), name="what-is-served")
+    points = [TimedPrefill(0, 100 * n, 0.01 + 1e-4 * n, (), held_out=n == 3) for n in range(1, 10)]
+    made = server_calibration(points, served, server="a server", dtype="float32", kv_cache_dtype="auto", block_size=16)
+    path = tmp_path / "server.json"
+    path.write_bytes(made.dump())
+    (tmp_path / "log.jsonl").write_text('{"prompt": "one two three"}\n')
+
+    def model(*flags: str) -> str:
+        asked = ["profile", str(tmp_path / "log.jsonl"), "--dry-run", "--json", "--calibration", str(path), *flags]
+        assert run(asked) == 0
+        return str(json.loads(capsys.readouterr().out)["config"]["model"])
+
+    assert model() == "what-is-served"
+    assert model("--model", "llama-3.1-8b") == "llama-3.1-8b"
 
 
 def test_each_prompt_is_sent_once_and_the_file_is_a_calibration(
