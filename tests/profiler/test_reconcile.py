@@ -64,6 +64,18 @@ def test_what_is_not_reported_stands_in_the_events(tmp_path: Path, capsys: pytes
     assert code == 0  # the events say the number that was predicted
 
 
+def test_answers_without_their_tokens_are_said_to_change_hashes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = made_session()
+    for row in session.rows:
+        del row["response"]["choices"][0]["token_ids"]
+    document, code = of(session, tmp_path, capsys)
+    assert (document["agree"], code) == (12, 0)
+    assert document["events"]["agree"] < document["events"]["recorded"]
+    assert any("does not say the tokens of its answers" in note for note in document["notes"])
+
+
 def test_what_nobody_reports_is_no_agreement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = made_session()
     for row in session.rows:
