@@ -13,8 +13,8 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
 from tests.files import write
+from tests.measure.servers.recordings import recording
 
-LIVE = Path("/work/shared/data/live-vllm-0.32")
 Report = dict[str, Any]
 
 
@@ -223,9 +223,7 @@ def test_the_gate_of_the_gap_holds_for_own_servers(bound: str, code: int, bytes_
 def test_recorded_sessions_of_a_real_server(
     session: str, flags: list[str], requests: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = LIVE / session / "requests.jsonl.gz"
-    if not log.exists():
-        pytest.skip("the recorded sessions are not here")
+    log = recording(session) / "requests.jsonl.gz"
     right = _profiled(capsys, str(log), *flags)
     assert (right["reported"]["requests"], right["difference"]) == (requests, {})
     assert all(row["provider"]["difference"] == {} for row in right["requests"])
