@@ -7,12 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Event, Lock
 from typing import Any
 
-from tests.profiler.made_sessions import MadeSession
+import pytest
 
+from kvtool.cli.app import run
+from tests.measure.servers.local_server import answering
+from tests.profiler.made_sessions import SECRET, MadeSession
+
+KEY = "sk-never-to-be-seen"
+"""What tests put into the environment."""
 MODELS = json.dumps({"data": [{"id": "m", "root": "nowhere", "parent": None, "max_model_len": 8192}]})
 Fault = Callable[["FakeHandler", int], bool]
 """Does what goes wrong with a request of this number, from 0; False: it is answered as recorded."""
@@ -167,18 +173,21 @@ def fake_vllm(
                     told.open_ -= 1
 
     Handler.closing = closing
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    told.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with answering(Handler, closing) as told.url:
         yield told
-    finally:
-        closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+
+
+def sent(
+    capsys: pytest.CaptureFixture[str], url: str, workload: str, *more: str
+) -> tuple[int, dict[str, Any] | None, str]:
+    """The exit code, the document, and standard error; neither key nor prompt is in what was written."""
+    code = run(["replay", workload, "--server", url, "--yes", "--json", "-q", *more])
+    out, err = capsys.readouterr()
+    for text in (out, err):
+        assert KEY not in text
+        assert SECRET not in text
+        assert "Traceback" not in text
+    return code, json.loads(out) if out else None, err
 
 
 def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> bool:

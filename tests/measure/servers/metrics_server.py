@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Event
 from typing import Any
+
+from tests.measure.servers.local_server import answering
 
 Page = tuple[int, dict[str, str], bytes]
 Answer = Callable[[str, int], Page | None]
@@ -57,18 +59,8 @@ def serving(answer: Answer) -> Iterator[MetricsServer]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    told.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with answering(Handler, closing) as told.url:
         yield told
-    finally:
-        closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def ok(body: str | bytes) -> Page:

@@ -22,14 +22,12 @@ pytest.importorskip("msgspec", reason="needs the extra `live`")
 
 import msgspec
 
-from kvtool.cli.app import run
 from kvtool.measure.servers.kv_events import MAX_PAYLOAD, StoredBlocks
 from tests.measure.servers.fake_publisher import FakePublisher
-from tests.measure.servers.fake_vllm import FakeHandler, FakeVllm, fake_vllm
+from tests.measure.servers.fake_vllm import KEY, FakeHandler, FakeVllm, fake_vllm, sent
+from tests.measure.servers.local_server import running
 from tests.measure.servers.published import payload
-from tests.profiler.made_sessions import SECRET, MadeSession, made_session
-
-KEY = "sk-never-to-be-seen"
+from tests.profiler.made_sessions import MadeSession, made_session
 
 
 def replayed(
@@ -38,13 +36,7 @@ def replayed(
     """The exit code, the document and standard error; neither key nor prompt is in what was written."""
     path = folder / "prompts.jsonl"
     path.write_text("".join(json.dumps(row["body"]) + "\n" for row in session.rows))
-    code = run(["replay", str(path), "--server", url, "--yes", "--json", "-q", *more])
-    out, err = capsys.readouterr()
-    for text in (out, err):
-        assert KEY not in text
-        assert SECRET not in text
-        assert "Traceback" not in text
-    return code, json.loads(out) if out else None, err
+    return sent(capsys, url, str(path), *more)
 
 
 @pytest.fixture(autouse=True)
@@ -256,16 +248,8 @@ def test_a_certificate_that_nobody_signed_is_not_trusted(tmp_path: Path, capsys:
 
     server = Secure(("127.0.0.1", 0), Quiet)
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    session = made_session()
-    try:
-        url = f"https://127.0.0.1:{server.server_port}"
-        code, document, err = replayed(capsys, url, session, tmp_path)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with running(server, threading.Event()) as port:
+        code, document, err = replayed(capsys, f"https://127.0.0.1:{port}", made_session(), tmp_path)
     assert (code, document, asked) == (4, None, [])
     assert "certificate verify failed" in " ".join(err.split()).lower()
 

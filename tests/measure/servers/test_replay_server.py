@@ -18,10 +18,8 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
-from tests.measure.servers.fake_vllm import FakeHandler, fake_vllm, wait_for
+from tests.measure.servers.fake_vllm import KEY, FakeHandler, fake_vllm, sent, wait_for
 from tests.profiler.made_sessions import SECRET, MadeSession, made_session
-
-KEY = "sk-never-to-be-seen"
 
 
 @pytest.fixture
@@ -37,19 +35,6 @@ def workload(session: MadeSession, tmp_path: Path) -> str:
     path = tmp_path / "prompts.jsonl"
     path.write_text("".join(json.dumps(row["body"]) + "\n" for row in session.rows))
     return str(path)
-
-
-def sent(
-    capsys: pytest.CaptureFixture[str], url: str, workload: str, *more: str
-) -> tuple[int, dict[str, Any] | None, str]:
-    """The exit code, the document, and standard error; neither key nor prompt is in what was written."""
-    code = run(["replay", workload, "--server", url, "--yes", "--json", "-q", *more])
-    out, err = capsys.readouterr()
-    for text in (out, err):
-        assert KEY not in text
-        assert SECRET not in text
-        assert "Traceback" not in text
-    return code, json.loads(out) if out else None, err
 
 
 def test_what_a_server_does_is_what_was_predicted(

@@ -7,9 +7,9 @@ import json
 import random
 from collections import Counter
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from kvtool.measure.servers.http_get import ServerError
 from kvtool.measure.servers.server_address import server_address
 from kvtool.measure.servers.server_fit import TimedPrefill, fitted_line, line_misses, server_calibration
 from kvtool.results.documents.server_bench import ServerBench
+from tests.measure.servers.local_server import answering
 from tests.measure.servers.made_metrics import vllm_metrics
 from tests.measure.servers.metrics_server import Answer, Page, ok, serving
 
@@ -208,19 +209,10 @@ def test_a_server_that_hangs_is_waited_for_no_longer_than_said(begun: bool) -> N
             pass
 
     asked: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hangs)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    address = server_address(f"http://127.0.0.1:{server.server_port}")
-    try:
-        with (
-            FirstTokenTimer(address, "m", timeout=1.0) as timer,
-            pytest.raises(ServerError, match=r"no answer in 1 s"),
-        ):
-            timer.first_token([1, 2, 3])
-    finally:
-        closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with (
+        answering(Hangs, closing) as url,
+        FirstTokenTimer(server_address(url), "m", timeout=1.0) as timer,
+        pytest.raises(ServerError, match=r"no answer in 1 s"),
+    ):
+        timer.first_token([1, 2, 3])
     assert asked == ["/v1/completions"]
