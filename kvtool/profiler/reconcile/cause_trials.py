@@ -294,7 +294,7 @@ class CauseTrials:
                     yield case, "replicas", "several servers behind the URL, each with a cache of its own"
 
     def _not_known(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
-        failed = [each for each in self.evidence.observed.exchanges if not each.answered and not each.refused]
+        failed = self.evidence.observed.failed
         if not failed:
             return
         for case in cases:

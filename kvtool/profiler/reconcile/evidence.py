@@ -56,6 +56,21 @@ class RunEvidence:
         """What the prediction begins with: one at a time as sent, else as admitted."""
         return self.sent if self.observed.at_once == 1 else self.admitted
 
+    @property
+    def prompt_tokens(self) -> int:
+        """As the server counted them."""
+        return sum(each.usage.prompt or 0 for each in self.answered if each.usage is not None)
+
+    @property
+    def reported_tokens(self) -> int:
+        """Cached ones, as far as the server reports them."""
+        return sum(each.usage.cached or 0 for each in self.answered if each.usage is not None)
+
+    @property
+    def unreported(self) -> int:
+        """Answers that do not say how many tokens were cached."""
+        return sum(1 for each in self.answered if each.usage is None or each.usage.cached is None)
+
     @classmethod
     def of(cls, observed: ObservedRun, asked: Asked) -> RunEvidence:
         """Of what was observed, and the prompts as they are rendered here."""
@@ -82,7 +97,7 @@ class RunEvidence:
         if counted.broken is not None:
             self.counters_agree = False
             return
-        usages = [each.usage for each in self.observed.exchanges if each.answered]
+        usages = [each.usage for each in self.observed.answered]
         queries, hits = counted.get(names.QUERIES), counted.get(names.HITS)
         if queries is None or hits is None or any(usage is None or usage.prompt is None for usage in usages):
             return
@@ -103,9 +118,7 @@ class RunEvidence:
         counted = self.observed.counted
         if counted is None or counted.broken is not None or (hits := counted.get(names.HITS)) is None:
             return None
-        return hits - sum(
-            each.usage.cached or 0 for each in self.observed.exchanges if each.answered and each.usage is not None
-        )
+        return hits - sum(each.usage.cached or 0 for each in self.observed.answered if each.usage is not None)
 
     def _compare_tokens(self, each: Exchange, asks: Sequence[Ask]) -> None:
         usage, said = each.usage, each.prompt_ids

@@ -23,9 +23,7 @@ def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
         or evidence.restarted
     ):
         return None
-    if len(evidence.sent) != len(evidence.answered) or observed.partial:
-        return None
-    if any(not each.answered and not each.refused for each in observed.exchanges):
+    if len(evidence.sent) != len(evidence.answered) or observed.partial or observed.failed:
         return None
     served = steps_of(trace)
     if served is None:

@@ -72,6 +72,21 @@ class ObservedRun:
         )
 
     @property
+    def answered(self) -> list[Exchange]:
+        """Those with an answer, in the order of sending."""
+        return [each for each in self.exchanges if each.answered]
+
+    @property
+    def failed(self) -> list[Exchange]:
+        """Those that got neither an answer nor a refusal: nobody knows what they did to the cache."""
+        return [each for each in self.exchanges if not each.answered and not each.refused]
+
+    @property
+    def refused(self) -> int:
+        """How many the server refused."""
+        return sum(1 for each in self.exchanges if each.refused)
+
+    @property
     def at_once(self) -> int:
         """How many requests were under way at the same time at most."""
         return most_at_once(list(self.exchanges))

@@ -18,9 +18,8 @@ _RULES = {
 
 def only_reported(observed: ObservedRun, server: str) -> ReplayDocument:
     """Sums of what its answers and counters say. `server` is the kind of it."""
-    evidence = RunEvidence(observed, [each for each in observed.exchanges if each.answered], [], [])
+    evidence = RunEvidence(observed, observed.answered, [], [])
     evidence.count()
-    usages = [each.usage for each in evidence.answered]
     causes = []
     if evidence.traffic is not None:
         causes.append(FoundCause(cause="other traffic", requests=0, why=evidence.traffic))
@@ -35,15 +34,15 @@ def only_reported(observed: ObservedRun, server: str) -> ReplayDocument:
         version=__version__,
         requests=len(observed.exchanges),
         answered=len(evidence.answered),
-        refused=sum(1 for each in observed.exchanges if each.refused),
-        failed=sum(1 for each in observed.exchanges if not each.answered and not each.refused),
+        refused=observed.refused,
+        failed=len(observed.failed),
         left_out=[],
         agree=0,
-        prompt_tokens=sum(usage.prompt or 0 for usage in usages if usage is not None),
+        prompt_tokens=evidence.prompt_tokens,
         predicted_cached_tokens=None,
-        reported_cached_tokens=sum(usage.cached or 0 for usage in usages if usage is not None),
+        reported_cached_tokens=evidence.reported_tokens,
         not_predicted=f"{server} {_RULES.get(server, 'has a cache of its own')}: blocks as vLLM has them say nothing of it",
-        unreported=sum(1 for usage in usages if usage is None or usage.cached is None),
+        unreported=evidence.unreported,
         disagree=[],
         causes=causes,
         counters_agree=evidence.counters_agree,

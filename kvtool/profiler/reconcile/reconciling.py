@@ -44,8 +44,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     """KvtoolError where a prompt cannot be read, or none was answered. Of a server with other rules only what it reports."""
     if (other := observed.other_server) is not None:
         return only_reported(observed, other)
-    answered = [each for each in observed.exchanges if each.answered]
-    asked = asked_of(answered, options, tokenizers, observed.date)
+    asked = asked_of(observed.answered, options, tokenizers, observed.date)
     plan = asked.opened.planned.plan
     if observed.textless not in (None, plan.engine.block_size):
         raise KvtoolError(
@@ -87,15 +86,15 @@ def _document(
         version=__version__,
         requests=len(observed.exchanges),
         answered=len(evidence.answered),
-        refused=sum(1 for each in observed.exchanges if each.refused),
-        failed=sum(1 for each in observed.exchanges if not each.answered and not each.refused),
+        refused=observed.refused,
+        failed=len(observed.failed),
         left_out=sorted({f"{reason} ({plural(count, 'request')})" for reason, count in _left_out(asked).items()}),
         agree=len(predicted) - len(named.requests),
-        prompt_tokens=sum(each.usage.prompt or 0 for each in evidence.answered if each.usage is not None),
+        prompt_tokens=evidence.prompt_tokens,
         predicted_cached_tokens=sum(base.cached.get(each.number, 0) for each in evidence.answered),
-        reported_cached_tokens=sum(each.usage.cached or 0 for each in evidence.answered if each.usage is not None),
+        reported_cached_tokens=evidence.reported_tokens,
         not_predicted=None,
-        unreported=sum(1 for each in evidence.answered if each.usage is None or each.usage.cached is None),
+        unreported=evidence.unreported,
         disagree=named.requests,
         causes=[FoundCause(cause=cause, requests=counted[cause], why=why) for cause, why in found.items()],
         counters_agree=evidence.counters_agree,
