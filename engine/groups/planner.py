@@ -8,8 +8,8 @@ from math import gcd, lcm
 from typing import Literal, get_args
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.groups.layer_groups import LayerGroup, group_layers
 from kvtool.engine.groups.kv_group import CachePlan, KVGroup
+from kvtool.engine.groups.layer_groups import LayerGroup, group_layers
 from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLayer
 
 DraftMethod = Literal["ngram", "suffix", "draft_model", "medusa", "eagle", "eagle3", "mtp", "dflash", "dspark"]
