@@ -24,6 +24,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
 from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
@@ -283,6 +284,9 @@ def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
     case = _load(path)
     if (differences := DIFFERENCES.get(case.get("kind", ""))) is not None:
         yield False, next(differences(case), None)
+        return
+    if is_llama_cpp(case):
+        yield False, next(llama_cpp_differences(case), None)
         return
     _check_workload(case)
     yield False, next(Replay(case).run().differences(), None)
