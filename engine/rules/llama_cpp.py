@@ -59,15 +59,14 @@ class LlamaCppCache:
         if self.saved is not None and self.options.saves_idle_slots:
             lost += self._save_idle(self.saved, slot)
         self.num_served += 1
-        before, moved, usable = length(slot.tokens), 0, 0
+        before, moved, shared = length(slot.tokens), 0, 0
         if own.cache_prompt:
             shared = common_prefix(slot.tokens, prompt)
             if self.options.cache_reuse and memory.can_move:
                 for begin, to, tokens in moved_chunks(slot.tokens, prompt, shared, self.options.cache_reuse):
                     memory.move(slot, begin, begin + tokens, to)
                     moved += tokens
-            usable = memory.usable(slot, shared + moved, length(prompt))
-        cached = min(usable, length(prompt) - 1)
+        cached = min(memory.usable(slot, shared + moved, length(prompt)), length(prompt) - 1)
         answer = as_bytes(own.answer[: min(len(own.answer), most)][:-1])
         if not self._kept(slot.tokens):
             lost += before - cached
@@ -104,8 +103,8 @@ class LlamaCppCache:
         best = None if id_slot is None else slots[id_slot % len(slots)]
         least, most = np.float32(self.options.slot_prompt_similarity), np.float32(0)
         if least:
-            for slot in slots if best is None else [best]:
-                if slot.tokens:
+            for slot in slots:  # a number beyond the last slot wraps around, and then none is looked at
+                if slot.tokens and id_slot in (None, slot.id):
                     part = np.float32(common_prefix(slot.tokens, prompt)) / np.float32(length(prompt))
                     if part > most and part > least:
                         best, most = slot, part
@@ -134,5 +133,7 @@ class LlamaCppCache:
         """What holds between two requests."""
         if self.saved is not None:
             self.saved.check()
+        for cells in self.memory.windows:
+            cells.check()
         assert self.memory.num_tokens <= self.options.total_ctx
         assert all(length(slot.tokens) < self.options.slot_ctx for slot in self.memory.slots)

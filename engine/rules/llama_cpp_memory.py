@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import length
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompt
@@ -44,15 +42,22 @@ class KVMemory:
         self.batch = min(options.batch_size, options.total_ctx)
         self.ubatch = min(options.ubatch_size, self.batch)
         self.windows: list[WindowCells] = []
-        if (window := options.kept_window) is not None:
+        if (window := options.sliding_window) is not None:
             sharing = options.slots if options.unified else 1
             cells = -(-min(options.pool_ctx, window * sharing + self.ubatch) // 256) * 256
+            if options.swa_full:
+                cells = options.pool_ctx
             self.windows = [WindowCells(cells, window, sharing) for _ in range(options.slots // sharing)]
 
     @property
     def can_move(self) -> bool:
         """Whether tokens may go to another position: not where the cells of the window are fewer than the others."""
         return not self.windows or len(self.windows[0].pos) == self.options.pool_ctx
+
+    @property
+    def checkpoints(self) -> bool:
+        """Whether windows are written out while a prompt is computed."""
+        return self.options.kept_window is not None and self.options.ctx_checkpoints > 0
 
     def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:
         """The cells of a slot's window, and its number there."""
@@ -69,7 +74,7 @@ class KVMemory:
     def cut(self, slot: ServerSlot, tokens: int) -> None:
         """Free what a slot's window holds behind so many tokens."""
         if (own := self.window_of(slot)) is not None:
-            own[0].remove(own[1], tokens)
+            own[0].cut(own[1], tokens)
 
     def move(self, slot: ServerSlot, begin: int, end: int, to: int) -> None:
         """Tokens of a slot from `begin` to before `end` go to `to`."""
@@ -92,8 +97,7 @@ class KVMemory:
         if self.options.unified and others + length(saved.tokens) > self.options.pool_ctx:
             return False
         if (own := self.window_of(slot)) is not None and saved.window is not None:
-            restored = own[0].restore(own[1], saved.window)
-            assert restored, "a window pool has room for the windows of all slots"
+            own[0].restore(own[1], saved.window)
         slot.tokens = saved.tokens
         slot.checkpoints = list(saved.checkpoints)
         return True
@@ -115,11 +119,10 @@ class KVMemory:
 
     def usable(self, slot: ServerSlot, shared: int, prompt: int) -> int:
         """Of so many tokens that a slot has in common with a prompt, those whose window is there, or in a checkpoint."""
-        own, window = self.window_of(slot), self.options.kept_window
-        if own is None or window is None:
+        if (own := self.window_of(slot)) is None:
             return shared
-        least = max(0, shared - window - (shared == prompt))
-        if shared and own[0].first(own[1]) >= least:
+        least = max(0, shared - (self.options.kept_window or 0) - (shared == prompt))
+        if shared and own[0].first[own[1]] >= least:
             for checkpoint in reversed(slot.checkpoints):
                 if checkpoint.last <= shared and (checkpoint.first < least or checkpoint.first == 0):
                     own[0].restore(own[1], checkpoint.positions)
@@ -140,22 +143,22 @@ class KVMemory:
         slot.tokens = prompt[: 4 * start]
         self.cut(slot, start)
         for begin, until in self._batches(start, end):
-            if (own := self.window_of(slot)) is not None and self.options.ctx_checkpoints:
+            if self.checkpoints and (own := self.window_of(slot)) is not None:
                 near = end < until + self.ubatch
                 far = not slot.checkpoints or begin > slot.checkpoints[-1].num_tokens + self.options.checkpoint_min_step
-                if (until == end or near) and (near or far) and own[0].first(own[1]) >= 0:
+                if (until == end or near) and (near or far) and own[0].first[own[1]] >= 0:
                     self._checkpoint(slot, begin, request, own)
             lost += self._make_room(slot, until - begin)
             slot.tokens = prompt[: 4 * until]
-            self._put(slot, begin, until, self.ubatch)
+            self._put(slot, until - begin, self.ubatch)
         lost += self._make_room(slot, length(answer))
         slot.tokens = prompt + answer
-        self._put(slot, end, end + length(answer), 1)
+        self._put(slot, length(answer), 1)
         return lost
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         stops: Sequence[int] = ()
-        if self.windows and self.options.ctx_checkpoints:
+        if self.checkpoints:
             stops = [end - min(self.batch, before) for before in (_BEFORE_END + self.ubatch, _BEFORE_END)]
         while start < end:
             until = min([start + self.batch, end, *(stop for stop in stops if stop > start)])
@@ -173,11 +176,9 @@ class KVMemory:
                 self.clear(other)
         return lost
 
-    def _put(self, slot: ServerSlot, begin: int, end: int, step: int) -> None:
+    def _put(self, slot: ServerSlot, tokens: int, most: int) -> None:
         if (own := self.window_of(slot)) is not None:
-            for at in range(begin, end, step):
-                done = own[0].put(own[1], np.arange(at, min(at + step, end)))
-                assert done, "a window pool has room for the windows of all slots and a micro batch"
+            own[0].append(own[1], tokens, most)
 
     def _checkpoint(self, slot: ServerSlot, tokens: int, request: int, own: tuple[WindowCells, int]) -> None:
         cells, number = own
@@ -198,4 +199,4 @@ class KVMemory:
         kept[:] = [checkpoint for checkpoint in kept if checkpoint.num_tokens != tokens]
         positions = cells.saved(number)
         size = self._window_bytes(positions)
-        kept.append(WindowCheckpoint(tokens, cells.first(number), int(cells.last[number]), positions, size, request))
+        kept.append(WindowCheckpoint(tokens, cells.first[number], cells.last[number], positions, size, request))
