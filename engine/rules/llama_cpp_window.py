@@ -49,25 +49,35 @@ class WindowCells:
         """Find cells for the next positions of a slot, at most so many at once."""
         at, end = self.last[slot] + 1, self.last[slot] + 1 + tokens
         while at < end:
+            if most == 1 and (run := self._run(slot, end - at)):
+                self._place(slot, np.arange(at, at + run), np.arange(self.head, self.head + run))
+                at += run
+                continue
             step = min(most, end - at)
-            if step == 1:
-                step = self._run(end - at)
             done = self.put(slot, np.arange(at, at + step))
             assert done, "a pool has room for the windows of all slots and a micro batch"
             at += step
 
-    def _run(self, tokens: int) -> int:
-        """How many tokens that come one at a time go into the cells from the head on as if they came together."""
-        if self.head > self.used + 2:
-            return 1
-        ahead = self.pos[self.head : self.head + tokens] != _EMPTY
-        free = int(ahead.argmax()) if ahead.any() else len(ahead)
-        return max(free, 1)
+    def _run(self, slot: int, tokens: int) -> int:
+        """How many tokens that come one at a time go straight on from the head: into empty cells, or over the slot's own oldest."""
+        here = slice(self.head, self.head + tokens)
+        pos = self.pos[here]
+        steps = np.arange(len(pos))
+        empty = pos == _EMPTY
+        filled = np.cumsum(empty) - empty
+        oldest = (self.slot[here] == slot) & (pos == self.first[slot] + steps - filled)
+        out_of_reach = self.last[slot] + 1 + steps - pos >= self.window
+        on = (empty | (oldest & out_of_reach)) & (self.head + steps <= self.used + filled + 2)
+        return len(pos) if on.all() else int(on.argmin())
 
     def put(self, slot: int, positions: Positions) -> bool:
         """Find cells for positions that follow what a slot holds, or are all it holds: for all of them, or False."""
         if (cells := self._find(len(positions))) is None:
             return False
+        self._place(slot, positions, cells)
+        return True
+
+    def _place(self, slot: int, positions: Positions, cells: npt.NDArray[np.intp]) -> None:
         taken = self.pos[cells]
         overwritten = [(number, int(taken[self.slot[cells] == number].max())) for number in self._slots_in(cells)]
         self.used += len(positions) - int(np.count_nonzero(taken != _EMPTY))
@@ -79,7 +89,6 @@ class WindowCells:
         for number, most in overwritten:  # all before an overwritten position goes, too
             self._forget(number, most)
         self.head = int(cells[-1]) + 1
-        return True
 
     def _slots_in(self, cells: npt.NDArray[np.intp]) -> list[int]:
         held = self.slot[cells][self.pos[cells] != _EMPTY]
@@ -100,7 +109,8 @@ class WindowCells:
     def _free(self, cells: slice) -> npt.NDArray[np.bool_]:
         pos = self.pos[cells]
         out_of_reach = np.asarray(self.last)[self.slot[cells]] + 1 - pos >= self.window
-        return (pos == _EMPTY) | out_of_reach
+        free: npt.NDArray[np.bool_] = (pos == _EMPTY) | out_of_reach
+        return free
 
     def _forget(self, slot: int, most: int) -> None:
         """Free what is left of the positions up to one that was overwritten."""
