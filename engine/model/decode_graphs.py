@@ -17,7 +17,7 @@ import torch
 from kvtool.engine.attention.attention_plan import AttentionPlan, Phase
 from kvtool.engine.attention.decode_plan import DecodePlan
 from kvtool.engine.batch import Batch
-from kvtool.engine.model.decoder import Decoder, AttentionPlans
+from kvtool.engine.model.decoder import AttentionPlans, Decoder
 from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.uncollected import uncollected
 

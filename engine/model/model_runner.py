@@ -16,7 +16,7 @@ from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.decode_graphs import CudaRecorder, DecodeGraphs
-from kvtool.engine.model.decoder import Decoder, AttentionPlans
+from kvtool.engine.model.decoder import AttentionPlans, Decoder
 from kvtool.engine.model.device import processors
 from kvtool.engine.model.kv_store import KVStore, storage_dtype
 from kvtool.engine.request import Request
