@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
-from kvtool.engine.rules.llama_cpp_prefix import length
+from kvtool.engine.rules.llama_cpp_prefix import TOKEN_BYTES, length
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompt
 from kvtool.engine.rules.llama_cpp_window import Positions, WindowCells, WindowCheckpoint
 
@@ -136,11 +136,10 @@ class KVMemory:
         slot.checkpoints = [checkpoint for checkpoint in slot.checkpoints if checkpoint.last <= shared]
         return usable
 
-    def compute(self, slot: ServerSlot, prompt: bytes, answer: bytes, start: int, request: int) -> int:
-        """Compute a prompt from token `start` on and then an answer; how many tokens of idle slots went to make room."""
-        lost = 0
+    def compute(self, slot: ServerSlot, prompt: bytes, answer: bytes, start: int, request: int) -> None:
+        """Compute a prompt from token `start` on and then an answer; idle slots go where there is no room."""
         end = length(prompt)
-        slot.tokens = prompt[: 4 * start]
+        slot.tokens = prompt[: start * TOKEN_BYTES]
         self.cut(slot, start)
         for begin, until in self._batches(start, end):
             if self.checkpoints and (own := self.window_of(slot)) is not None:
@@ -148,13 +147,12 @@ class KVMemory:
                 far = not slot.checkpoints or begin > slot.checkpoints[-1].num_tokens + self.options.checkpoint_min_step
                 if (until == end or near) and (near or far) and own[0].first[own[1]] >= 0:
                     self._checkpoint(slot, begin, request, own)
-            lost += self._make_room(slot, until - begin)
-            slot.tokens = prompt[: 4 * until]
+            self._make_room(slot, until - begin)
+            slot.tokens = prompt[: until * TOKEN_BYTES]
             self._put(slot, until - begin, self.ubatch)
-        lost += self._make_room(slot, length(answer))
+        self._make_room(slot, length(answer))
         slot.tokens = prompt + answer
         self._put(slot, length(answer), 1)
-        return lost
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         stops: Sequence[int] = ()
@@ -165,16 +163,13 @@ class KVMemory:
             yield start, until
             start = until
 
-    def _make_room(self, slot: ServerSlot, tokens: int) -> int:
+    def _make_room(self, slot: ServerSlot, tokens: int) -> None:
         """Clear idle slots in their order until so many tokens fit."""
-        lost = 0
         for other in self.slots if self.options.unified else ():
             if self.num_tokens + tokens <= self.options.pool_ctx:
                 break
             if other is not slot:
-                lost += length(other.tokens)
                 self.clear(other)
-        return lost
 
     def _put(self, slot: ServerSlot, tokens: int, most: int) -> None:
         if (own := self.window_of(slot)) is not None:
