@@ -51,12 +51,12 @@ class LlamaCppCache:
         if not prompt or room <= 0:
             raise self._impossible(length(prompt))
         own = asked if isinstance(asked, LlamaCppAsked) else LlamaCppAsked(asked.prompt, asked.answer)
-        held = [slot.tokens for slot in self.memory.slots]
+        before = [slot.tokens for slot in self.memory.slots]
         dropped = self._dropped
         slot, to_save = self._choose(prompt, own.id_slot)
         if to_save and self.saved is not None:
             self._exchange(self.saved, slot, prompt)
-        held.append(slot.tokens)
+        begun = slot.tokens
         if own.lora != slot.lora:
             slot.tokens, slot.lora = b"", own.lora
             slot.checkpoints.clear()
@@ -70,26 +70,23 @@ class LlamaCppCache:
         answer = as_bytes(own.answer[:room][:-1])
         self.memory.compute(slot, prompt, answer, cached, self.num_served)
         slot.used = self.num_served
-        evicted = self._dropped - dropped + self._lost(held, slot, moved)
+        evicted = self._dropped - dropped + self._lost(before, slot, begun, cached)
         return Served(cached, evicted, "window" if usable < shared + moved else "shifted" if moved else "")
 
     @property
     def _dropped(self) -> int:
         return self.saved.num_dropped if self.saved is not None else 0
 
-    def _lost(self, held: list[bytes], busy: ServerSlot, moved: int) -> int:
-        """Tokens that are nowhere any more of what the slots held before, and last of what the busy one held when it began."""
-        *before, begun = held
-        lost = 0
+    def _lost(self, before: list[bytes], busy: ServerSlot, begun: bytes, kept: int) -> int:
+        """Tokens of slots that are nowhere any more: of all before a request, and of what the busy one had when it began."""
+        lost = self._missing(begun, kept)
         for slot, tokens in zip(self.memory.slots, before, strict=True):
-            if slot is not busy or tokens != begun:
-                lost += self._missing(tokens, slot)
-        return lost + max(self._missing(begun, busy) - moved, 0)
+            if tokens != (begun if slot is busy else slot.tokens):
+                lost += self._missing(tokens, 0)
+        return lost
 
-    def _missing(self, tokens: bytes, slot: ServerSlot) -> int:
-        if self.saved is not None and self.saved.covers(tokens):
-            return 0
-        return length(tokens) - common_prefix(tokens, slot.tokens)
+    def _missing(self, tokens: bytes, kept: int) -> int:
+        return 0 if self.saved is not None and self.saved.covers(tokens) else length(tokens) - kept
 
     def _impossible(self, tokens: int) -> EngineError:
         if not tokens:

@@ -142,11 +142,14 @@ class KVMemory:
         slot.tokens = prompt[: start * TOKEN_BYTES]
         self.cut(slot, start)
         for begin, until in self._batches(start, end):
-            if self.checkpoints and (own := self.window_of(slot)) is not None:
-                near = end < until + self.ubatch
-                far = not slot.checkpoints or begin > slot.checkpoints[-1].num_tokens + self.options.checkpoint_min_step
-                if (until == end or near) and (near or far) and own[0].first[own[1]] >= 0:
-                    self._checkpoint(slot, begin, request, own)
+            near_end = end < until + self.ubatch
+            if (
+                near_end
+                and self.checkpoints
+                and (own := self.window_of(slot)) is not None
+                and own[0].first[own[1]] >= 0
+            ):
+                self._checkpoint(slot, begin, request, own)
             self._make_room(slot, until - begin)
             slot.tokens = prompt[: until * TOKEN_BYTES]
             self._put(slot, until - begin, self.ubatch)
