@@ -1,8 +1,8 @@
-"""SGLang's own radix cache, queue and admission on cases from standard input: run with the Python of an environment that has SGLang.
+"""SGLang's own radix cache, queue and admission on cases from standard input: run with the Python of an environment that has it.
 
 Each line is a recorded case without what was expected; each line of the output says what SGLang did, or {"error": …}. Nothing of
-kvtool is imported, and no GPU or model is needed: SGLang's scheduler loop decides, its allocators and its tree keep the tokens, and a
-forward pass is what the case says was sampled. With `chunked_prefill_size` in the engine's options, prompts are computed in chunks.
+kvtool is imported, and no GPU or model is needed: SGLang's scheduler loop decides, its allocators and its tree keep the tokens, and
+a forward pass is what the case says was sampled. With `chunked_prefill_size` among the options, prompts are computed in chunks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from sglang.srt.managers import schedule_batch, schedule_policy, scheduler
+from sglang.srt.managers import scheduler
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
 from sglang.srt.managers.schedule_policy import PrefillAdder, SchedulePolicy
 from sglang.srt.managers.scheduler import Scheduler
-from sglang.srt.mem_cache import common, evict_policy, radix_cache
+from sglang.srt.mem_cache import common, radix_cache
 from sglang.srt.mem_cache.allocation import (
     alloc_paged_token_slots_decode,
     alloc_paged_token_slots_extend,
@@ -202,7 +202,7 @@ class Loop(Scheduler):
         numbers = {req.rid: number for number, req in enumerate(reqs)}
         answers = {req.rid: spec["output"] for req, spec in zip(reqs, requests, strict=True)}
         cached: dict[int, int] = {}
-        batches, evicted, losses = [], [], 0
+        batches, evicted = [], []
         self.retracted = 0
         for _, together in groupby(zip(reqs, requests, strict=True), key=lambda pair: pair[1]["arrival"]):
             self.evicted = 0
@@ -257,11 +257,32 @@ class Loop(Scheduler):
 
 
 OFF = (
-    "enable_priority_preemption is_hybrid_swa min_free_slots_delayer is_mixed_chunk dllm_config enable_lora enable_hicache_storage "
-    "enable_lmcache truncation_align_size enable_overlap spec_algorithm model_config hisparse_coordinator enable_hierarchical_cache "
-    "enable_unified_cache_external_linker enable_priority_scheduling prefill_delayer enable_hisparse require_mlp_sync "
-    "scheduler_stage_metrics enable_skip_finishing_decode decode_offload_manager result_queue dynamic_chunk_sizer lora_drainer"
-).split()
+    "enable_priority_preemption",
+    "is_hybrid_swa",
+    "min_free_slots_delayer",
+    "is_mixed_chunk",
+    "dllm_config",
+    "enable_lora",
+    "enable_hicache_storage",
+    "enable_lmcache",
+    "truncation_align_size",
+    "enable_overlap",
+    "spec_algorithm",
+    "model_config",
+    "hisparse_coordinator",
+    "enable_hierarchical_cache",
+    "enable_unified_cache_external_linker",
+    "enable_priority_scheduling",
+    "prefill_delayer",
+    "enable_hisparse",
+    "require_mlp_sync",
+    "scheduler_stage_metrics",
+    "enable_skip_finishing_decode",
+    "decode_offload_manager",
+    "result_queue",
+    "dynamic_chunk_sizer",
+    "lora_drainer",
+)
 """What of SGLang a case does not use."""
 
 
