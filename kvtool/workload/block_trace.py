@@ -28,8 +28,8 @@ class BlockTrace:
     """n requests in the order in which they were read, r blocks in all.
 
     `numbers[starts[i]:starts[i + 1]]` are the blocks of request i: two of them are equal if they hold the same tokens from the
-    start of their prompts on, for the same salt. Blocks of the prompt come first, a partial last one included where a trace names it
-    (`whole` of them are full), then those of the answer as far as it is known and computed.
+    start of their prompts on, for the same salt. Blocks of the prompt come first, a partial last one included where a trace names
+    it (`whole` of them are full), then those of the answer as far as it is known and computed.
     """
 
     block_size: int

@@ -26,8 +26,11 @@ class SampledCurve:
 
     parts: tuple[CapacityCurve, ...]
     missing: tuple[float, ...]
-    """By part, hits of an unlimited cache that it has too few of (or too many): they are made up for at the smallest distance, where
-    the few blocks stand that all prompts share, and that are in a part or not by chance (SHARDS-adj of the paper)."""
+    """By part, hits of an unlimited cache that it has too few of (or too many).
+
+    They are made up for at the smallest distance, where the few blocks stand that all prompts share, and that are in a part or not
+    by chance (SHARDS-adj of the paper).
+    """
     scale: float
     references: int
 
