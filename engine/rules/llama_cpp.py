@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.hashing import Lora
 from kvtool.engine.rules.llama_cpp_memory import KVMemory, ServerSlot
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks
@@ -27,7 +28,7 @@ class LlamaCppAsked(Asked):
     cache_prompt: bool = True
     """Whether anything may be reused; the slot is overwritten in any case."""
     lora: Hashable = None
-    """The adapters; a slot that ran with others is cleared."""
+    """The adapters; a slot that last ran with others, or with none, is cleared."""
 
 
 class LlamaCppCache:
@@ -50,16 +51,21 @@ class LlamaCppCache:
         room = self.options.slot_ctx - length(prompt)
         if not prompt or room <= 0:
             raise self._impossible(length(prompt))
-        own = asked if isinstance(asked, LlamaCppAsked) else LlamaCppAsked(asked.prompt, asked.answer)
+        own = (
+            asked
+            if isinstance(asked, LlamaCppAsked)
+            else LlamaCppAsked(asked.prompt, asked.answer, lora=_adapter(asked.scope))
+        )
         before = [slot.tokens for slot in self.memory.slots]
         dropped = self._dropped
         slot, to_save = self._choose(prompt, own.id_slot)
         if to_save and self.saved is not None:
             self._exchange(self.saved, slot, prompt)
         begun = slot.tokens
-        if own.lora != slot.lora:
-            slot.tokens, slot.lora = b"", own.lora
+        if own.lora is not None and own.lora != slot.lora:
+            slot.tokens = b""
             slot.checkpoints.clear()
+        slot.lora = own.lora  # a request that names no adapters takes a slot as it is
         if self.saved is not None and self.options.saves_idle_slots:
             self._save_idle(self.saved, slot)
         self.num_served += 1
@@ -151,3 +157,9 @@ class LlamaCppCache:
             cells.check()
         assert self.memory.num_tokens <= self.options.total_ctx
         assert all(length(slot.tokens) < self.options.slot_ctx for slot in self.memory.slots)
+
+
+def _adapter(scope: Hashable) -> Lora | None:
+    """Of what keeps requests apart elsewhere, all that llama.cpp knows."""
+    parts = scope if isinstance(scope, tuple) else (scope,)
+    return next((part for part in parts if isinstance(part, Lora)), None)

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.hashing import Lora
 from kvtool.engine.rules.llama_cpp import LlamaCppAsked, LlamaCppCache
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks
@@ -241,11 +242,27 @@ def test_what_follows_text_that_was_removed_is_moved() -> None:
 # Scopes and bad input
 
 
-def test_another_adapter_clears_the_slot() -> None:
+def test_another_adapter_clears_the_slot_and_none_takes_it_as_it_is() -> None:
+    """As the server did with two adapters of random numbers."""
+    adapters = [None, None, "a", "a", "b", "a", None, None, "a"]
     cache = LlamaCppCache(ONE)
-    cache.serve(asked([1, 2, 3], lora="a"))
-    assert cache.serve(asked([1, 2, 3], lora="a")).cached == 2
-    assert cache.serve(asked([1, 2, 3])) == Served(0, evicted=3)
+    served = [cache.serve(asked(range(100, 160), lora=adapter)) for adapter in adapters]
+    assert [each.cached for each in served] == [0, 59, 0, 59, 0, 0, 59, 59, 0]
+    assert served[2] == Served(0, evicted=60)
+
+
+def test_of_a_scope_only_the_adapter_counts() -> None:
+    ids = np.array([1, 2, 3], dtype=np.int32)
+    cache = LlamaCppCache(ONE)
+    scopes = [
+        ("salt", Lora("a", "/a")),
+        ("other", Lora("a", "/a")),
+        ("other", Lora("b", "/b")),
+        Lora("b", "/b"),
+        ("salt", None),
+        "salt",
+    ]
+    assert [cache.serve(Asked(ids, ids[:1], scope)).cached for scope in scopes] == [0, 2, 0, 2, 2, 2]
 
 
 def test_salts_keep_nothing_apart() -> None:
