@@ -181,18 +181,15 @@ class KVMemory:
     def _checkpoint(self, slot: ServerSlot, tokens: int, request: int, own: tuple[WindowCells, int]) -> None:
         cells, number = own
         most, kept = self.options.ctx_checkpoints, slot.checkpoints
-        last = -1
+        earlier: int | None = None
         for checkpoint in list(kept):
             if len(kept) + 1 < most:
                 break
-            if (
-                checkpoint.request != request
-                and last >= 0
-                and checkpoint.num_tokens <= last + self.options.checkpoint_min_step
-            ):
+            close = earlier is not None and checkpoint.num_tokens <= earlier + self.options.checkpoint_min_step
+            if close and checkpoint.request != request:
                 kept.remove(checkpoint)
             else:
-                last = checkpoint.num_tokens
+                earlier = checkpoint.num_tokens
         del kept[: max(len(kept) - most + 1, 0)]
         kept[:] = [checkpoint for checkpoint in kept if checkpoint.num_tokens != tokens]
         positions = cells.saved(number)

@@ -15,8 +15,8 @@ _ANY_MIB = 1 << 40
 _CHUNK = 256
 
 
-def _whole_window(options: LlamaCppOptions) -> LlamaCppOptions:
-    return options if options.kept_window is None else replace(options, swa_full=True)
+def _no_window(options: LlamaCppOptions) -> LlamaCppOptions:
+    return replace(options, sliding_window=None) if options.sliding_window is not None else options
 
 
 def _endless_list(options: LlamaCppOptions) -> LlamaCppOptions:
@@ -83,7 +83,7 @@ LLAMA_CPP = RuleSet(
     options=LlamaCppOptions(),
     make=LlamaCppCache,
     unit=lambda _: 1,
-    ladder=(Rung(WINDOW, _whole_window), Rung(LIST_FULL, _endless_list)),
+    ladder=(Rung(LIST_FULL, _endless_list), Rung(WINDOW, _no_window)),
     rest=SLOT_LOST,
     scopes=False,
     remedies=_remedies,

@@ -91,10 +91,7 @@ class WindowCells:
         self.head = int(cells[-1]) + 1
 
     def _slots_in(self, cells: npt.NDArray[np.intp]) -> list[int]:
-        held = self.slot[cells][self.pos[cells] != _EMPTY]
-        return (
-            [] if not len(held) else [int(held[0])] if len(held) == 1 else [int(number) for number in np.unique(held)]
-        )
+        return [int(number) for number in np.unique(self.slot[cells][self.pos[cells] != _EMPTY])]
 
     def _find(self, count: int) -> npt.NDArray[np.intp] | None:
         head = 0 if self.head > self.used + 2 * count else self.head
