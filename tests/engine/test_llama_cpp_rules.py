@@ -196,20 +196,25 @@ def test_without_a_limit_of_bytes_the_list_holds_the_context() -> None:
     chance = random.Random(0)
     prompts = [text(chance, 1500) for _ in range(4)]
     options = replace(ONE, cache_ram=-1)
+    exact = SavedPrompts(None, 3)
+    exact.save(SavedPrompt(as_bytes(np.arange(3, dtype=np.int32)), None, (), 1))
+    exact.trim()
+    assert exact.num_tokens == 3
     assert hits(options, [*prompts, prompts[0]])[4] == 0  # 2 x 1,500 of 4,096
     assert hits(options, [*prompts, prompts[1]])[4] == 1499  # it is taken before the list is cut
 
 
-def test_a_saved_prompt_for_which_the_pool_has_no_room_stays_where_it_is() -> None:
+@pytest.mark.parametrize(("beside", "cached"), [(324, 699), (325, 0)])
+def test_a_saved_prompt_for_which_the_pool_has_no_room_stays_where_it_is(beside: int, cached: int) -> None:
     chance = random.Random(0)
-    a, b = text(chance, 700), text(chance, 700)
-    options = LlamaCppOptions(parallel=2, kv_unified=True, ctx_size=1024, cache_idle_slots=False)
-    cache = LlamaCppCache(options)
-    cache.serve(asked(a))
-    cache.serve(asked(b))  # its slot was empty; the other is cleared while it runs, and not saved
-    cache.serve(asked([1] * 10, id_slot=0))  # b is saved
-    cache.serve(asked(a, id_slot=1))
-    assert cache.serve(asked(b, id_slot=0)).cached == 0
+    saved = text(chance, 700)
+    cache = LlamaCppCache(LlamaCppOptions(parallel=2, kv_unified=True, ctx_size=1024, cache_idle_slots=False))
+    cache.serve(asked(saved, id_slot=0))
+    cache.serve(asked([1] * 10, id_slot=0))  # the 700 are saved
+    cache.serve(asked(text(chance, beside), id_slot=1))
+    assert cache.serve(asked(saved)).cached == cached
+    assert cache.saved is not None
+    assert cache.saved.covers(as_bytes(np.array(saved, dtype=np.int32))) == (cached == 0)
     cache.check()
 
 
@@ -323,6 +328,27 @@ def test_an_option_that_cannot_be(changes: dict[str, Any], message: str) -> None
 )
 def test_contexts_are_rounded_up(options: LlamaCppOptions, slot: int, total: int) -> None:
     assert (options.slot_ctx, options.total_ctx) == (slot, total)
+
+
+def test_the_defaults_are_those_of_llama_cpp() -> None:
+    told = {
+        "parallel": None,
+        "kv_unified": None,
+        "kv_unified_per_slot": None,
+        "cache_ram": 8192,
+        "cache_idle_slots": True,
+        "slot_prompt_similarity": 0.1,
+        "cache_reuse": 0,
+        "batch_size": 2048,
+        "ubatch_size": 512,
+        "swa_full": False,
+        "ctx_checkpoints": 32,
+        "checkpoint_min_step": 8192,
+    }
+    options = LlamaCppOptions()
+    assert {name: getattr(options, name) for name in told} == told
+    assert (options.slots, options.unified, options.slot_ctx, options.total_ctx) == (4, True, 131_072, 131_072)
+    assert options.kv_bytes_per_token * 65_536 == options.host_bytes  # tokens of Llama 3.1 8B in f16
 
 
 # Random requests, and the plain server

@@ -54,6 +54,31 @@ def test_checkpoints_stand_a_micro_batch_and_four_before_the_end() -> None:
     assert all(len(checkpoint.positions) == 64 for checkpoint in slot.checkpoints)
 
 
+@pytest.mark.parametrize(("step", "left"), [(15, [96, 100, 111]), (16, [80, 100, 111])])
+def test_checkpoints_that_are_too_close_go_where_the_list_fills(step: int, left: list[int]) -> None:
+    """Of a prompt of 100 they stand at 80 and 96, of one of 115 that goes on from it at 100 and 111; three are kept."""
+    chance = random.Random(0)
+    cache = LlamaCppCache(replace(ONE, ubatch_size=16, ctx_checkpoints=3, checkpoint_min_step=step))
+    prompt = text(chance, 100)
+    cache.serve(asked(prompt))
+    (slot,) = cache.memory.slots
+    assert [checkpoint.num_tokens for checkpoint in slot.checkpoints] == [80, 96]
+    assert cache.serve(asked(prompt + text(chance, 15))).cached == 100
+    assert [checkpoint.num_tokens for checkpoint in slot.checkpoints] == left
+
+
+def test_a_checkpoint_lasts_while_all_its_positions_do() -> None:
+    chance = random.Random(0)
+    cache = LlamaCppCache(ONE)
+    cache.serve(asked(text(chance, 100)))
+    memory, (slot,) = cache.memory, cache.memory.slots
+    assert [(checkpoint.num_tokens, checkpoint.last) for checkpoint in slot.checkpoints] == [(96, 95)]
+    assert memory.usable(slot, 95, 200) == 95
+    assert len(slot.checkpoints) == 1
+    assert memory.usable(slot, 94, 200) == 94
+    assert not slot.checkpoints
+
+
 def test_all_tokens_in_a_slot_are_not_all_tokens_in_host_memory() -> None:
     """What is saved of layers with a window is the window, with --swa-full as well: a part of a saved prompt is of no use."""
     chance = random.Random(0)
@@ -126,19 +151,32 @@ def test_positions_that_are_moved() -> None:
     cells.check()
 
 
-@pytest.mark.parametrize("options", [ONE, replace(ONE, swa_full=True, cache_ram=8192)])
-def test_tokens_one_at_a_time_and_together_find_the_same_cells(options: LlamaCppOptions) -> None:
-    chance = random.Random(3)
-    for _ in range(5):
+@pytest.mark.parametrize(("tokens", "cells"), [(3, [0, 1, 2]), (4, [11, 0, 1, 2])])
+def test_the_search_starts_over_where_enough_is_free_before_the_head(tokens: int, cells: list[int]) -> None:
+    """The head is 11, and 3 cells are used: over two times the tokens and those before it, it starts at 0."""
+    pool = WindowCells(12, window=2, slots=1)
+    assert pool.put(0, np.arange(10))
+    pool.head = 8
+    assert pool.put(0, np.array([10, 11]))  # over 8, not over 9, and behind it
+    assert (pool.pos.tolist(), pool.used, pool.head) == ([-1] * 8 + [10, 9, 11, -1], 3, 11)
+    assert pool.put(0, np.arange(12, 12 + tokens))
+    assert [pool.pos.tolist().index(position) for position in range(12, 12 + tokens)] == cells
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_tokens_in_turn_find_the_same_cells_however_they_are_put(most: int) -> None:
+    chance = random.Random(most)
+    for _ in range(20):
         one, many = WindowCells(16, 5, 2), WindowCells(16, 5, 2)
         for _ in range(30):
             slot, tokens, at = chance.randrange(2), chance.randint(1, 20), chance.randrange(12)
             if chance.random() < 0.2:
                 for cells in (one, many):
                     cells.cut(slot, max(cells.last[slot] - at, 0))
-            for _ in range(tokens):
-                one.put(slot, np.array([one.last[slot] + 1]))
-            many.append(slot, tokens, 1)
+            begin = one.last[slot] + 1
+            for place in range(begin, begin + tokens, most):
+                one.put(slot, np.arange(place, min(place + most, begin + tokens)))
+            many.append(slot, tokens, most)
             assert one.pos.tolist() == many.pos.tolist()
             assert (one.head, one.first, one.last) == (many.head, many.first, many.last)
             many.check()
