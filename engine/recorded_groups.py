@@ -27,6 +27,7 @@ def _group(group: dict[str, Any], context_parallel: int) -> KVGroup:
     return KVGroup(
         kind=group["kind"],
         block_size=group["block_size"] * ranks,
+        ranks=ranks,
         layers=group["layers"],
         page_bytes=tuple(group["page_bytes"]),
         spec_id=group["spec_id"],

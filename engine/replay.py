@@ -17,12 +17,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from kvtool.engine import replay_sglang
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.groups.planner import plan_cache
+from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
 from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
 from kvtool.engine.make_cache import make_cache
 from kvtool.engine.recorded_groups import plan_of, request_of
 from kvtool.engine.recorded_words import GroupedWords, PlainWords
+from kvtool.engine.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
 from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
@@ -36,6 +40,12 @@ RESOLVED = "resolved"
 """A case of several groups of layers has it: what vLLM's planner made of its layers."""
 
 _MOST_BLOCKS = 10_000_000
+
+OTHER_ENGINES = (
+    (replay_sglang.recorded, replay_sglang.differences),
+    (is_llama_cpp, llama_cpp_differences),
+)
+"""Which recorded runs are those of another engine, and how they are compared."""
 
 DRAINING_STEPS = 2
 """vLLM's asynchronous loop goes on after the last request: one step to tell the workers that it has ended, and both of the last
@@ -62,7 +72,7 @@ def _config(case: Case) -> EngineConfig:
         )
     known = {each.name: params[each.name] for each in fields(EngineConfig) if each.name in params}
     if RESOLVED in case:
-        plan = plan_of(case[RESOLVED], params.get("dcp", 1))
+        plan = plan_cache(recorded_layers(params), recorded_options(params))
         known |= {"plan": plan, "block_size": plan.hash_block_size}
     return EngineConfig(**known)
 
@@ -196,6 +206,7 @@ class Replay:
     def differences(self) -> Iterator[str]:
         """Every difference from what vLLM did, the most telling first."""
         expected = self.case[ASYNCHRONOUS if self.asynchronous else "expected"]
+        yield from self._plan_differences()
         for want in expected["requests"]:
             seen = self.seen.get(want["id"])
             if seen is None:
@@ -225,6 +236,15 @@ class Replay:
         for name, value in self._totals().items():
             if expected["totals"].get(name, value) != value:
                 yield f"totals: {name} is {value}, vLLM has {expected['totals'][name]}"
+
+    def _plan_differences(self) -> Iterator[str]:
+        plan = self.config.plan
+        if plan is None:
+            return
+        recorded = asdict(plan_of(self.case[RESOLVED], self.case["params"].get("dcp", 1)))
+        for name, value in asdict(plan).items():
+            if recorded[name] != value:
+                yield f"plan: {name} is {value}, vLLM has {recorded[name]}"
 
     def _synchronous_differences(self, expected: dict[str, Any]) -> Iterator[str]:
         yield from _sequence("final_free_queue", self.words.free_queue(), expected["final_free_queue"])
@@ -280,6 +300,10 @@ def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
     if (differences := DIFFERENCES.get(case.get("kind", ""))) is not None:
         yield False, next(differences(case), None)
         return
+    for recorded, differing in OTHER_ENGINES:
+        if recorded(case):
+            yield False, next(differing(case), None)
+            return
     _check_workload(case)
     yield False, next(Replay(case).run().differences(), None)
     if ASYNCHRONOUS in case:

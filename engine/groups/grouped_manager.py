@@ -11,16 +11,16 @@ from kvtool.engine.events import BlockRemoved, BlockStored
 from kvtool.engine.extra_keys import extra_keys
 from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
 from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups, drop_groups
+from kvtool.engine.groups.group_rules import ChunkGroup, GroupRules, RunningStateGroup, WindowGroup
 from kvtool.engine.groups.group_table import GroupTable
 from kvtool.engine.groups.keyed_blocks import KeyedBlocks, group_tag, split_key
 from kvtool.engine.groups.kv_group import CachePlan
-from kvtool.engine.groups.layer_group import ChunkGroup, LayerGroup, RunningStateGroup, WindowGroup
 from kvtool.engine.groups.reachable import replay_boundaries
 from kvtool.engine.groups.state_group import StateGroup
 from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
 from kvtool.engine.request import Ids, Request
 
-_KINDS: dict[str, type[LayerGroup]] = {"sliding": WindowGroup, "chunked": ChunkGroup, "mamba": StateGroup}
+_KINDS: dict[str, type[GroupRules]] = {"sliding": WindowGroup, "chunked": ChunkGroup, "mamba": StateGroup}
 
 
 class GroupedManager(BlockPool):
@@ -64,11 +64,11 @@ class GroupedManager(BlockPool):
         first = next((index for index in indices if self.plan.groups[index].kind in ("full", "mla")), 0)
         return [first, *(index for index in indices if index != first)]
 
-    def _group_class(self, index: int) -> type[LayerGroup]:
+    def _group_class(self, index: int) -> type[GroupRules]:
         group = self.plan.groups[index]
         if group.kind == "mamba" and not group.mamba_align:
             return RunningStateGroup
-        return _KINDS.get(group.kind, LayerGroup)
+        return _KINDS.get(group.kind, GroupRules)
 
     def begin_step(self) -> None:
         for group in self._states:
@@ -161,7 +161,7 @@ class GroupedManager(BlockPool):
         for group, table in zip(self.groups, request.tables, strict=True):
             group.register(request, table, self._cacheable(num_tokens, group), boundaries)
 
-    def _cacheable(self, num_tokens: int, group: LayerGroup) -> int:
+    def _cacheable(self, num_tokens: int, group: GroupRules) -> int:
         """Tokens whose blocks could be hit."""
         settled = max(0, num_tokens - self._lag)
         if len(self.groups) == 1:
@@ -220,7 +220,7 @@ class GroupedManager(BlockPool):
         """Whether several hold a block."""
         return block in self.sharers
 
-    def copy_later(self, group: LayerGroup, source: int, target: int) -> None:
+    def copy_later(self, group: GroupRules, source: int, target: int) -> None:
         """Copy a block of a group before the step runs."""
         self._copies[group.index].append((source, target))
 
@@ -237,7 +237,7 @@ class GroupedManager(BlockPool):
         return BlockRemoved(*self.split(content))
 
     def store_full(
-        self, request: Request, group: LayerGroup, table: GroupTable, first: int, stop: int, kept: list[int] | None
+        self, request: Request, group: GroupRules, table: GroupTable, first: int, stop: int, kept: list[int] | None
     ) -> None:
         """Register the full blocks at the places [first, stop) of a table, or those of them that are `kept`."""
         keys, blocks, scale, size = self.keys, table.blocks, group.scale, group.size
@@ -265,7 +265,7 @@ class GroupedManager(BlockPool):
         self._tell(request, group, new, parent, ids, starts, size)
 
     def store_part(
-        self, request: Request, group: LayerGroup, block: int, tokens: int, *, anew: bool = False
+        self, request: Request, group: GroupRules, block: int, tokens: int, *, anew: bool = False
     ) -> BlockHash | None:
         """Have a block found by what the first `tokens` tokens of the request fill of it; returns the key.
 
@@ -291,7 +291,7 @@ class GroupedManager(BlockPool):
     def _tell(
         self,
         request: Request,
-        group: LayerGroup,
+        group: GroupRules,
         hashes: tuple[BlockHash, ...],
         parent: BlockHash | None,
         ids: Ids | None,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.free_queue import NULL_BLOCK
 from kvtool.engine.groups.common_hit import draft_groups
+from kvtool.engine.groups.group_rules import GroupRules
 from kvtool.engine.groups.group_table import ExportedState, GroupTable, SharedTail
 from kvtool.engine.groups.kv_group import KVGroup
-from kvtool.engine.groups.layer_group import LayerGroup
 from kvtool.engine.groups.reachable import reachable_blocks
 from kvtool.engine.groups.state_boundaries import can_export, state_boundary
 from kvtool.engine.hashing import BlockHash
@@ -22,7 +22,7 @@ NEVER = 1 << 62
 """More blocks than any pool has."""
 
 
-class StateGroup(LayerGroup):
+class StateGroup(GroupRules):
     """Layers whose states are kept at the ends of blocks ("align").
 
     ::

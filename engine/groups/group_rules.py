@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kvtool.engine.groups.grouped_manager import GroupedManager
 
 
-class LayerGroup:
+class GroupRules:
     """Layers with full attention, or the MLA form of it; what other kinds do otherwise is in classes of their own.
 
     `drops` says that its hits are looked up one block further, which is dropped again. `align` is where hits end.
@@ -160,7 +160,7 @@ class LayerGroup:
         assert not any(table.blocks[: table.gone])
 
 
-class WindowGroup(LayerGroup):
+class WindowGroup(GroupRules):
     """Layers that see a window."""
 
     def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
@@ -177,7 +177,7 @@ class WindowGroup(LayerGroup):
         self.register_full(request, table, tokens, boundaries)
 
 
-class ChunkGroup(LayerGroup):
+class ChunkGroup(GroupRules):
     """Layers that see the chunk that a token is in."""
 
     def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
@@ -193,7 +193,7 @@ class ChunkGroup(LayerGroup):
         self.register_full(request, table, tokens, boundaries)
 
 
-class RunningStateGroup(LayerGroup):
+class RunningStateGroup(GroupRules):
     """Layers with a state, of which only the running one is kept, as without caching."""
 
     def out_of_reach(self, computed: int) -> int:
