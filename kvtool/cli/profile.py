@@ -11,6 +11,7 @@ from kvtool.cli.command import Command
 from kvtool.config.judged_options import Limits
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.pricing_options import Pricing
+from kvtool.config.rule_flags import RuleFlags
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.results.choices import SIZES, By
@@ -40,6 +41,7 @@ class ProfileCommand(Command):
     mirroring: Mirroring
     caching: Caching
     tracing: Tracing
+    rule_flags: RuleFlags
     pricing: Pricing
     reading: Reading
     measuring: Measuring
@@ -131,6 +133,7 @@ class ProfileCommand(Command):
             mirroring=self.mirroring,
             caching=self.caching,
             tracing=self.tracing,
+            rule_flags=self.rule_flags,
             pricing=self.pricing,
             reading=self.reading,
             measuring=self.measuring,

@@ -41,6 +41,8 @@ class Option:
     check: Check | None = None
     least: int | None = None
     """The smallest number that the command line takes at all, and says so."""
+    rules: str = ""
+    """The rules without which it means nothing; help shows it under their name."""
 
     def __post_init__(self) -> None:
         if self.table in ("", "engine"):

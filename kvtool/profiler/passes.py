@@ -184,6 +184,7 @@ class Pass:
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
         self._looks = Looks(one_in or {})
+        self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         ledger = Ledger(
             plan.engine.block_size,
             newline=lambda: maker.renderer.tokenizer.newline_mask,
@@ -193,6 +194,7 @@ class Pass:
             by=by,
             watcher=views,
             fates=not only_causes,
+            salted=self._salted,
         )
         boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
@@ -225,7 +227,13 @@ class Pass:
             from kvtool.accounting.caches.rule_cache import RuleRun
 
             trace_rules = plan.rules == "block-lru"
-            self._by_rules = RuleRun(plan.cache, plan.engine, seed=plan.seed, whole_prompt_may_hit=trace_rules)
+            self._by_rules = RuleRun(
+                plan.cache,
+                plan.engine,
+                seed=plan.seed,
+                whole_prompt_may_hit=trace_rules,
+                fates=not (only_hits or only_causes),
+            )
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
@@ -334,12 +342,14 @@ class Pass:
             return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
-        if self.plan.rules == "vllm":
-            try:
+        try:
+            if self.plan.rules == "vllm":
                 self.engine.scheduler.check_fits(job.request)
-            except EngineError as error:
-                self._refuse(error.message)
-                return None
+            elif self._by_rules is not None:
+                self._by_rules.admit(job)
+        except EngineError as error:
+            self._refuse(error.message)
+            return None
         if self.only_hits:
             self.result.ledger.group(turn.group)
             return job
@@ -494,7 +504,7 @@ class Pass:
         if outcome is not None:
             kinder = outcome.rungs
         if self.first_look:
-            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt
+            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt if self._salted else ""
             self.result.observable.add(job, scope or "", hit)
         entry = self._entries[id(job)]
         told = self.first_look and outcome is None and self._add_read(job, entry, hit)

@@ -14,6 +14,7 @@ from kvtool.results.choices import Routing
 if TYPE_CHECKING:
     from kvtool.accounting.caches.mark_plan import MarkPlan
     from kvtool.accounting.caches.providers import Provider
+    from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.workload.jobs import Job
 
 
@@ -35,6 +36,8 @@ class CacheRules:
     """The moment from which arrivals count, in seconds since 1970; None where no clock is known."""
     marks: MarkPlan | None = None
     """What is marked in place of what the requests mark, where that is tried."""
+    engine: RuleChoice | None = None
+    """Another engine's cache by its own rules; nothing of the above is asked for then."""
 
     @property
     def hosted(self) -> bool:
