@@ -164,7 +164,7 @@ def _said(options: RunOptions, asked: EngineOptions, flag: str) -> object:
 def _check_flags(
     options: RunOptions, asked: EngineOptions, name: str, place: Callable[[str], Place | None], *, overruled: bool
 ) -> None:
-    """KvtoolError for an option of other rules than those that are followed; a file's is passed over where a flag chose the rules."""
+    """KvtoolError for an option of rules that are not followed; a file's is passed over where a flag chose the rules."""
     for flag, rules in rules_of_flags().items():
         if rules == name:
             continue

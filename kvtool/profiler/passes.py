@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 _FAILED = 400
 """The first status that says that a request failed."""
 
+_MOST_SALTS = 10_000
+"""Salts that are counted where rules leave them out."""
+
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
 
@@ -104,6 +107,8 @@ class PassResult:
     """What requests cost, and what was reported of them, where a provider's rules are followed."""
     reads: ServerReads | None = None
     """What servers reported of requests that the embedded engine ran."""
+    unsalted: set[str] = field(default_factory=set)
+    """Salts that the rules of the run leave out; of many the first."""
     told_reads: list[int] = field(default_factory=list)
     """Of the requests that their servers told of, the numbers of their rows."""
 
@@ -342,19 +347,15 @@ class Pass:
             return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
-        try:
-            if self.plan.rules == "vllm":
-                self.engine.scheduler.check_fits(job.request)
-            elif self._by_rules is not None:
-                self._by_rules.admit(job)
-        except EngineError as error:
-            self._refuse(error.message)
+        if not self._admitted(job):
             return None
         if self.only_hits:
             self.result.ledger.group(turn.group)
             return job
         if self.first_look:
             self.result.samples.add(turn)
+            if not self._salted and turn.salt and len(self.result.unsalted) < _MOST_SALTS:
+                self.result.unsalted.add(turn.salt)
         with self._shield:
             ledger = self.result.ledger
             entry = ledger.submit(
@@ -376,6 +377,18 @@ class Pass:
             self._show(job, entry)
             self._entries[id(job)] = entry
         return job
+
+    def _admitted(self, job: Job) -> bool:
+        """Whether the engine would ever run a request; else it is counted as refused."""
+        try:
+            if self.plan.rules == "vllm":
+                self.engine.scheduler.check_fits(job.request)
+            elif self._by_rules is not None:
+                self._by_rules.admit(job)
+        except EngineError as error:
+            self._refuse(error.message)
+            return False
+        return True
 
     def _show(self, job: Job, entry: LedgerEntry) -> None:
         """A request that will run to those that watch the run."""
