@@ -31,7 +31,7 @@ def _list_of(options: LlamaCppOptions, tokens: int) -> LlamaCppOptions:
 
 
 def _more_slots(options: LlamaCppOptions, times: int, similarity: float | None) -> OtherSetting[LlamaCppOptions]:
-    """So many times the slots and the context; with a `similarity` prompts that share no more than a head get slots of their own."""
+    """So many times the slots and the context; with a `similarity` prompts that only share a head get slots of their own."""
     slots = times * options.slots
     changed = replace(options, parallel=slots, ctx_size=times * options.ctx_size)
     what = f"keep more prompts in place: --parallel {slots} --ctx-size {changed.ctx_size}"

@@ -229,6 +229,8 @@ class ProfileCommand(Command):
             "--block-size": report.config["block_size"] if served else serving.block_size,
             "--capacity": report.config["capacity_blocks"] if sized else None,
             "--concurrency": self.caching.concurrency,
+            "--rules": self.tracing.rules,
+            **{f"--{name.replace('_', '-')}": value for name, value in vars(self.rule_flags).items()},
             "--on-bad-line": "skip" if reading.on_bad_line == "skip" else None,
             "--requests": reading.requests,
             "--group-by": reading.group_by,
@@ -237,7 +239,10 @@ class ProfileCommand(Command):
         }
         command = ["optimize", *self.inputs]
         for flag, value in flags.items():
-            command += [flag, str(value)] if value is not None else []
+            if isinstance(value, bool):
+                command.append(flag if value else flag.replace("--", "--no-", 1))
+            else:
+                command += [flag, str(value)] if value is not None else []
         for group in reading.groups:
             command += ["--group", group]
         command += ["--no-config"] if self.configured.no_config else []

@@ -58,7 +58,7 @@ class Option:
         value = own if self.default is None else self.default
         if self.words or value is None:
             return self.help.format(default=self.words)
-        return self.help.format(default="on" if value is True else value)
+        return self.help.format(default=("off", "on")[value] if isinstance(value, bool) else value)
 
 
 @dataclass(frozen=True, slots=True)
