@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.cache_rules import CacheRules
+from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
 from kvtool.accounting.plan import Plan
 from kvtool.config.asked_run import RunOptions, of_engine
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
@@ -160,6 +160,8 @@ class PlannedRun:
         if rules is not None and rules.dated:
             return 1
         if rules is not None and rules.engine is not None:
+            if trace is not None:
+                raise traced_error(rules.engine.rules.engine)
             return rules.engine.unit
         if rules is not None and rules.provider is not None:
             return rules.provider.step

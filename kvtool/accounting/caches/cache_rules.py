@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kvtool.errors import KvtoolError
 from kvtool.results.choices import Routing
 
 if TYPE_CHECKING:
@@ -97,6 +98,14 @@ class RuleCache(Protocol):
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
         """Look a request up and store it. `now` never falls; `reachable` is what one unlimited cache for its salt would hit."""
         ...
+
+
+def traced_error(engine: str) -> KvtoolError:
+    """That a trace of block hashes has nothing to compare by an engine's rules."""
+    return KvtoolError(
+        f"the rules of {engine} compare tokens; a trace of block hashes has none",
+        hint="leave --rules out, or give a log with text",
+    )
 
 
 def lifetime(seconds: float) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvtool.accounting.caches.cache_rules import Outcome
+from kvtool.accounting.caches.cache_rules import Outcome, traced_error
 from kvtool.engine.rules.rule_set import Asked, EngineCache, RuleChoice
-from kvtool.errors import KvtoolError
 from kvtool.workload.jobs import Job
 
 
@@ -35,10 +34,7 @@ class EngineCaches:
     def admit(self, job: Job) -> None:
         """Run a request that is about to be executed; EngineError where it could never run."""
         if job.unit != 1:
-            raise KvtoolError(
-                f"the rules of {self.choice.rules.engine} compare tokens; a trace of block hashes has none",
-                hint="leave --rules out, or give a log with text",
-            )
+            raise traced_error(self.choice.rules.engine)
         request = job.request
         answer = np.asarray(request.output_ids or [], dtype=np.int32)
         scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
