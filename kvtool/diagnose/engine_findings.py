@@ -9,11 +9,11 @@ from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.codes.kv204 import KV204
 from kvtool.diagnose.codes.kv301 import KV301
-from kvtool.diagnose.codes.kv321 import KV321
-from kvtool.diagnose.codes.kv322 import KV322
-from kvtool.diagnose.codes.kv323 import KV323
-from kvtool.diagnose.codes.kv324 import KV324
-from kvtool.diagnose.codes.kv325 import KV325
+from kvtool.diagnose.codes.kv331 import KV331
+from kvtool.diagnose.codes.kv332 import KV332
+from kvtool.diagnose.codes.kv333 import KV333
+from kvtool.diagnose.codes.kv334 import KV334
+from kvtool.diagnose.codes.kv335 import KV335
 from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.engine.rules.rule_set import RuleChoice
@@ -27,7 +27,7 @@ _MESSAGES = {
     "taken_over": "another prompt took over the last block in which it stood",
     "partial_block": "shared prefixes end inside of pages of {unit:,} tokens",
 }
-_CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV321, KV322, KV323, KV324) for fate in code.wins}
+_CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV331, KV332, KV333, KV334) for fate in code.wins}
 
 
 def code_of(fate: str, group: GroupTotals) -> CodeEntry | None:
@@ -63,5 +63,5 @@ def engine_findings(groups: Iterable[GroupTotals], choice: RuleChoice, *, path: 
             "who guesses a prompt can tell that it was sent"
         )
         fix = "run a server for each tenant, or an engine that knows salts"
-        found.append(Finding.of(KV325.code, "warning", name, path, 0, 0, text, 0, fix))
+        found.append(Finding.of(KV335.code, "warning", name, path, 0, 0, text, 0, fix))
     return found

@@ -1,6 +1,6 @@
-"""KV323: beyond the window.
+"""KV323: no state where the prefix ends.
 
-Found by `kvtool.diagnose.engine_findings.engine_findings`, from the fate of the tokens.
+Found by `kvtool.diagnose.group_findings.group_findings`, from the fate of the tokens.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV323 = CodeEntry(
     "KV323",
-    name="beyond the window",
+    name="no state where the prefix ends",
     what=(
-        "A prefix was in a slot of llama.cpp's server, and layers with a sliding window no longer had the tokens "
-        "before its end."
+        "Linear attention has no state at the end of this prefix, though the keys and values of full attention are there."
     ),
     why=(
-        "Such layers keep the last window and a batch. A prefix that ends before them needs a checkpoint, and "
-        "without one all of the prompt is computed."
+        "A state exists only where a chunk of a prefill or a decode step ended. It is kept for the end of a prompt, and "
+        "where a second request found that prompts part; nothing brings it back for other places."
     ),
-    before="head of 1,000 and own part of 900 tokens, window of 64: 0 % hit",
-    after="--swa-full: 48 % hit",
-    remedies=(CodeRemedy("--swa-full, which takes memory for the whole context in all layers", "P0"),),
-    ignore="The memory is not to be had.",
-    wins=("window",),
+    before="40 prompts that share a head: the first two compute all of it",
+    after="two requests of the head are sent before the others",
+    remedies=(CodeRemedy("send two requests of each shared prefix first, one after the other", "P0"),),
+    ignore="Each prefix is used so often that two requests more do not count.",
+    wins=("no_state",),
 )

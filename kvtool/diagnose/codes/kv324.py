@@ -1,6 +1,6 @@
-"""KV324: block taken over.
+"""KV324: previous answer is not reused.
 
-Found by `kvtool.diagnose.engine_findings.engine_findings`, from the fate of the tokens.
+Found by `kvtool.diagnose.group_findings.group_findings`, from the fate of the tokens.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV324 = CodeEntry(
     "KV324",
-    name="block taken over",
-    what=(
-        "TensorRT-LLM reused a part of a block for another prompt and wrote the rest of it anew, so the prompt "
-        "that it was of lost it."
+    name="previous answer is not reused",
+    what="A session's turn hits up to the last turn's prompt and computes that turn's answer again.",
+    why=(
+        "Only full attention keeps the blocks of an answer. Window and linear attention keep the end of the prompt, so "
+        "with vLLM's defaults a turn of a chat cannot hit behind it."
     ),
-    why="A block of which a part fits is copied only where others follow it; a last block is taken as it is.",
-    before="prompts that differ in their last block, each asked twice",
-    after="a shared prefix that ends with a block",
-    remedies=(CodeRemedy("end what prompts share with a block, or take smaller blocks", "P0"),),
-    ignore="It is less than a block a request.",
-    wins=("taken_over",),
+    before="turn 5 hits 4,096 tokens: the prompt of turn 4, not its answer of 900",
+    after="--prefix-cache-retention-interval 512: 4,608 tokens",
+    remedies=(CodeRemedy("keep more boundaries: prefix_cache_retention_interval", "P0"),),
+    ignore="Answers are short beside prompts.",
+    wins=("answer_not_kept",),
 )

@@ -1,6 +1,6 @@
-"""KV325: no tenants in this engine.
+"""KV325: last block is lost to drafts.
 
-Found by `kvtool.diagnose.engine_findings.engine_findings`, from salts that the rules leave out.
+Found by `kvtool.diagnose.group_findings.group_findings`, from the fate of the tokens.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV325 = CodeEntry(
     "KV325",
-    name="no tenants in this engine",
+    name="last block is lost to drafts",
     what=(
-        "The workload has salts or tenants, and the engine whose rules are followed knows none: all of them share"
-        " its cache."
+        "A prefix is shared to the end of a block, and its last block does not hit, as the server predicts tokens ahead."
     ),
-    why=("Not a loss: how fast an answer comes, and cached_tokens, tell a tenant that another one sent the same text."),
-    before="tenant a and tenant b at one llama.cpp server",
-    after="a server for each, or an engine with cache_salt",
-    remedies=(CodeRemedy("run a server for each tenant, or an engine that knows salts"),),
-    ignore="The tenants may know of each other's prompts.",
+    why=(
+        "With EAGLE or MTP a block's hash covers the token behind it, or the last block of a hit is dropped: the layers "
+        "that make drafts need it. A prompt that is sent again hits one block less."
+    ),
+    before="a prompt of 4 blocks is sent again: 3 of them hit without drafts, 2 with block drop",
+    after="the same without --speculative-config",
+    remedies=(CodeRemedy("nothing that keeps the drafts; --disable-lookahead-block-hashes loses more"),),
+    ignore="Drafts win more time than a block costs.",
+    wins=("drafts",),
 )
