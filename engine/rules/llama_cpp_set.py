@@ -94,6 +94,7 @@ LLAMA_CPP = RuleSet(
     ladder=(Rung(WINDOW, _whole_window), Rung(LIST_FULL, _endless_list)),
     rest=SLOT_LOST,
     scopes=False,
+    moves=True,
     remedies=_remedies,
     limited=_list_of,
 )

@@ -101,6 +101,8 @@ class RuleSet(Generic[O]):
     """The fate of what one lasting cache of such units would have had and the last rung has not."""
     scopes: bool = True
     """Whether salts keep tenants apart."""
+    moves: bool = False
+    """Whether text behind a difference may hit, moved from where it was computed; answers may change then."""
     remedies: Callable[[O], tuple[OtherSetting[O], ...]] = lambda _: ()
     limited: Callable[[O, int], O] | None = None
     """The options with room for so many tokens of KV; None where no such number says how much the engine keeps."""

@@ -201,6 +201,7 @@ class Pass:
             watcher=views,
             fates=not only_causes,
             salted=self._salted,
+            moves=plan.cache is not None and plan.cache.engine is not None and plan.cache.engine.rules.moves,
         )
         boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)

@@ -69,11 +69,13 @@ class Ledger:
         find_gaps: bool = True,
         fates: bool = True,
         salted: bool = True,
+        moves: bool = False,
         by: By | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
-        Without `salted` the cache knows no salts: who sent a prefix makes no difference.
+        Without `salted` the cache knows no salts: who sent a prefix makes no difference. One that `moves` what it holds may hit
+        behind the first difference.
 
         Without `fates` requests are submitted to be compared, and then counted: none is settled.
 
@@ -87,6 +89,7 @@ class Ledger:
         self.find_gaps = find_gaps
         self._has_fates = fates
         self._salted = salted
+        self._moves = moves
         self.watcher = watcher
         self.groups: dict[str, GroupTotals] = {}
         self._store = TokenStore()
@@ -272,16 +275,16 @@ class Ledger:
         """Close a request that `hit` so many tokens with the engine as configured.
 
         `kinder` are its hits with the same engine under kinder rules, each with the fate of what it adds and none less kind than
-        the one before; None: nothing but the cache's size keeps requests from what was there. A cache that moves what it holds to
-        another position may hit more than what was known of the prompt's start.
+        the one before; None: nothing but the cache's size keeps requests from what was there.
 
         Returns the request's fates so far; what is left is split into first_use and unique by `close`.
         """
-        assert hit <= entry.reachable or entry.known < hit < entry.num_tokens, "the engine hit more than there was"
+        moved = self._moves and entry.known < hit < entry.num_tokens
+        assert moved or hit <= entry.reachable, "the engine hit more than there was"
         booked = self._climbed(entry, min(hit, entry.reachable), kinder)
         if not entry.traced:
             booked += _behind(entry)
-        if hit > entry.known:
+        if moved:
             booked = _moved(booked, entry.known, hit)
         fates = {"hit": 0}
         at, left = 0, entry.num_tokens
