@@ -30,7 +30,8 @@ class PrefillBatch:
         self._memory = memory
         self._page = options.page_size
         self._tokens_left = options.max_prefill_tokens
-        self._promised = sum(_reserved(request) * options.new_token_ratio for request in running)
+        self._longest_answer = options.longest_answer
+        self._promised = sum(self._reserved(request) * options.new_token_ratio for request in running)
         """Tokens for prompts and answers that are not taken yet."""
         self._taken = 0
         """Of these, those that the prefill itself takes."""
@@ -54,18 +55,17 @@ class PrefillBatch:
         prefill = self._memory.whole_pages(request.num_prompt - request.held)
         self.requests.append(request)
         self._taken += prefill + self._page
-        self._promised += prefill + self._page + _reserved(request)
+        self._promised += prefill + self._page + self._reserved(request)
         self._tokens_left -= prefill
         return self.state
 
     def _fits(self, request: RadixRequest) -> Admitted:
         new = request.num_prompt - request.held
-        if new + _reserved(request) + self._page >= self._memory.num_reachable - self._promised:
+        if new + self._reserved(request) + self._page >= self._memory.num_reachable - self._promised:
             return Admitted.NO_MEMORY
         if self.requests and self._memory.whole_pages(new) >= self._tokens_left:
             return Admitted.ENOUGH
         return Admitted.MORE
 
-
-def _reserved(request: RadixRequest) -> int:
-    return min(request.num_left, LONGEST_RESERVED)
+    def _reserved(self, request: RadixRequest) -> int:
+        return min(request.num_left, LONGEST_RESERVED, self._longest_answer(request.num_prompt))

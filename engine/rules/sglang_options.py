@@ -66,22 +66,28 @@ class SglangOptions:
             return UNLIMITED - UNLIMITED % self.page_size
         return self.max_total_tokens - self.max_total_tokens % self.page_size
 
+    def longest_answer(self, prompt: int) -> int:
+        """To how many tokens SGLang cuts what is asked for behind a prompt of so many tokens; a token is sampled even of none."""
+        if self.max_total_tokens is None:
+            return UNLIMITED
+        whole = -(-prompt // self.page_size) * self.page_size
+        return max(0, min(self.pool_tokens - prompt - 2, self.pool_tokens - whole - self.page_size - 1))
+
     def check_fits(self, prompt: int, answer: int) -> None:
         """EngineError where SGLang would refuse the prompt or cut the answer, as both could never be in the pool (in tokens)."""
         if self.max_total_tokens is None:
             return
-        most = self.pool_tokens - _KEPT_FROM_PROMPTS
-        if prompt >= most:
+        most = min(self.pool_tokens - _KEPT_FROM_PROMPTS, self.pool_tokens - self.page_size) - 1
+        if prompt > most:
             raise EngineError(
-                f"a prompt of {prompt:,} tokens is refused: a pool of {self.pool_tokens:,} takes less than {max(most, 0):,}",
+                f"a prompt of {prompt:,} tokens cannot run: a pool of {self.pool_tokens:,} has room for {max(most, 0):,}",
                 hint="raise max_total_tokens",
             )
-        whole = -(-prompt // self.page_size) * self.page_size
-        longest = min(self.pool_tokens - prompt - 2, self.pool_tokens - whole - self.page_size - 1)
+        longest = max(self.longest_answer(prompt), 1)
         if answer > longest:
             raise EngineError(
-                f"a prompt of {prompt:,} tokens gets {max(longest, 0):,} tokens of answer at most from a pool of "
-                f"{self.pool_tokens:,}, and its answer has {answer:,}",
+                f"behind a prompt of {prompt:,} tokens a pool of {self.pool_tokens:,} has room for {longest:,} of an answer, "
+                f"and this one has {answer:,}",
                 hint="raise max_total_tokens",
             )
 

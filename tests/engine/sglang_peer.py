@@ -171,6 +171,7 @@ class Loop(Scheduler):
         for name in OFF:
             setattr(self, name, None)
         self.max_running_requests = self.max_running
+        self.max_total_num_tokens, self.max_req_len, self.kv_shard_widening = size, size - 1, 1
         self.grammar_manager = SimpleNamespace(has_waiting_grammars=lambda: False)
         self.beam_coordinator = SimpleNamespace(pending_member_rows=lambda _: 0)
         self.dp_attn_adapter = SimpleNamespace(
@@ -231,7 +232,7 @@ class Loop(Scheduler):
     def request(self, number: int, spec: dict[str, Any]) -> Req:
         sampling = SamplingParams(max_new_tokens=len(spec["output"]))
         sampling.stop_token_ids, sampling.stop_strs, sampling.stop_regex_strs = None, [], []
-        return Req(
+        req = Req(
             str(number),
             "",
             array("q", spec["prompt"]),
@@ -242,6 +243,8 @@ class Loop(Scheduler):
             cache_salt=spec.get("cache_salt"),
             priority=spec.get("priority"),
         )
+        self.init_req_max_new_tokens(req)
+        return req
 
     def sampled(self, batch: Batch, answers: dict[str, list[int]]) -> None:
         for req in batch.reqs:
@@ -282,6 +285,8 @@ OFF = (
     "result_queue",
     "dynamic_chunk_sizer",
     "lora_drainer",
+    "max_new_tokens_limit",
+    "sliding_window_size",
 )
 """What of SGLang a case does not use."""
 
