@@ -30,6 +30,8 @@ class SglangOptions:
     max_running_requests: int | None = None
     max_prefill_tokens: int = 16384
     """Tokens in a prefill batch; its first request may be longer."""
+    chunked_prefill_size: int | None = None
+    """Tokens of a prompt that are computed at once; None computes prompts whole, whatever max_prefill_tokens says of the first."""
     new_token_ratio: float = 0.7
     """The share of what running requests may still answer that is kept free. SGLang lowers it while it decodes; here it stays."""
 
@@ -56,6 +58,13 @@ class SglangOptions:
             )
         if self.max_prefill_tokens < 1:
             raise EngineError(f"max_prefill_tokens is {self.max_prefill_tokens}", hint="give at least one token")
+        if self.chunked_prefill_size is not None and (
+            self.chunked_prefill_size < 1 or self.chunked_prefill_size % self.page_size
+        ):
+            raise EngineError(
+                f"chunked_prefill_size is {self.chunked_prefill_size}",
+                hint=f"take a multiple of the page of {self.page_size}, or leave it out",
+            )
         if not 0 <= self.new_token_ratio <= 1:
             raise EngineError(f"new_token_ratio is {self.new_token_ratio}", hint="a share is between 0 and 1")
 

@@ -42,10 +42,12 @@ def random_case(seed: int, mode: str) -> Case:
     }
     if engine["eviction"] == "slru" and chance.random() < 0.5:
         engine["eviction_config"] = {"protected_threshold": chance.randrange(1, 5)}
+    if chance.random() < 0.35:
+        engine["chunked_prefill_size"] = page * chance.choice((1, 2, max(3, longest // page // 3)))
     if mode == "queue":
         engine |= {
             "policy": chance.choice(("fcfs", "lpm", "lpm", "dfs-weight")),
-            "new_token_ratio": chance.choice((0.1, 0.5, 0.7, 1.0)),
+            "new_token_ratio": chance.choice((0.0, 0.1, 0.5, 0.7, 1.0)),
             "max_prefill_tokens": chance.choice((longest // 2, longest, 3 * longest, 16384)),
             "max_running": chance.choice((1, 2, 4, 16)),
         }
