@@ -214,10 +214,12 @@ def test_the_rule_set() -> None:
     assert SGLANG.unit(SglangOptions(page_size=64)) == 64
     assert SGLANG.limited is not None
     assert SGLANG.limited(SGLANG.options, 4_096).max_total_tokens == 4_096
-    options = SglangOptions(page_size=16, max_total_tokens=512)
-    for rung in SGLANG.ladder:
-        options = rung.lifted(options)
-    assert options == SglangOptions()
+    settings = SGLANG.remedies(SglangOptions(page_size=16, max_total_tokens=512))
+    assert {each.options for each in settings if each.fate == "partial_block"} == {SglangOptions(max_total_tokens=512)}
+    assert SglangOptions(page_size=16, max_total_tokens=1_024) in {
+        each.options for each in settings if each.fate == "evicted"
+    }
+    assert SGLANG.remedies(SGLANG.options) == ()
 
 
 def spec_of(case: Case) -> tuple[SglangOptions, PlainSglang]:
