@@ -9,7 +9,6 @@ from pathlib import Path
 
 from kvtool.engine.engine_error import EngineError
 
-
 _LARGEST = 1 << 53
 """What a float can hold exactly; no model has that many of anything."""
 
