@@ -44,7 +44,8 @@ def given_options(context: typer.Context) -> dict[str, tuple[object, str]]:
         source = context.get_parameter_source(name)
         if source is None or name in ignored or source.name not in ("COMMANDLINE", "ENVIRONMENT"):
             continue
-        where = option.envvar if source.name == "ENVIRONMENT" else max(option.opts, key=len)
+        long = (flag for flag in option.opts if flag.startswith("--"))
+        where = option.envvar if source.name == "ENVIRONMENT" else next(long, option.opts[0])
         if isinstance(where, str):
             found[name] = (context.params[name], where)
     return found
