@@ -9,7 +9,7 @@ from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.groups.layer_spec import LayerSpec
 from kvtool.engine.groups.planner import Layout, PlanOptions, Speculation, plan_cache
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
-from kvtool.engine.model.layer_shapes import AttentionShape
+from kvtool.engine.model.layer_shapes import AttentionLayerShape
 from kvtool.engine.model.served_model import ServedModel
 
 KERNEL_UNIT = 16
@@ -108,7 +108,7 @@ def _layers(
     page = _attention_page(model, options, kept, block_size)
     layers: list[LayerSpec] = []
     for shape in model.layers:
-        if isinstance(shape, AttentionShape):
+        if isinstance(shape, AttentionLayerShape):
             layers.append(shape.layer(block_size, kept, parts))
         else:
             layer = shape.layer(block_size if caching else longest, shape.states(model.dtype, parts, _drafts(options)))

@@ -15,7 +15,7 @@ from kvtool.engine.groups.model_plan import ModelPlan, ServeOptions, plan_model
 from kvtool.engine.groups.planner import Speculation
 from kvtool.engine.model.find_served import find_served, preset_sources
 from kvtool.engine.model.geometry import Geometry
-from kvtool.engine.model.layer_shapes import AttentionShape
+from kvtool.engine.model.layer_shapes import AttentionLayerShape
 from kvtool.engine.model.presets import PRESETS
 from kvtool.engine.model.served_config import served_of
 from kvtool.engine.model.served_model import ServedModel
@@ -78,7 +78,7 @@ def test_a_recorded_size_comes_out_of_the_models_config(row: dict[str, Any]) -> 
             speculation=drafts and Speculation(method=drafts["method"], tokens=drafts["num_speculative_tokens"]),
         ),
     )
-    order = "".join(LETTERS[shape.kind] if isinstance(shape, AttentionShape) else "M" for shape in served.layers)
+    order = "".join(LETTERS[shape.kind] if isinstance(shape, AttentionLayerShape) else "M" for shape in served.layers)
     assert order == params["layers"]["order"].rstrip("D")
     pool = PlannedPool.of(row["available_bytes"], found.plan)
     if "error" in row:
