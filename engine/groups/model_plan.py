@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.kv_group import CachePlan
@@ -68,6 +68,9 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
     if options.disable_hybrid_kv_cache_manager:
         one_group = "the hybrid KV cache manager is off"
     layers = _layers(model, options, kept, block_size, caching)
+    drafts = options.speculation
+    if drafts is not None and drafts.method == "mtp":
+        drafts = replace(drafts, modules=model.mtp_layers)
     plan = plan_cache(
         layers,
         PlanOptions(
@@ -79,7 +82,7 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
             decode_context_parallel_size=options.decode_context_parallel_size,
             max_num_batched_tokens=options.max_num_batched_tokens,
             concurrent_batches=options.concurrent_batches,
-            speculation=options.speculation,
+            speculation=drafts,
         ),
     )
     return ModelPlan(
@@ -125,7 +128,8 @@ def _draft_layers(model: ServedModel, options: ServeOptions, kept: KVDtype, bloc
     if not count:
         raise EngineError(f"{model.name} has no layers that predict further tokens", hint="another method than mtp")
     full = [shape for shape in model.attention if shape.kind in ("full", "mla")]
-    return [shape.layer(block_size, kept, options.tensor_parallel, draft=True) for shape in full[-1:] * count]
+    last = full[-2:] if model.sparse else full[-1:]  # an index stands before its layer
+    return [shape.layer(block_size, kept, options.tensor_parallel, draft=True) for shape in last * count]
 
 
 def _attention_page(model: ServedModel, options: ServeOptions, kept: KVDtype, block_size: int) -> int | None:
