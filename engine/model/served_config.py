@@ -10,7 +10,7 @@ from kvtool.engine.model.family_defaults import DEFAULTS
 from kvtool.engine.model.family_layers import FAMILIES, kv_heads
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.json_object import JsonObject
-from kvtool.engine.model.layer_shapes import AttentionShape, LayerShape
+from kvtool.engine.model.layer_shapes import AttentionLayerShape, LayerShape
 from kvtool.engine.model.model_config import ARCHITECTURES
 from kvtool.engine.model.served_model import ServedModel
 from kvtool.engine.model.uncached_models import attention_free, why_not_cached
@@ -124,6 +124,11 @@ def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
     if not family:
         named = config.texts("architectures")
         known = [_ARCHITECTURES[each] for each in named if each in _ARCHITECTURES]
+        if named and not known:
+            raise EngineError(
+                f"the architecture {', '.join(named)[:80]!a} is not supported ({config.named('architectures')})",
+                hint=f"kvtool plans {', '.join(FAMILIES)}",
+            )
         if not known:
             raise EngineError(f"{config.named('model_type')} is missing", hint=f"kvtool plans {', '.join(FAMILIES)}")
         family = known[0]
@@ -143,7 +148,7 @@ def _geometry(config: JsonObject, text: JsonObject, family: str, name: str, laye
         if text.integer(key) < 1:
             raise EngineError(f"{text.named(key)} must be at least 1, not {text.integer(key)}")
     quantized = config.child("quantization_config") or text.child("quantization_config")
-    first = next((layer for layer in layers if isinstance(layer, AttentionShape)), None)
+    first = next((layer for layer in layers if isinstance(layer, AttentionLayerShape)), None)
     heads = text.integer_or("num_attention_heads", 1)
     counted = count_weights(text, family, quantized, tied) if first is not None else None
     alike = counted is not None and family in ARCHITECTURES and quantized is None
