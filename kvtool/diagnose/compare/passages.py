@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -168,12 +168,9 @@ def _words(
     text: str, start: int, stop: int, names: dict[str, int]
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], list[int]]:
     """A number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
-    keys: list[int] = []
-    starts: list[int] = []
-    for match in _WORD.finditer(text, start, stop):
-        keys.append(names.setdefault(match[0], len(names)))
-        starts.append(match.start())
-    return np.array(keys, dtype=np.int32), [*starts, stop]
+    words = _WORD.findall(text, start, stop)
+    keys = [names.setdefault(word, len(names)) for word in words]
+    return np.array(keys, dtype=np.int32), list(accumulate(map(len, words), initial=start))
 
 
 def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:
