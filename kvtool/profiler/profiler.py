@@ -55,7 +55,7 @@ from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
@@ -137,8 +137,8 @@ class Profiler:
         self.count_skipped = count_skipped
         self._kept: tuple[KeptTrace, TraceNumbers] | None = None
         """The trace as the reported pass took it, for those that try something else."""
-        self._kept_texts: KeptTexts | None = None
-        """The same of a log of texts."""
+        self._kept_requests: KeptRequests | None = None
+        """The same of a log of prompts."""
         self.told: list[str] = []
         """What the last run left out, and by which rules it predicted what hosted models would read."""
         self.interrupted: str | None = None
@@ -168,7 +168,7 @@ class Profiler:
         self._begin(stage, part)
         source: Source = self.source
         renderer, numbers = self.renderer, None
-        keep: KeptTrace | KeptTexts | None = None
+        keep: KeptTrace | KeptRequests | None = None
         if plan.traced and events is None:
             numbers = TraceNumbers()
             if fixes and self._kept is not None:
@@ -176,11 +176,11 @@ class Profiler:
             elif reported and self._may_try:
                 keep = KeptTrace()
         elif part is not None:
-            source = part.texts
-        elif fixes and self._kept_texts is not None:
-            source = self._kept_texts
+            source = part.source
+        elif fixes and self._kept_requests is not None:
+            source = self._kept_requests
         elif reported and self.wanted.advice and isinstance(source, LogSource):
-            keep = KeptTexts()
+            keep = KeptRequests()
         for fix in fixes:
             plan = plan if fix.plan is None else fix.plan(plan)
             source = source if fix.source is None else fix.source(source)
@@ -213,8 +213,8 @@ class Profiler:
             result.money.store(self.source.outcome.stored)
         if not result.partial and part is None:
             self._requests = self.progress.done
-            if isinstance(keep, KeptTexts):
-                self._kept_texts = keep if keep.complete else None
+            if isinstance(keep, KeptRequests):
+                self._kept_requests = keep if keep.complete else None
             elif keep is not None and keep.complete and numbers is not None:
                 self._kept = keep, numbers
         return result
@@ -450,9 +450,9 @@ class Profiler:
 
     def _lookahead(self, result: PassResult) -> Lookahead | None:
         """Where a part of a large log tells enough about all of it."""
-        if self._kept_texts is None or not can_be_parted(self.plan):
+        if self._kept_requests is None or not can_be_parted(self.plan):
             return None
-        part = LogPart.of(self._kept_texts, list(result.ledger.totals()))
+        part = LogPart.of(self._kept_requests, list(result.ledger.totals()))
         return None if part is None else Lookahead(partial(self._tried_in_part, part))
 
     def _tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> PassResult:
