@@ -1,4 +1,4 @@
-"""How soon `kvtool profile workloads/support-bot.yaml` has measured a request, from the start of its measurement and of the process.
+"""How soon a profile has measured a request of `workloads/support-bot.yaml`, since its measurement and since the process began.
 
     python benchmarks/first_figure.py [--runs N]
 
