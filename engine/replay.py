@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from kvtool.engine import replay_sglang
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
 from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
@@ -35,6 +37,12 @@ Case = dict[str, Any]
 ASYNCHRONOUS = "expected_async_scheduling"
 
 _MOST_BLOCKS = 10_000_000
+
+OTHER_ENGINES = (
+    (replay_sglang.recorded, replay_sglang.differences),
+    (is_llama_cpp, llama_cpp_differences),
+)
+"""Which recorded runs are those of another engine, and how they are compared."""
 
 DRAINING_STEPS = 2
 """vLLM's asynchronous loop goes on after the last request: one step to tell the workers that it has ended, and both of the last
@@ -284,6 +292,10 @@ def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
     if (differences := DIFFERENCES.get(case.get("kind", ""))) is not None:
         yield False, next(differences(case), None)
         return
+    for recorded, differing in OTHER_ENGINES:
+        if recorded(case):
+            yield False, next(differing(case), None)
+            return
     _check_workload(case)
     yield False, next(Replay(case).run().differences(), None)
     if ASYNCHRONOUS in case:
