@@ -21,19 +21,9 @@ from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
-from kvtool.fixes.chat.chat_probe import sample_turns
-from kvtool.fixes.chat.chat_templates import check_chat_template
-from kvtool.fixes.edits.edit import FileEdit
-from kvtool.fixes.edits.edits import edits_for
-from kvtool.fixes.fix import Fix, Tier, combined
-from kvtool.fixes.propose import propose
-from kvtool.fixes.run_fixes import run_fixes
+from kvtool.fixes.fix import ALL_TIERS, Fix, Tier, combined
 from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
-from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
-from kvtool.profiler.advice.lookahead import Lookahead
-from kvtool.profiler.advice.run_trials import RunTrials
-from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
@@ -65,6 +55,10 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
+    from kvtool.fixes.edits.edit import FileEdit
+    from kvtool.profiler.advice.advisor import Advice
+    from kvtool.profiler.advice.lookahead import Lookahead
+    from kvtool.profiler.advice.tell import Teller
     from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.server_reads import ServerReads
 
@@ -331,6 +325,8 @@ class Profiler:
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.observable.observed(), path=self.path, group=groups[0].name)
         if self.wanted.advice and not result.partial:
+            from kvtool.profiler.advice.tell import Teller, one_of_each
+
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
             advice, findings = one_of_each(advice, findings)
@@ -439,6 +435,9 @@ class Profiler:
 
     def advised(self, result: PassResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
         """The fixes of these tiers that win. Raises TrialInterruptedError."""
+        from kvtool.fixes.propose import propose
+        from kvtool.profiler.advice.advisor import Advisor
+
         block_size, blocks = self.plan.engine.block_size, self.plan.engine.num_blocks
         again = partial(self._tried, one_in=one_in(result.ledger.totals()))
         proposed = partial(propose, block_size=block_size)
@@ -450,6 +449,8 @@ class Profiler:
         """Where a part of a large log tells enough about all of it."""
         if self._kept_requests is None or not can_be_parted(self.plan):
             return None
+        from kvtool.profiler.advice.lookahead import Lookahead
+
         part = LogPart.of(self._kept_requests, list(result.ledger.totals()))
         return None if part is None else Lookahead(partial(self._tried_in_part, part))
 
@@ -475,6 +476,10 @@ class Profiler:
         shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
         if not self.wanted.advice or result.partial:
             return found + shared
+        from kvtool.fixes.chat.chat_probe import sample_turns
+        from kvtool.fixes.chat.chat_templates import check_chat_template
+        from kvtool.fixes.run_fixes import run_fixes
+        from kvtool.profiler.advice.run_trials import RunTrials
 
         trials = RunTrials(result, self._tried)
         try:
@@ -503,6 +508,8 @@ class Profiler:
         """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
         assert isinstance(self.source, YamlSource | LogSource)
         if fix.key not in self._edits:
+            from kvtool.fixes.edits.edits import edits_for
+
             self._edits[fix.key] = edits_for(fix, self.source)
         return self._edits[fix.key]
 
