@@ -12,9 +12,8 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.checkpoint import Checkpoint
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import find_device
-from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.parameters import check_names, check_shapes, parameter_shapes
+from kvtool.engine.model.parameter_shapes import check_names, check_shapes, parameter_count, parameter_shapes
 from kvtool.engine.model.presets import find_model, model_path
 from kvtool.engine.model.random_weights import RandomWeights
 
@@ -103,7 +102,7 @@ def _dtype(name: str, config: ModelConfig, stored: torch.dtype | None) -> torch.
 
 def _check_memory(config: ModelConfig, dtype: torch.dtype, device: torch.device, available: int | None) -> None:
     """The weights alone must fit; the KV cache grows later, as blocks come into use."""
-    needed = Geometry.of(config).parameters * dtype.itemsize
+    needed = parameter_count(config) * dtype.itemsize
     free = free_memory(device) if available is None else available
     if needed > free:
         smaller = ", or --dtype bfloat16" if dtype.itemsize > 2 else ""

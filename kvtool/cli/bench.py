@@ -96,8 +96,11 @@ class BenchCommand(Command):
             raise KvtoolError(f"{'--yes' if self.yes else '--longest'} is about --server, which is not given")
         kv_cache_dtype = self.serving.kv_cache_dtype or AUTO
         find_kv_dtype(kv_cache_dtype)
-        if self.model is not None:
-            find_model(self.model)
+        if self.model is not None and not find_model(self.model).plain and self.server is None:
+            raise KvtoolError(
+                f"{self.model}: bench times models whose layers are all alike, with full attention and one MLP each",
+                hint="profile --measure-budget times this one's own requests",
+            )
         if self.output == "-":
             raise KvtoolError(
                 "--output needs a file: standard output has the report", hint="--json prints every figure"
