@@ -25,6 +25,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
 from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
@@ -37,7 +38,10 @@ ASYNCHRONOUS = "expected_async_scheduling"
 
 _MOST_BLOCKS = 10_000_000
 
-OTHER_ENGINES = ((replay_sglang.recorded, replay_sglang.differences),)
+OTHER_ENGINES = (
+    (replay_sglang.recorded, replay_sglang.differences),
+    (is_llama_cpp, llama_cpp_differences),
+)
 """Which recorded runs are those of another engine, and how they are compared."""
 
 DRAINING_STEPS = 2

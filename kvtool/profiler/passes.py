@@ -139,7 +139,7 @@ class Pass:
         progress: Progress,
         explain: bool = True,
         per_request: bool = False,
-        unlimited_hits: Hits | None = None,
+        kinder_hits: Sequence[tuple[str, Hits]] = (),
         keep_hits: bool = False,
         rewrite: Rewrite | None = None,
         events: EventWriter | None = None,
@@ -155,12 +155,13 @@ class Pass:
         timed: bool = False,
         beside: BesideEvents | None = None,
     ) -> None:
-        """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
+        """`explain` looks for causes; `kinder_hits` are those of passes with `keep_hits` by kinder rules, in
+        the order of the ladder, each with the fate of what it adds.
 
         `rewrite` changes every turn before it is used; `events` gets what happens to the cache. `look_at_decode` finds out what
         decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
-        `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
+        `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `kinder_hits` and times
         of requests that run together need: no token has a fate. With `only_causes` causes are looked for beside that, and no more.
         `money` sums what requests cost, where a provider's rules are followed. `keep` takes the requests for later passes, `beside`
         those whose reuse a server's events show. `jobs` processes may work on it, None: as many as pay.
@@ -177,7 +178,7 @@ class Pass:
         self.maker = maker
         self.progress = progress
         self.per_request = per_request
-        self.unlimited_hits = unlimited_hits
+        self.kinder_hits = kinder_hits
         self.keep_hits = keep_hits
         self.only_hits = only_hits
         self.only_causes = only_causes
@@ -447,6 +448,15 @@ class Pass:
         prefill = latency.prefill_seconds(count, cached, self.plan.engine.max_num_batched_tokens)
         return prefill + max(request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
 
+    def _kinder(self, job: Job, hit: int) -> Sequence[tuple[str, int]] | None:
+        """What a request of the engine hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
+        rungs = [("evicted", hit)] if self.plan.engine.num_blocks is None else []
+        for fate, hits in self.kinder_hits:
+            others = hits.get(_hits_key(job))
+            if others:
+                rungs.append((fate, others.pop(0)))
+        return rungs or None
+
     def _price(self, job: Job, prediction: Prediction | None, now: float) -> None:
         """Put the request into the sums of money."""
         if self.money is None or self.plan.cache is None:
@@ -486,13 +496,7 @@ class Pass:
             self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
             self.progress.advance(1)
             return
-        others = None if self.unlimited_hits is None else self.unlimited_hits.get(_hits_key(job))
-        unlimited = others.pop(0) if others else None
-        if self.plan.engine.num_blocks is None:
-            unlimited = hit
-        kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
-        if outcome is not None:
-            kinder = outcome.rungs
+        kinder = self._kinder(job, hit) if outcome is None else outcome.rungs
         if self.first_look:
             scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt
             self.result.observable.add(job, scope or "", hit)

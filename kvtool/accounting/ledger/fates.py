@@ -11,6 +11,11 @@ expired               it was dropped when its time to live was over
 scattered             another replica had it
 below_minimum         the shared prefix is shorter than the provider caches
 unmarked              the shared prefix ends at no breakpoint that the provider stored
+not_kept              a block of it was computed in a window or a state, and not kept: no kept boundary ends there
+answer_not_kept       the same of the answer that a session's last turn got
+no_state              linear attention has states only where a step or a chunk of a prefill ended, and none ended there
+drafts                the block before it cannot be used, as drafts need the token behind it
+long_block            it ends inside of a block, as the model's blocks are long
 in_flight             it was being computed at that moment; requests one after another would have found it
 isolated              another tenant's salt protects it
 last_token            it stands in a full block that vLLM recomputes, as the logits of the last token are needed
@@ -34,6 +39,11 @@ FATES = {
     "scattered": "on another replica",
     "below_minimum": "below provider's minimum",
     "unmarked": "at no cache breakpoint",
+    "not_kept": "at no boundary that was kept",
+    "answer_not_kept": "previous answer, not kept",
+    "no_state": "no state ended there",
+    "drafts": "last block, for drafts",
+    "long_block": "inside the model's long block",
     "in_flight": "computed at the same time",
     "isolated": "another tenant's salt",
     "last_token": "last block, recomputed",
