@@ -145,7 +145,8 @@ class Measurement:
         self._reuse = Audit() if how.audit else None
         self._price = Audit() if how.kv_cache_dtype != AUTO else None
         reuse, price = self._reuse, self._price
-        config = replace(config, async_scheduling=False)  # forced answers are appended between steps
+        # Forced answers are appended between steps; and all layers of the model here are in one block table.
+        config = replace(config, async_scheduling=False, plan=None)
         self._asked = config.num_blocks
         self._memory = DeviceMemory(model, config, (how.kv_cache_dtype, AUTO) if price else (how.kv_cache_dtype,))
         if self._memory.bounded:
