@@ -42,7 +42,7 @@ from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
@@ -154,7 +154,7 @@ class Pass:
         views: ViewBook | None = None,
         only_hits: bool = False,
         only_causes: bool = False,
-        keep: KeptTrace | KeptTexts | None = None,
+        keep: KeptTrace | KeptRequests | None = None,
         jobs: int | None = 1,
         money: MoneyBook | None = None,
         timed: bool = False,
