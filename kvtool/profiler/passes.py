@@ -47,6 +47,7 @@ from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.kinder_engines import KinderEngines
     from kvtool.accounting.caches.provider_cache import ProviderCache
     from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
@@ -213,6 +214,12 @@ class Pass:
         """Stands for the engine's cache, as far as prompts come with their tokens."""
         if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
             self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
+        self._kinder_engines: KinderEngines | None = None
+        """Beside an engine with several KV cache groups."""
+        if plan.engine.plan is not None and plan.rules == "vllm" and plan.one_at_a_time and not (only_hits or only_causes):
+            from kvtool.accounting.caches.kinder_engines import KinderEngines
+
+            self._kinder_engines = KinderEngines(plan.engine)
         self._pool: SequentialPool | None = None
         """Stands for it in the run of a trace."""
         if numbers is not None and events is None and plan.one_at_a_time:
@@ -400,6 +407,8 @@ class Pass:
             return
         account(self.engine.scheduler, job.request, fits=True)  # or `_begin` had refused it
         self._drain()
+        if self._kinder_engines is not None:
+            self._kinder_engines.execute(job)
 
     def _drain(self) -> None:
         if self.events is not None:
@@ -451,6 +460,8 @@ class Pass:
     def _kinder(self, job: Job, hit: int) -> Sequence[tuple[str, int]] | None:
         """What a request of the engine hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
         rungs = [("evicted", hit)] if self.plan.engine.num_blocks is None else []
+        if self._kinder_engines is not None:
+            rungs += self._kinder_engines.rungs(job, self._entries[id(job)].own)
         for fate, hits in self.kinder_hits:
             others = hits.get(_hits_key(job))
             if others:
