@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kvtool.engine.rules.rule_set import Asked, RuleSet, Rung, Served
+from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
 from kvtool.engine.rules.sglang_memory import RadixMemory, RadixRequest
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_tree import PageTree
@@ -59,6 +59,31 @@ def _limited(options: SglangOptions, tokens: int) -> SglangOptions:
     return replace(options, max_total_tokens=tokens)
 
 
+def _remedies(options: SglangOptions) -> tuple[OtherSetting[SglangOptions], ...]:
+    found = []
+    if options.max_total_tokens is not None:
+        tokens = 2 * options.max_total_tokens
+        what = f"give the cache twice the room: --max-total-tokens {tokens}"
+        found.append(OtherSetting("evicted", what, replace(options, max_total_tokens=tokens)))
+        found += [
+            OtherSetting(
+                "evicted",
+                f"keep what is used often: --radix-eviction-policy {policy}",
+                replace(options, radix_eviction_policy=policy),
+            )
+            for policy in ("lfu", "slru")
+            if policy != options.radix_eviction_policy
+        ]
+    if options.page_size > 1:
+        what = "take pages of one token: --page-size 1"
+        found.append(
+            OtherSetting(
+                "partial_block", what, replace(options, page_size=1), "some attention backends take larger pages only"
+            )
+        )
+    return tuple(found)
+
+
 SGLANG: Final = RuleSet(
     name="sglang",
     engine="SGLang 0.5.23",
@@ -76,9 +101,6 @@ SGLANG: Final = RuleSet(
     options=SglangOptions(),
     make=SglangCache,
     unit=lambda options: options.page_size,
-    ladder=(
-        Rung("evicted", lambda options: replace(options, max_total_tokens=None)),
-        Rung("partial_block", lambda options: replace(options, page_size=1)),
-    ),
+    remedies=_remedies,
     limited=_limited,
 )

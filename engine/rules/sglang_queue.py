@@ -37,7 +37,7 @@ class SglangQueue:
         self._waiting: list[RadixRequest] = []
         self._running: list[RadixRequest] = []
         self._full = False
-        """Nobody is tried before a request has ended."""
+        """Nobody is tried before a request has ended. SGLang notes it with the requests that run: where none did, it forgets."""
 
     def serve(self, arrivals: Iterable[Sequence[Asked]]) -> QueueRun:
         """Run requests to their end: those of an arrival come together, when all before have ended.
@@ -90,12 +90,12 @@ class SglangQueue:
             if batch.state is Admitted.ENOUGH:
                 break
             if len(batch.requests) >= slots:
-                self._full = True
+                self._full = bool(self._running)
                 break
             self.memory.match(request)
             verdict = batch.add(request)
             if verdict is Admitted.NO_MEMORY:
-                self._full = bool(batch.requests or self._running)
+                self._full = bool(self._running)
             if verdict is not Admitted.MORE:
                 break
         return batch.requests

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 _FAILED = 400
 """The first status that says that a request failed."""
 
+_MOST_SALTS = 10_000
+"""Salts that are counted where rules leave them out."""
+
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
 
@@ -105,6 +108,8 @@ class PassResult:
     """What requests cost, and what was reported of them, where a provider's rules are followed."""
     reads: ServerReads | None = None
     """What servers reported of requests that the embedded engine ran."""
+    unsalted: set[str] = field(default_factory=set)
+    """Salts that the rules of the run leave out; of many the first."""
     told_reads: list[int] = field(default_factory=list)
     """Of the requests that their servers told of, the numbers of their rows."""
 
@@ -186,6 +191,7 @@ class Pass:
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
         self._looks = Looks(one_in or {})
+        self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         ledger = Ledger(
             plan.engine.block_size,
             newline=lambda: maker.renderer.tokenizer.newline_mask,
@@ -195,6 +201,8 @@ class Pass:
             by=by,
             watcher=views,
             fates=not only_causes,
+            salted=self._salted,
+            moves=plan.cache is not None and plan.cache.engine is not None and plan.cache.engine.rules.moves,
         )
         boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
@@ -233,7 +241,13 @@ class Pass:
             from kvtool.accounting.caches.rule_cache import RuleRun
 
             trace_rules = plan.rules == "block-lru"
-            self._by_rules = RuleRun(plan.cache, plan.engine, seed=plan.seed, whole_prompt_may_hit=trace_rules)
+            self._by_rules = RuleRun(
+                plan.cache,
+                plan.engine,
+                seed=plan.seed,
+                whole_prompt_may_hit=trace_rules,
+                fates=not (only_hits or only_causes),
+            )
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
@@ -342,17 +356,15 @@ class Pass:
             return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
-        if self.plan.rules == "vllm":
-            try:
-                self.engine.scheduler.check_fits(job.request)
-            except EngineError as error:
-                self._refuse(error.message)
-                return None
+        if not self._admitted(job):
+            return None
         if self.only_hits:
             self.result.ledger.group(turn.group)
             return job
         if self.first_look:
             self.result.samples.add(turn)
+            if not self._salted and turn.salt and len(self.result.unsalted) < _MOST_SALTS:
+                self.result.unsalted.add(turn.salt)
         with self._shield:
             ledger = self.result.ledger
             entry = ledger.submit(
@@ -374,6 +386,18 @@ class Pass:
             self._show(job, entry)
             self._entries[id(job)] = entry
         return job
+
+    def _admitted(self, job: Job) -> bool:
+        """Whether the engine would ever run a request; else it is counted as refused."""
+        try:
+            if self.plan.rules == "vllm":
+                self.engine.scheduler.check_fits(job.request)
+            elif self._by_rules is not None:
+                self._by_rules.admit(job)
+        except EngineError as error:
+            self._refuse(error.message)
+            return False
+        return True
 
     def _show(self, job: Job, entry: LedgerEntry) -> None:
         """A request that will run to those that watch the run."""
@@ -509,7 +533,7 @@ class Pass:
             return
         kinder = self._kinder(job, hit) if outcome is None else outcome.rungs
         if self.first_look:
-            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt
+            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt if self._salted else ""
             self.result.observable.add(job, scope or "", hit)
         entry = self._entries[id(job)]
         told = self.first_look and outcome is None and self._add_read(job, entry, hit)

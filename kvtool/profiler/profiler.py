@@ -357,7 +357,8 @@ class Profiler:
             by=self.wanted.by,
             told=self._money_told(result, off),
         )
-        if self.wanted.advice and not result.partial and len(result.observable.tenants) > 1:
+        apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
+        if self.wanted.advice and apart and not result.partial and len(result.observable.tenants) > 1:
             from kvtool.profiler.isolating import isolation_of
 
             again = partial(self._account, "keeping tenants apart", plan, money=True)
@@ -471,7 +472,14 @@ class Profiler:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""
         plan, path = self.plan, self.path
         size = plan.engine.block_size
-        found = run_findings(groups, path=path, block_size=size, rules=plan.cache, boundaries=result.boundaries)
+        found = run_findings(
+            groups,
+            path=path,
+            block_size=size,
+            rules=plan.cache,
+            boundaries=result.boundaries,
+            tenants=len(result.unsalted),
+        )
         shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
         if not self.wanted.advice or result.partial:
             return found + shared
