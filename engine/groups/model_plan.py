@@ -145,7 +145,13 @@ def _block_size(model: ServedModel, options: ServeOptions, kept: KVDtype) -> tup
     if not model.hybrid:
         latent = model.latent and asked is None
         block = asked or (LATENT_BLOCK if latent else DEFAULT_BLOCK)
-        return block, f"FlashMLA's page has {LATENT_BLOCK} tokens" if latent else None, state
+        return (
+            block,
+            f"pages of FlashMLA have {LATENT_BLOCK} tokens; other kernels of MLA take --block-size 16 or 32"
+            if latent
+            else None,
+            state,
+        )
     if asked is not None and asked % KERNEL_UNIT:
         raise EngineError(
             f"{model.name} cannot have blocks of {asked} tokens: its attention kernels take multiples of {KERNEL_UNIT}",
@@ -155,5 +161,5 @@ def _block_size(model: ServedModel, options: ServeOptions, kept: KVDtype) -> tup
     unit = max(asked or DEFAULT_BLOCK, LATENT_UNIT if model.latent else KERNEL_UNIT)
     block = unit * -(-state // (unit * token))
     block = max(KERNEL_UNIT * -(-block // KERNEL_UNIT), asked or DEFAULT_BLOCK)
-    reason = f"a block holds one state of {state:,} bytes, which take the room of {-(-state // token):,} tokens"
-    return block, f"{reason}; blocks are multiples of {unit}", state
+    reason = f"one state takes {state:,} bytes, a page of which holds {-(-state // token):,} tokens of attention"
+    return block, f"{reason}; blocks are multiples of {unit} tokens", state
