@@ -2,78 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.accounting.served_cache import ServedCache
+from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.kv321 import KV321
 from kvtool.diagnose.codes.kv322 import KV322
 from kvtool.diagnose.codes.kv323 import KV323
 from kvtool.diagnose.codes.kv324 import KV324
 from kvtool.diagnose.codes.kv325 import KV325
+from kvtool.diagnose.codes.kv326 import KV326
+from kvtool.diagnose.codes.kv327 import KV327
 from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.results.finding import Finding
 
-_OF_FATES = (KV321, KV322, KV323, KV324, KV325)
+_FAR_BELOW = 0.8
+"""Of blocks times their size, a capacity in tokens that is worth telling."""
 
 
-def group_findings(groups: Iterable[GroupTotals], *, path: str, engine: EngineConfig) -> list[Finding]:
+def group_findings(
+    groups: Iterable[GroupTotals], served: ServedCache, engine: EngineConfig, *, path: str
+) -> list[Finding]:
     """The findings of each group of requests; none is about a line of text."""
-    plan = engine.plan
-    if plan is None:
+    groups = list(groups)
+    if not engine.enable_prefix_caching:
+        return _caching_off(groups, served, path)
+    if served.plan is None:
         return []
-    found: list[Finding] = []
-    for group in groups:
-        for entry in _OF_FATES:
-            tokens = sum(group.fates[fate] for fate in entry.wins)
-            points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
-            if points < WORTH_TELLING:
-                continue
-            message, fix = _told(entry.code, group, plan, engine)
-            severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
-            found.append(
-                Finding.of(
-                    entry.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=entry.tier
-                )
-            )
-    return found
+    found = [
+        finding
+        for group in groups
+        for entry, told in _TOLD
+        if (finding := _of_fates(entry, told(group, served, engine), group, path)) is not None
+    ]
+    return found + _capacity(groups, served, engine, path)
 
 
-def _told(code: str, group: GroupTotals, plan: CachePlan, engine: EngineConfig) -> tuple[str, str]:
-    """Message and fix."""
-    block, shared = plan.hit_alignment, group.common_prefix()
-    states = any(each.kind == "mamba" for each in plan.groups)
-    interval = engine.prefix_cache_retention_interval
-    if code == KV321.code:
-        why = " (a state of linear attention fills the page of so many tokens)" if states else ""
-        if shared < block:
-            message = f"the shared prefix of {shared:,} tokens is shorter than this model's block of {block:,}{why}"
-        elif shared % block:
-            message = (
-                f"the shared prefix of {shared:,} tokens ends {shared % block:,} tokens into a block of {block:,}{why}"
-            )
-        else:
-            message = f"shared prefixes end inside this model's blocks of {block:,} tokens{why}"
-        return message, f"put more of what requests share at the front, up to a multiple of {block:,} tokens"
-    if code == KV322.code:
+def _of_fates(entry: CodeEntry, told: tuple[str, str], group: GroupTotals, path: str) -> Finding | None:
+    tokens = sum(group.fates[fate] for fate in entry.wins)
+    points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
+    if points < WORTH_TELLING:
+        return None
+    message, fix = told
+    severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
+    return Finding.of(
+        entry.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=entry.tier
+    )
+
+
+def _long_block(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del engine
+    block, shared = served.planned.plan.hit_alignment, group.common_prefix()
+    why = ""
+    if served.planned.state_bytes:
+        why = ": one state of its linear attention takes the room of so many tokens of attention"
+    if shared < block:
         message = (
-            "another request computed this prefix, and no boundary was kept where it ends: the third request of a prefix is "
-            f"the first to hit (prefix_cache_retention_interval {interval})"
+            f"the shared prefix of {shared:,} tokens is shorter than a block of {served.model.name}, {block:,}{why}"
         )
-        return message, "keep more boundaries: --prefix-cache-retention-interval; or send two requests of a prefix first"
-    if code == KV323.code:
-        message = (
-            "linear attention has no state where this prefix ends: one is kept where a prompt ends, and where a second request "
-            "found that prompts part"
-        )
-        return message, "send two requests of each shared prefix before the others"
-    if code == KV324.code:
-        message = (
-            "turns hit up to the last prompt of their session and compute its answer again: windows and states of answers are "
-            f"not kept (prefix_cache_retention_interval {interval})"
-        )
-        return message, "keep more boundaries: --prefix-cache-retention-interval"
-    message = "the last block of a prefix does not hit: what drafts need of it depends on the token behind it"
-    return message, "none that keeps the drafts; without --speculative-config it would hit"
+    elif shared % block:
+        over = shared % block
+        message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {served.model.name}, {block:,}{why}"
+    else:
+        message = f"shared prefixes end inside blocks of {served.model.name}, {block:,} tokens{why}"
+    missing = -shared % block
+    fix = f"put {missing:,} more tokens that requests share at the front: {shared + missing:,} fill whole blocks"
+    return message, fix
+
+
+def _not_kept(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group
+    message = (
+        f"{served.model.name} keeps no boundary where prompts part (prefix_cache_retention_interval "
+        f"{engine.prefix_cache_retention_interval}): the second request of a prefix finds it, the third is the first to hit"
+    )
+    return message, "keep more boundaries, or send two requests of each prefix before the others"
+
+
+def _no_state(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group, engine
+    message = (
+        f"linear attention of {served.model.name} has no state where prompts part: one is kept at the end of a prompt, and "
+        "where the second request of a prefix parted; the third is the first to hit"
+    )
+    return message, "send two requests of each prefix before the others"
+
+
+def _answers(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group
+    message = (
+        f"turns hit up to their session's last prompt and compute its answer again: {served.model.name} keeps no boundary in "
+        f"answers (prefix_cache_retention_interval {engine.prefix_cache_retention_interval})"
+    )
+    return message, "keep more boundaries"
+
+
+def _drafts(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group, engine
+    plan = served.planned.plan
+    how = (
+        "its hash covers the token behind it"
+        if plan.num_hash_lookahead
+        else "it is dropped, as drafts need the next one"
+    )
+    return f"the last block of a prefix does not hit: {how} (speculative_config)", "none that keeps the drafts"
+
+
+_TOLD: tuple[tuple[CodeEntry, Callable[[GroupTotals, ServedCache, EngineConfig], tuple[str, str]]], ...] = (
+    (KV321, _long_block),
+    (KV322, _not_kept),
+    (KV323, _no_state),
+    (KV324, _answers),
+    (KV325, _drafts),
+)
+
+
+def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> list[Finding]:
+    """Of the model, not of a flag."""
+    why = served.planned.caching_off
+    if why is None or not groups:
+        return []
+    message = f"vLLM caches no prefixes of {served.model.name}: {why}"
+    fix = "choose another model, or switch it on at your own risk where vLLM allows it: --enable-prefix-caching"
+    return [Finding.of(KV326.code, "error", groups[0].name, path, 0, 0, message, 0, fix)]
+
+
+def _capacity(groups: list[GroupTotals], served: ServedCache, engine: EngineConfig, path: str) -> list[Finding]:
+    """Once for a run, where the cache was full."""
+    if engine.num_blocks is None or not any(group.fates["evicted"] for group in groups):
+        return []
+    size = max(group.block_size for group in served.planned.plan.groups)
+    expected, holds = engine.num_blocks * size, served.tokens_of_blocks(engine.num_blocks)
+    if holds >= _FAR_BELOW * expected:
+        return []
+    count = len(served.planned.plan.groups)
+    message = (
+        f"{engine.num_blocks:,} blocks of {size:,} tokens are no {expected:,} tokens: a request of {served.model.name} takes "
+        f"blocks in {count} groups, so they hold about {holds:,} tokens of long requests"
+    )
+    fix = f"plan with what kvtool size {served.model.name} tells"
+    return [Finding.of(KV327.code, "info", groups[0].name, path, 0, 0, message, 0, fix)]
