@@ -29,10 +29,10 @@ def group_notes(served: ServedCache, retention: int | None) -> list[str]:
     if served.planned.block_reason is not None:
         notes.append(f"blocks: {served.planned.block_reason}")
     if any(group.kind in ("sliding", "mamba") for group in plan.groups):
-        kept = {None: "wherever they can be", 0: "at the end of prompts alone"}
-        notes.append(
-            f"boundaries of windows and states are kept {kept.get(retention, f'at multiples of {retention:,} tokens')}"
-        )
+        kept = "wherever they can be" if retention is None else "at the end of prompts alone"
+        if retention:
+            kept = f"at multiples of {retention:,} tokens"
+        notes.append(f"boundaries of windows and states are kept {kept}")
     if plan.num_spec_tokens:
         notes.append(f"{plan.num_spec_tokens} draft tokens a step, none of them accepted")
     return notes

@@ -136,9 +136,9 @@ def _next(
         for flag in ("--num-gpu-blocks", "--gpu-memory", "--gpu-memory-utilization"):
             sized = without(sized, flag)
         return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
-    flag = _TRIED_FLAG.search(finding.fix) if finding is not None and finding.tried is not None else None
-    if flag is not None:
-        return "see what is left with the setting that was tried", *_flagged(command, flag[1], flag[2])
+    setting = _TRIED_FLAG.search(finding.fix) if finding is not None and finding.tried is not None else None
+    if setting is not None:
+        return "see what is left with the setting that was tried", *_flagged(command, setting[1], setting[2])
     if finding is not None and finding.fix and finding.tried is None:
         return f"{finding.fix}; then run this again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100
