@@ -49,12 +49,13 @@ def _sizes(served: ServedCache) -> str:
 
 def described_groups(served: ServedCache | None, retention: int | None) -> dict[str, str | int | float | bool | None]:
     """The same for machines; empty where a model has one group with full attention."""
-    if served is None or served.plan is None:
+    if served is None or (served.plan is None and not served.options.disable_hybrid_kv_cache_manager):
         return {}
-    drafts = served.options.speculation
+    drafts, plan = served.options.speculation, served.planned.plan
+    several = ", ".join(f"{group.kind} {group.block_size}" for group in plan.groups)
     return {
-        "kv_cache_groups": ", ".join(f"{group.kind} {group.block_size}" for group in served.plan.groups),
-        "hit_alignment": served.plan.hit_alignment,
+        "kv_cache_groups": None if served.plan is None else several,
+        "hit_alignment": plan.hit_alignment,
         "prefix_cache_retention_interval": retention,
         "prefix_match_unit": served.options.prefix_match_unit,
         "disable_hybrid_kv_cache_manager": served.options.disable_hybrid_kv_cache_manager,

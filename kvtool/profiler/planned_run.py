@@ -150,7 +150,7 @@ class PlannedRun:
             )
         except EngineError as error:
             raise asked.error(error) from None
-        if served.plan is None:
+        if served.plan is None and not served.options.disable_hybrid_kv_cache_manager:
             asked.refuse(
                 f"{served.model.name} has one group of layers with full attention",
                 "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",

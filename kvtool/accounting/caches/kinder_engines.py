@@ -41,7 +41,7 @@ class KinderEngines:
         found: Rungs = []
         for fate, hits in rungs:
             if fate == "not_kept" and before is not None:
-                found.append((fate, min(hits, before)))
+                found.append((fate, min(hits, before // self._block * self._block)))
                 fate = "answer_not_kept"
             found.append((fate, hits))
         most = min(own, job.request.num_prompt_tokens - 1) // self._block * self._block

@@ -80,7 +80,8 @@ def as_str(value: object) -> str:
 
 
 def _as_interval(value: object) -> str:
-    text = as_str(value).strip().lower()
+    number = isinstance(value, int) and not isinstance(value, bool)  # TOML has numbers
+    text = (str(value) if number else as_str(value)).strip().lower()
     if text != "none" and not (text.isascii() and text.isdigit() and len(text) < 10):
         raise fail('a number of tokens, or "none"')
     return text
