@@ -124,6 +124,11 @@ def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
     if not family:
         named = config.texts("architectures")
         known = [_ARCHITECTURES[each] for each in named if each in _ARCHITECTURES]
+        if named and not known:
+            raise EngineError(
+                f"the architecture {', '.join(named)[:80]!a} is not supported ({config.named('architectures')})",
+                hint=f"kvtool plans {', '.join(FAMILIES)}",
+            )
         if not known:
             raise EngineError(f"{config.named('model_type')} is missing", hint=f"kvtool plans {', '.join(FAMILIES)}")
         family = known[0]

@@ -35,7 +35,7 @@ class Predicting:
         Option(
             "Model for predictions and sizes: a preset, or its config.json. [default: {default}]",
             "NAME",
-            flag="--model-preset --model-config --model",
+            flag="--model --model-preset --model-config",
             short="-m",
             table="engine",
             default=DEFAULT_MODEL,
