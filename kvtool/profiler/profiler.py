@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.caches.kinder_configs import full_attention, kinder_configs
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
@@ -265,7 +266,7 @@ class Profiler:
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"
-        return ViewBook(plan.engine.block_size, whole_prompt_may_hit=whole, details=self.wanted.views)
+        return ViewBook(plan.base_block, whole_prompt_may_hit=whole, details=self.wanted.views)
 
     def _begin(self, stage: str, part: LogPart | None = None) -> None:
         """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
@@ -295,13 +296,7 @@ class Profiler:
         if self.measure is not None:
             self._check_measure(self.measure)
         together = not plan.one_at_a_time and plan.rules == "vllm"
-        kinder: list[tuple[str, Hits]] = []
-        if together and plan.engine.num_blocks is not None:
-            endless = replace(plan, engine=replace(plan.engine, num_blocks=None))
-            first = self._account("unlimited cache", endless, keep_hits=True)
-            if first.partial:
-                raise KeyboardInterrupt  # there is nothing to show yet
-            kinder.append(("evicted", first.hits))
+        kinder = self._kinder_hits() if together else []
         result = self._account("accounting", plan, explain=True, reported=True, kinder_hits=kinder, events=self.events)
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
@@ -365,6 +360,17 @@ class Profiler:
             report = report.model_copy(update={"kv_events": told})
         self.metrics = self._metrics(result, report.totals)
         return report
+
+    def _kinder_hits(self) -> list[tuple[str, Hits]]:
+        """What requests that run together hit where a limit of the engine is lifted, by the fate that this explains."""
+        plan = self.plan
+        found: list[tuple[str, Hits]] = []
+        for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
+            run = self._account("kinder limits", replace(plan, engine=engine), keep_hits=True)
+            if run.partial:
+                raise KeyboardInterrupt  # there is nothing to show yet
+            found.append((fate, run.hits))
+        return found
 
     def measured(self, report: Report) -> Report:
         """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
@@ -439,7 +445,7 @@ class Profiler:
         from kvtool.fixes.propose import propose
         from kvtool.profiler.advice.advisor import Advisor
 
-        block_size, blocks = self.plan.engine.block_size, self.plan.engine.num_blocks
+        block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
         again = partial(self._tried, one_in=one_in(result.ledger.totals()))
         proposed = partial(propose, block_size=block_size)
         capacity = None if blocks is None else (blocks - 1) * block_size
@@ -472,7 +478,7 @@ class Profiler:
     def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""
         plan, path = self.plan, self.path
-        size = plan.engine.block_size
+        size = plan.base_block
         found = run_findings(
             groups,
             path=path,
@@ -481,6 +487,10 @@ class Profiler:
             boundaries=result.boundaries,
             tenants=len(result.unsalted),
         )
+        if plan.served is not None:
+            from kvtool.diagnose.group_findings import group_findings
+
+            found += group_findings(groups, plan.served, plan.engine, path=path)
         shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
         if not self.wanted.advice or result.partial:
             return found + shared
@@ -552,7 +562,7 @@ class Profiler:
 
         maker = JobMaker(self.renderer, seed=self.plan.seed)
         measurement = Measurement(
-            self.plan.engine,
+            self.plan.measured_engine,
             maker,
             how,
             limit=self.plan.limit,
