@@ -86,7 +86,7 @@ def _place(file: Path, message: str) -> str:
 
 def _read(config: JsonObject, name: str, source: str) -> ServedModel:
     text, family = _language_model(config)
-    off = why_not_cached(config, family)
+    off = why_not_cached(config, text, family)
     layers = attention_free(text, family)
     if layers is None:
         if family not in FAMILIES:
