@@ -117,9 +117,8 @@ def _read(config: JsonObject, name: str, source: str) -> ServedModel:
 def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
     """The part that keeps a KV cache, and its family."""
     text, outer = config, config.text_or("model_type", "")
-    for key in _NESTED:
-        if (child := text.child(key)) is not None:
-            text = child
+    while (child := next((part for key in _NESTED if (part := text.child(key)) is not None), None)) is not None:
+        text = child
     family = text.text_or("model_type", "") or outer
     if not family:
         named = config.texts("architectures")
