@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.kv_group import CachePlan
-from kvtool.engine.groups.layer_spec import LayerSpec
+from kvtool.engine.groups.layer_spec import LayerSpec, State
 from kvtool.engine.groups.planner import Layout, PlanOptions, Speculation, plan_cache
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
-from kvtool.engine.model.layer_shapes import AttentionLayerShape
+from kvtool.engine.model.layer_shapes import AttentionLayerShape, StateShape
 from kvtool.engine.model.served_model import ServedModel
 
 KERNEL_UNIT = 16
@@ -33,6 +33,8 @@ class ServeOptions:
     concurrent_batches: int = 1
     enable_prefix_caching: bool | None = None
     prefix_match_unit: int | None = None
+    mamba_ssm_cache_dtype: str | None = None
+    """Of the recurrent state of linear attention."""
     disable_hybrid_kv_cache_manager: bool | None = None
     kv_cache_layout: Layout = "LBNHC"
     decode_context_parallel_size: int = 1
@@ -98,6 +100,11 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
     )
 
 
+def _states(shape: StateShape, model: ServedModel, options: ServeOptions) -> tuple[State, ...]:
+    """The tensors of a state on one accelerator."""
+    return shape.states(model.dtype, options.tensor_parallel, _drafts(options), options.mamba_ssm_cache_dtype)
+
+
 def _drafts(options: ServeOptions) -> int:
     return options.speculation.tokens if options.speculation else 0
 
@@ -114,7 +121,7 @@ def _layers(
         if isinstance(shape, AttentionLayerShape):
             layers.append(shape.layer(block_size, kept, parts))
         else:
-            layer = shape.layer(block_size if caching else longest, shape.states(model.dtype, parts, _drafts(options)))
+            layer = shape.layer(block_size if caching else longest, _states(shape, model, options))
             layers.append(layer.padded_to(page) if page and page != layer.page_bytes else layer)
     return layers + _draft_layers(model, options, kept, block_size)
 
@@ -141,10 +148,10 @@ def _attention_page(model: ServedModel, options: ServeOptions, kept: KVDtype, bl
 
 def _block_size(model: ServedModel, options: ServeOptions, kept: KVDtype) -> tuple[int, str | None, int]:
     """Tokens of a block of attention, why they are what they are, and bytes of one state."""
-    asked, parts = options.block_size, options.tensor_parallel
+    asked = options.block_size
     if asked is not None and asked < 1:
         raise EngineError(f"block size must be at least 1, not {asked}")
-    states = [shape.layer(1, shape.states(model.dtype, parts, _drafts(options))).page_bytes for shape in model.states]
+    states = [shape.layer(1, _states(shape, model, options)).page_bytes for shape in model.states]
     state = max(states, default=0)
     if not model.hybrid:
         latent = model.latent and asked is None

@@ -76,8 +76,10 @@ class StateShape:
         if self.channels < 1 or self.kernel < 2 or any(size < 1 for size in self.recurrent):
             raise EngineError("a state needs channels, a kernel of at least 2 and heads of at least one number")
 
-    def states(self, model_dtype: str, tensor_parallel: int, draft_tokens: int) -> tuple[State, ...]:
-        """The tensors of one accelerator."""
+    def states(
+        self, model_dtype: str, tensor_parallel: int, draft_tokens: int, recurrent_dtype: str | None = None
+    ) -> tuple[State, ...]:
+        """The tensors of one accelerator; `recurrent_dtype` where the server was told one."""
         kept = find_kv_dtype(AUTO, model_dtype)
         groups = self.groups
         if groups % tensor_parallel:
@@ -88,7 +90,7 @@ class StateShape:
         if not self.recurrent:
             return (convolution,)
         heads = _even(self.recurrent[0], tensor_parallel, "heads of a state")
-        return convolution, ((heads, *self.recurrent[1:]), find_kv_dtype(self.dtype, model_dtype))
+        return convolution, ((heads, *self.recurrent[1:]), find_kv_dtype(recurrent_dtype or self.dtype, model_dtype))
 
     def layer(self, block_size: int, states: tuple[State, ...]) -> MambaLayer:
         """As an accelerator that keeps these tensors has it."""

@@ -11,7 +11,6 @@ from kvtool.engine.model.family_layers import FAMILIES, kv_heads
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.layer_shapes import AttentionLayerShape, LayerShape
-from kvtool.engine.model.model_config import ARCHITECTURES
 from kvtool.engine.model.served_model import ServedModel
 from kvtool.engine.model.uncached_models import attention_free, why_not_cached
 from kvtool.engine.model.weight_count import count_weights
@@ -48,6 +47,8 @@ _ARCHITECTURES = {
     "Phi3ForCausalLM": "phi3",
 }
 """Of families whose files exist without a `model_type`."""
+_ALIKE = ("llama", "mistral", "qwen2", "qwen3")
+"""Families of which all layers have the same weights, which a geometry counts by itself."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16", "float": "bf16"}
 """Servers load float32 checkpoints in 16 bits."""
 _KEY = re.compile(r"`(?:[\w.]+\.)?(\w+)`")
@@ -150,7 +151,7 @@ def _geometry(config: JsonObject, text: JsonObject, family: str, name: str, laye
     first = next((layer for layer in layers if isinstance(layer, AttentionLayerShape)), None)
     heads = text.integer_or("num_attention_heads", 1)
     counted = count_weights(text, family, quantized, tied) if first is not None else None
-    alike = counted is not None and family in ARCHITECTURES and quantized is None
+    alike = counted is not None and family in _ALIKE and quantized is None
     return Geometry(
         name=name,
         num_layers=text.integer("num_hidden_layers"),
