@@ -2,9 +2,9 @@
 
 2,000 prompts of 4,096 tokens, half of each shared, 8 tokens of answer, one at a time; pages of 1 and of 64 tokens, a pool of
 320,000 tokens and one in which all fits. What is timed is CPU: ours from int32 arrays, all of it; SGLang's from its own requests,
-and only what its tree does, not how its allocators find slots. The sides take turns; the best round counts. What came out is compared
-outside of it: the cached tokens of each request, the evicted ones, and the tree's. Then prompts that are hard for a radix tree, in
-two sizes: ours alone.
+and only what its tree does, not how its allocators find slots. The sides take turns; the best round counts. What came out is
+compared outside of it: the cached tokens of each request, the evicted ones, and the tree's. Then prompts that are hard for a radix
+tree, in two sizes: ours alone.
 
     python benchmarks/vs_sglang.py [--sglang-python PATH]
 
@@ -119,7 +119,8 @@ def compare(prompts: Ids, rounds: int, peer: Peer | None, folder: Path) -> None:
                     theirs.append(seconds)
                     same = same and seen == outcome
             cached, evicted, _ = outcome
-            line = f"page {page:2}, pool {pool:10,}: {len(prompts) / min(mine):8,.0f} requests/s {sum(cached):10,} cached {evicted:10,} evicted"
+            line = f"page {page:2}, pool {pool:10,}: {len(prompts) / min(mine):8,.0f} requests/s"
+            line += f" {sum(cached):10,} cached {evicted:10,} evicted"
             if theirs:
                 line += f"   SGLang {len(prompts) / min(theirs):6,.0f} -> {min(theirs) / min(mine):5.1f} x   "
                 line += "the same came out" if same else "DIFFERENT"
