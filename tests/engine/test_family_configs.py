@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.parameter_shapes import parameter_count, parameter_shapes
+from kvtool.engine.model.parameter_shapes import check_names, parameter_count, parameter_shapes
 from kvtool.engine.model.rope_config import DefaultRope, LinearRope, YarnRope
 
 SIZES = {
@@ -136,6 +136,20 @@ def test_deepseek(tmp_path: Path) -> None:
     assert second.latent.query_rank is None
     assert second.experts is not None
     assert (second.experts.groups, second.experts.scoring) == (1, "softmax")
+
+
+def test_layers_that_predict_further_tokens_are_left_aside(tmp_path: Path) -> None:
+    """DeepSeek V3's checkpoints have one more layer than `num_hidden_layers` says; in other families that is a mistake."""
+    config = read(DEEPSEEK, tmp_path)
+    names = list(parameter_shapes(config))
+    further = ["model.layers.6.eh_proj.weight", "model.layers.6.mlp.gate.weight"]
+    assert check_names(config, [*names, *further], "it") == names
+    for extra in ("model.layers.5.eh_proj.weight", "model.layers.x.eh_proj.weight", "layers.6.eh_proj.weight"):
+        with pytest.raises(EngineError, match="it has the unknown"):
+            check_names(config, [*names, extra], "it")
+    gemma = read(GEMMA3, tmp_path)
+    with pytest.raises(EngineError, match="it has the unknown"):
+        check_names(gemma, [*parameter_shapes(gemma), further[0]], "it")
 
 
 @pytest.mark.parametrize(
