@@ -90,7 +90,7 @@ def asked_choice(
         for flag, rules in rules_of_flags().items()
         if rules == name and flag in own and (value := _said(options, asked, flag)) is not None
     }
-    made = replace(found.options, **{key: value for key, value in facts.items() if key in own}, **said)
+    made = replace(found.options, **({key: value for key, value in facts.items() if key in own} | said))
     tokens = _capacity(options, asked, found, made, token_bytes)
     if tokens is None:
         return RuleChoice(found, made)

@@ -202,10 +202,20 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
+    def _named_model(self) -> str | None:
+        """The model that is served, by its name or folder; None where only a calibration knows it."""
+        fitted = self.calibration is not None and self.calibration.of_server
+        return self.model or (None if fitted else DEFAULT_MODEL)
+
     def _choice(self, geometry: Geometry, kv_dtype: str) -> RuleChoice | None:
         """Another engine's rules for this model, where they are asked for."""
         token = block_bytes(geometry, 1, kv_dtype)
         facts = {"kv_bytes_per_token": token, "kv_layers": geometry.num_layers}
+        if self.rules == "llamacpp" and (named := self._named_model()) is not None:
+            from kvtool.engine.model.find_served import find_served
+            from kvtool.engine.rules.llama_cpp_model import llama_cpp_facts
+
+            facts |= llama_cpp_facts(find_served(named), kv_dtype)
         return asked_choice(self.options, self._asked, self._place_of, facts, token)
 
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
