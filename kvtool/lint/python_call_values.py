@@ -24,6 +24,7 @@ from kvtool.lint.python_values import (
     Value,
     cut,
     holes_of,
+    is_given,
     with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
@@ -55,6 +56,7 @@ _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_diff
 _FILLING = frozenset(
     ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
 )
+_ASKED_WITH = frozenset(["prompt", "input", "messages", "query", "contents", "inputs"])
 _TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
 _PASSES = (
     "format",
@@ -212,7 +214,7 @@ class Calls(KnownCalls):
     def _filled_in(self, node: ast.expr) -> Value:
         """What is put into a placeholder: where nothing is known of it but that it is given, that."""
         value = self._argument(node)
-        hole = self.asked_of(node) if all(isinstance(piece, Param) for piece in value) else None
+        hole = self.asked_of(node) if is_given(value) else None
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def _join(self, argument: ast.expr) -> Value:
@@ -242,8 +244,7 @@ class Calls(KnownCalls):
         for argument in node.args:
             value = self.value_of(argument)
             passed.append(value)
-            evidence = Evidence.SENT if sends else Evidence.NOTHING
-            self.told(self._later(value, spot) if makes else value, evidence)
+            self.told(self._later(value, spot) if makes else value, sends)
         for word in node.keywords:
             value = self.value_of(word.value)
             passed.append(value)
@@ -256,12 +257,8 @@ class Calls(KnownCalls):
                 continue
             self._told_tools(word)
             evidence = keyword_says(name or last, word.arg)
-            if (
-                evidence is Evidence.NOTHING
-                and sends
-                and word.arg in ("prompt", "input", "messages", "query", "contents", "inputs")
-            ):
-                evidence = Evidence.SENT
+            if sends and word.arg in _ASKED_WITH:
+                evidence = sends
             self.told(self._later(value, spot) if makes or word.arg == "template" else value, evidence)
         if makes and passed:
             return passed[0]

@@ -19,6 +19,8 @@ class Evidence(IntEnum):
     """A variable, a function or a keyword is named for prompts."""
     SENT = 3
     """It goes into a call of an SDK or a framework, or is a chat message."""
+    ASKED = 4
+    """A call that asks a model gets it."""
 
 
 class Belief(IntEnum):
@@ -112,9 +114,11 @@ _QUIET = re.compile(
 
 
 @lru_cache(maxsize=8192)
-def call_sends(name: str) -> bool:
-    """Whether a call, by its dotted name, is one of an SDK or a framework that sends or makes a prompt."""
-    return _SDK.search(name) is not None or _MAKER.search(name) is not None
+def call_sends(name: str) -> Evidence:
+    """What a call says of its text, by its dotted name: one of an SDK or a framework asks a model, or makes a prompt."""
+    if _SDK.search(name) is not None:
+        return Evidence.ASKED
+    return Evidence.SENT if _MAKER.search(name) is not None else Evidence.NOTHING
 
 
 @lru_cache(maxsize=8192)
@@ -224,7 +228,7 @@ def reads_as(text: str) -> int:
 def belief(evidence: Evidence, text: str) -> Belief:
     """Whether a text is a prompt, by what the code says of it and how it reads."""
     reads = reads_as(text)
-    if evidence is Evidence.SENT:
+    if evidence >= Evidence.SENT:
         return Belief.STRONG if reads > 0 else Belief.WEAK
     if evidence is Evidence.NAME:
         return Belief.NO if reads < 0 else Belief.STRONG if reads else Belief.WEAK

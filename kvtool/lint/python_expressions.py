@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import filled_text, percent_filled
+from kvtool.lint.python_nodes import held
 from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
@@ -18,13 +19,12 @@ from kvtool.lint.python_values import (
     Many,
     Mapped,
     Message,
-    Param,
     Piece,
     Value,
     cut,
     either,
     holes_of,
-    placed,
+    is_given,
     with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
@@ -75,7 +75,7 @@ class Expressions(Calls):
                 continue
             number += 1
             value = self.as_text(self.value_of(part.value), part.value)
-            hole = self.asked_of(part.value) if all(isinstance(piece, Param) for piece in value) else None
+            hole = self.asked_of(part.value) if is_given(value) else None
             value = with_hole(value, hole) if value or hole is None else (hole,)
             if not value:
                 continue
@@ -93,7 +93,7 @@ class Expressions(Calls):
                 pattern = part.format_spec.values[0]
                 if isinstance(pattern, ast.Constant):
                     value = self.refine(value, "strftime", str(pattern.value))
-            yield from placed(value, spot)
+            yield from held(value, spot, dotted(part.value))
 
     def _of_binop(self, node: ast.BinOp) -> Value:
         if isinstance(node.op, ast.Mod):

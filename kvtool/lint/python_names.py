@@ -197,7 +197,8 @@ class Names(ABC):
     def asked_of(self, node: ast.expr) -> Hole | None:
         """The hole of something of which nothing is known but that callers give it, or that it is made of what they give."""
         name = self._given_name(node, 4) if self.in_function else ""
-        return asked(name, self.source.spot_of(node)) if name else None
+        hole = asked(name, self.source.spot_of(node)) if name else None
+        return None if hole is None else replace(hole, given=not name.startswith("self."))
 
     def is_given(self, node: ast.expr) -> bool:
         """Whether something is made of what callers give."""

@@ -11,7 +11,7 @@ from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt, reads_as_reply
 from kvtool.lint.python_filling import nodes_of
 from kvtool.lint.python_names import CLASS, Names
-from kvtool.lint.python_nodes import judged, key_of, told_once
+from kvtool.lint.python_nodes import asked_for, filler, judged, key_of, told_once
 from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
 from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import (
@@ -24,7 +24,6 @@ from kvtool.lint.python_values import (
     Param,
     Value,
     either,
-    filler,
     has_fields,
     has_param,
     pieces_of,
@@ -294,18 +293,20 @@ class Program:
             value = system_first(value)
             if all(role in _ANSWERS for role in roles):
                 return
-            evidence = Evidence.SENT
+            evidence = max(evidence, Evidence.SENT)
             self._leading(scope, value, roles)
-        elif evidence is not Evidence.SENT and not any(
+        elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
             value = self._parts(scope, value, evidence)
-        if evidence is Evidence.SENT:
+        if evidence is Evidence.ASKED:
+            value = asked_for(value)
+        if evidence >= Evidence.SENT:
             called = [self.summary(piece.function, scope.depth + 1) for piece in value if isinstance(piece, Callee)]
             value = (*value, *(part for one in called for part in self._free(one.value)))
         if has_param(value) and evidence >= Evidence.NAME:
             scope.add_sink(value, evidence)
-        unfilled = evidence is not Evidence.SENT
+        unfilled = evidence < Evidence.SENT
         if varies(value) or (unfilled and has_fields(value)):
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)
