@@ -24,6 +24,7 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
+    changed,
     pieces_of,
     placed,
 )
@@ -71,7 +72,7 @@ def formatted(
             if style == "format":
                 yield from _fields(piece, given, positional, outer)
             elif style == "jinja":
-                yield from _jinja(piece, outer)
+                yield from _jinja(piece, outer, given)
             else:
                 yield from _dollars(piece, given, outer)
         elif isinstance(piece, Either):
@@ -212,16 +213,25 @@ def _path(value: Value) -> str:
     return next((piece.spot.path for piece in pieces_of(value) if isinstance(piece, Hole)), "")
 
 
-def _jinja(literal: Literal, outer: TemplatePlace) -> Iterator[Piece]:
-    """A Jinja template in a string; one that is none after all is text."""
+def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | None = None) -> Iterator[Piece]:
+    """A Jinja template in a string, filled with what is given; one that is none after all is text."""
     origin = _origin(literal)
     if origin is None or origin.path != outer.path:
         yield literal.text
         return
     try:
-        yield from (_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
+        pieces = tuple(_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
     except KvtoolError:
         yield literal.text
+        return
+
+    def filled(piece: Piece) -> Value | None:
+        value = (given or {}).get(piece.what.strip("`")) if isinstance(piece, Hole) and not piece.certain else None
+        return (
+            None if not value or not isinstance(piece, Hole) else _put(value, piece.what.strip("`"), piece.spot, outer)
+        )
+
+    yield from changed(pieces, filled) if given else pieces
 
 
 def _origin(literal: Literal) -> Origin | None:

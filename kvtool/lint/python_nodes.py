@@ -47,6 +47,8 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
 
     def fill(param: Param) -> Value:
         value = given.get(param.name, ())
+        if param.name not in given and param.name.startswith("self."):
+            return (param,)  # what the constructor was given, for a method that another one of the same object calls
         hole = param.hole
         if hole is None or not hole.doubt:
             return value
@@ -79,7 +81,7 @@ def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
         if isinstance(piece, Hole) and piece.doubt:
             return (told_here(piece),)
         if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt:
-            return (Param(piece.name, told_here(piece.hole)),)
+            return (replace(piece, hole=told_here(piece.hole)),)
         return None
 
     return changed(put, change)

@@ -10,8 +10,9 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt, reads_as_reply
 from kvtool.lint.python_filling import nodes_of
-from kvtool.lint.python_names import CLASS, Names
+from kvtool.lint.python_names import Names
 from kvtool.lint.python_nodes import asked_for, filler, judged, key_of, told_once
+from kvtool.lint.python_objects import CLASS
 from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
 from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import (
@@ -22,7 +23,9 @@ from kvtool.lint.python_values import (
     Mapped,
     Message,
     Param,
+    Piece,
     Value,
+    changed,
     either,
     has_fields,
     has_param,
@@ -152,8 +155,19 @@ class Program:
     def method(self, cls: ClassCode, name: str) -> FunctionCode | None:
         return next((one.methods[name] for one in self.bases(cls) if name in one.methods), None)
 
-    def attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
-        """What an attribute of an object stands for: a property, what methods assign, what stands in the class."""
+    def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value:
+        """What an attribute of an object stands for: a property, what methods assign, what stands in the class.
+
+        `given` is what the object was made with; without it, what its constructor is given stays a parameter of that name.
+        """
+        value = self._attribute(cls, name, depth)
+        return (
+            substituted(value, filler(dict(given), frozenset()), [_MOST_NODES])
+            if given and given is not CLASS
+            else value
+        )
+
+    def _attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
         if depth > _MOST_DEPTH:
             return ()
         function = self.method(cls, name)
@@ -167,7 +181,7 @@ class Program:
             for writer in written[:4]:
                 attributes = self.summary(writer, depth + 1).attributes or {}
                 if f"self.{name}" in attributes:
-                    values.append(attributes[f"self.{name}"])
+                    values.append(_of_object(attributes[f"self.{name}"], writer))
             values = [value for value in values if value]
             if values:
                 return either(*values[:4])
@@ -244,13 +258,21 @@ class Program:
         names += [(word.arg, word.value) for word in node.keywords if word.arg is not None]
         return frozenset(name for name, one in names if not given.get(name) and scope.asked_of(one) is not None)
 
-    def made(self, target: Instance, node: ast.Call, scope: Names) -> Value:
-        """An object is made: what its constructor hands on."""
+    def made(self, target: Instance, node: ast.Call, scope: Names) -> Instance:
+        """An object is made: what its constructor hands on, and the object with what it was given."""
         init = self.method(target.cls, "__init__")
-        if init is not None:
-            given = self._bound(init, (), node, scope)
-            self._hand_on(self.summary(init, scope.depth + 1), given, scope)
-        return ()
+        if init is None:
+            words = {word.arg: scope.value_of(word.value) for word in node.keywords if word.arg}
+            fields = [
+                one.target.id
+                for one in target.cls.node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            ]
+            words |= {name: scope.value_of(one) for name, one in zip(fields, node.args, strict=False)}
+            return Instance(target.cls, tuple(words.items()))
+        given = self._bound(init, (), node, scope)
+        self._hand_on(self.summary(init, scope.depth + 1), given, scope)
+        return Instance(target.cls, tuple((f"self.{name}", value) for name, value in given.items()))
 
     def called_method(self, target: Instance, name: str, depth: int) -> Value:
         function = self.method(target.cls, name)
@@ -362,6 +384,18 @@ class Program:
         for hole in holes:
             if hole.spot.path == scope.module.path:
                 found[(hole.spot, hole.kind.key)] = [hole]
+
+
+def _of_object(value: Value, writer: FunctionCode) -> Value:
+    """What a method assigns to an attribute, for the other methods: what it is given itself is given to the object."""
+    prefix = "self." if writer.node.name == "__init__" else f"self.{writer.node.name}()."
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Param) and not piece.name.startswith("self."):
+            return (replace(piece, name=f"{prefix}{piece.name}"),)
+        return None
+
+    return changed(value, change)
 
 
 def _gives_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

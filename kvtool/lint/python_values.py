@@ -14,6 +14,8 @@ from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.work_budget import spend
 
 if TYPE_CHECKING:
+    import ast
+
     from kvtool.lint.python_package import ClassCode, FunctionCode
     from kvtool.lint.python_source import PythonSource
 
@@ -37,11 +39,12 @@ class Literal:
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
     """What a caller gives for a parameter; `hole` is what its name says where no caller is known, `template` the text that it
-    stands for where a caller gives nothing."""
+    stands for where a caller gives nothing, `declared` its annotation. One of a constructor, to all methods: `self.name`."""
 
     name: str
     hole: Hole | None = None
     template: tuple[Any, ...] = ()
+    declared: ast.expr | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +92,33 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilePath:
-    """A path, as far as constants say it: `prompts/system.md`."""
+    """A path, as far as constants and what callers give say it: `prompts/system.md`."""
 
-    parts: tuple[str, ...]
+    parts: tuple[Value, ...]
+
+    def written(self) -> tuple[str, ...] | None:
+        """Its parts; None where callers give one of them."""
+        if not all(isinstance(piece, str | Literal) for part in self.parts for piece in part):
+            return None
+        return tuple(
+            "".join(text_of(piece) for piece in part if isinstance(piece, str | Literal)) for part in self.parts
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileText:
+    """The text of a file whose path callers give; `read` gives it."""
+
+    path: FilePath
+    read: Callable[[tuple[str, ...]], str | None]
+
+    def text(self) -> Value:
+        """The text itself, once its path is known; nothing where there is none."""
+        written = self.path.written()
+        if written is None:
+            return (self,)
+        text = self.read(written)
+        return (Literal(text),) if text else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +135,9 @@ class Many:
     body: Value
 
 
-Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many
+Piece = (
+    str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | FileText | Either | Many
+)
 Value = tuple[Piece, ...]
 
 
@@ -226,6 +255,10 @@ def substituted(
             result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
             result.append(Many(inside(piece.body)))
+        elif isinstance(piece, FilePath):
+            result.append(FilePath(tuple(map(inside, piece.parts))))
+        elif isinstance(piece, FileText):
+            result += FileText(FilePath(tuple(map(inside, piece.path.parts))), piece.read).text()
         else:
             result.append(piece)
     return cut(result)
@@ -291,7 +324,7 @@ def with_hole(value: Value, hole: Hole | None) -> Value:
     if hole is None:
         return value
     return tuple(
-        Param(piece.name, hole)
+        replace(piece, hole=hole)
         if isinstance(piece, Param) and piece.hole is None
         else Either(tuple(with_hole(one, hole) for one in piece.branches))
         if isinstance(piece, Either)
@@ -375,7 +408,7 @@ def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
         if isinstance(piece, Hole):
             return (piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot),)
         if isinstance(piece, Param) and piece.hole is not None:
-            return (Param(piece.name, piece.hole.at(spot)) if not foreign_to else Param(piece.name),)
+            return (replace(piece, hole=None if foreign_to else piece.hole.at(spot)),)
         if isinstance(piece, Items) and piece.order is not None and foreign_to:
             inside = tuple(placed(one, spot, foreign_to=foreign_to) for one in piece.values)
             return (Items(inside, piece.order.at(spot)),)
