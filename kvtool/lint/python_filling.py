@@ -35,7 +35,8 @@ from kvtool.lint.work_budget import spend
 from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000
-_DOLLARED = re.compile(r"\{\{\s{0,8}\$[A-Za-z_]")
+_MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
+"""What shows that double braces are those of Mustache: `{{$name}}`, `{{#section}}`."""
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
@@ -73,6 +74,8 @@ def formatted(
                 yield from _fields(piece, given, positional, outer)
             elif style == "jinja":
                 yield from _jinja(piece, outer, given)
+            elif style == "mustache":
+                yield from _filled(map(_piece, _mustache(piece)), given, outer)
             else:
                 yield from _dollars(piece, given, outer)
         elif isinstance(piece, Either):
@@ -93,7 +96,9 @@ def template_style(piece: Piece) -> str:
     """How placeholders are written in a text that a template is made of."""
     text = piece.text if isinstance(piece, Literal) else ""
     doubled = all(one[0] in ("{{", "}}") for one in _FIELD.finditer(text))
-    if JINJA_MARK.search(text) and doubled and not _DOLLARED.search(text):
+    if doubled and _MUSTACHE.search(text) and isinstance(piece, Literal) and piece.source is not None:
+        return "mustache"
+    if JINJA_MARK.search(text) and doubled:
         return "jinja"
     return "format" if "{" in text or "$" not in text else "dollar"
 
@@ -224,14 +229,19 @@ def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | 
     except KvtoolError:
         yield literal.text
         return
+    yield from _filled(pieces, given or {}, outer)
 
-    def filled(piece: Piece) -> Value | None:
-        value = (given or {}).get(piece.what.strip("`")) if isinstance(piece, Hole) and not piece.certain else None
-        return (
-            None if not value or not isinstance(piece, Hole) else _put(value, piece.what.strip("`"), piece.spot, outer)
-        )
 
-    yield from changed(pieces, filled) if given else pieces
+def _filled(pieces: Iterable[Piece], given: Mapping[str, Value], outer: TemplatePlace) -> Value:
+    """A template that is read, with what is given in the place of what only its names say."""
+
+    def change(piece: Piece) -> Value | None:
+        if not isinstance(piece, Hole) or piece.certain:
+            return None
+        name = piece.what.strip("`")
+        return _put(value, name, piece.spot, outer) if (value := given.get(name)) else None
+
+    return changed(tuple(pieces), change) if given else tuple(pieces)
 
 
 def _origin(literal: Literal) -> Origin | None:
@@ -247,7 +257,7 @@ def _origin(literal: Literal) -> Origin | None:
 
 
 def _mustache(literal: Literal) -> list[Node]:
-    """A text with `{{$name}}`, as Semantic Kernel has it."""
+    """A text with `{{$name}}`, as Semantic Kernel has it, or with `{{#section}}`."""
     origin = _origin(literal)
     return [] if origin is None else mustache_nodes(Traced.of(literal.text, origin))
 
@@ -290,7 +300,7 @@ def _unfilled(literal: Literal) -> list[Node]:
     if literal.source is None or ("{" not in literal.text and "%(" not in literal.text):
         return [literal.text]
     spot = literal.source.spot(literal.start, literal.start + 1)
-    if _DOLLARED.search(literal.text):
+    if _MUSTACHE.search(literal.text):
         spend(len(literal.text))
         return _mustache(literal)
     if JINJA_MARK.search(literal.text) and all(one[0] in ("{{", "}}") for one in _FIELD.finditer(literal.text)):

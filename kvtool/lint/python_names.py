@@ -15,6 +15,7 @@ from kvtool.lint.python_sources import DATE, sure_kind
 from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MOST_INSIDE,
+    Either,
     Items,
     Literal,
     Many,
@@ -193,7 +194,7 @@ class Names(ABC):
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Await | ast.Starred):
             root = root.value
         if isinstance(root, ast.Name):
-            given = root.id in self.given or any(isinstance(piece, Param) for piece in self.values.get(root.id, ()))
+            given = root.id in self.given or _some_given(self.values.get(root.id, ()))
             given = given or (root.id == "self" and dotted(node).removeprefix("self.") in _ASKED_OF_OBJECTS)
             read = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
             return (dotted(node) or f"{root.id}{read}") if given else ""  # `messages[-1].role` is a role
@@ -297,3 +298,9 @@ class Names(ABC):
     def add_sink(self, value: Value, evidence: Evidence) -> None:
         if len(self.sinks) < _MOST_SINKS and sum(1 for _ in pieces_of(value, MOST_INSIDE)) < MOST_INSIDE:
             self.sinks.append((value, evidence))
+
+
+def _some_given(value: Value) -> bool:
+    """Whether something in a value, or in one of what it may be, is what callers give."""
+    ways = [one for piece in value for one in (sum(piece.branches, ()) if isinstance(piece, Either) else (piece,))]
+    return any(isinstance(piece, Param) for piece in ways)

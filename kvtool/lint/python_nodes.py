@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.lint.placeholders import is_set_up
+from kvtool.lint.placeholders import is_set_up, names_a_part
 from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import Items, Literal, Message, Param, Piece, Value, changed, pieces_of, placed, text_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
@@ -109,7 +109,7 @@ def asked_for(value: Value) -> Value:
 
 
 def _is_given(hole: Hole) -> bool:
-    return hole.given and hole.doubt == "open" and not is_set_up(hole.what)
+    return hole.given and hole.doubt == "open" and not names_a_part(hole.what)
 
 
 def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path: str) -> list[Node]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt, reads_as_reply
+from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_filling import nodes_of
+from kvtool.lint.python_found import FoundPrompts
 from kvtool.lint.python_names import Names
-from kvtool.lint.python_nodes import asked_for, filler, judged, key_of, told_once
+from kvtool.lint.python_nodes import asked_for, filler, told_once
 from kvtool.lint.python_objects import CLASS
 from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
 from kvtool.lint.python_sources import DATE
@@ -35,7 +36,7 @@ from kvtool.lint.python_values import (
     text_of,
     varies,
 )
-from kvtool.lint.skeleton import Hole, Node, TemplatePlace, leaves
+from kvtool.lint.skeleton import Hole, Node, TemplatePlace
 from kvtool.lint.work_budget import TooMuchWorkError, allow, spend, work_left
 
 _MOST_DEPTH = 10
@@ -45,8 +46,6 @@ _MOST_NODES = 5_000
 _MOST_BASES = 8
 _EACH_NODE = 10
 """Steps for each node of a text that is told: it is looked at many times."""
-_READ = 20_000
-"""Characters of which is asked how they read; each is a step."""
 _ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
 """Who sends what is only ever added at the end."""
 _LEADS = frozenset(("system", "developer"))
@@ -81,7 +80,7 @@ class Program:
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[object] = set()
-        self._found: dict[Module, dict[tuple[object, ...], list[Node]]] = {}
+        self._found = FoundPrompts()
 
     def prompts(self, module: Module) -> list[list[Node]]:
         """Everything that a module builds that may be a prompt, with something in it that varies."""
@@ -94,7 +93,7 @@ class Program:
             functions += cls.methods.values()
         for function in functions:
             self.summary(function)
-        return told_once(list(self._found.get(module, {}).values()), self.declared)
+        return told_once(self._found.of(module), self.declared)
 
     # Names
 
@@ -333,7 +332,7 @@ class Program:
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)
             spend(_EACH_NODE * (_MOST_NODES - left[0]))
-            self._emit(scope, nodes, evidence)
+            self._found.add(scope.module, nodes, evidence)
 
     @staticmethod
     def _parts(scope: Names, value: Value, evidence: Evidence) -> Value:
@@ -361,29 +360,9 @@ class Program:
             ):
                 self.emit_holes(scope, [replace(piece, leads=True, minor=True)])
 
-    def _emit(self, scope: Names, nodes: list[Node], evidence: Evidence) -> None:
-        key = (tuple(key_of(node) for node in nodes), evidence)
-        found = self._found.setdefault(scope.module, {})
-        if key in found or not any(isinstance(leaf, Hole) for leaf in leaves(nodes)):
-            return
-        text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-        if len(text) < 40:
-            return
-        spend(min(len(text), _READ))
-        how = belief(evidence, text)
-        if how is not Belief.NO:
-            path = scope.module.path
-            late = evidence is not Evidence.FILE and reads_as_reply(text)
-            found[key] = judged(
-                nodes, weak=how is Belief.WEAK, unnamed=evidence is Evidence.NOTHING, late=late, path=path
-            )
-
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
         """What is told wherever the text stands."""
-        found = self._found.setdefault(scope.module, {})
-        for hole in holes:
-            if hole.spot.path == scope.module.path:
-                found[(hole.spot, hole.kind.key)] = [hole]
+        self._found.add_holes(scope.module, holes)
 
 
 def _of_object(value: Value, writer: FunctionCode) -> Value:

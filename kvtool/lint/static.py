@@ -53,7 +53,7 @@ def static_findings(
     ends the shared beginning of a prompt costs nothing more, in no other prompt that is a part of that one either. One value that
     goes into two prompts is two losses.
     """
-    later: set[TemplatePlace] = set()
+    later: set[tuple[TemplatePlace, bool]] = set()
     told_of: list[Found] = []
     open_groups: list[list[Found]] = []
     losses = SharedLosses()
@@ -64,7 +64,7 @@ def static_findings(
         told_of += founds
         open_groups.append([found for found in founds if found.hole.doubt == "open"])
         later |= behind
-    costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, used, named, block_size)]
+    costly = [one for one in told_of if _lost(one.hole) not in later and _enough(one, least, used, named, block_size)]
     told = _once(_once(costly, _place, block_size), losses.key, block_size)
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
@@ -77,7 +77,14 @@ def static_findings(
     return sorted(findings, key=lambda one: (one.line, one.column, one.code))
 
 
-def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list[Found], set[TemplatePlace]]:
+def _lost(hole: Hole) -> tuple[TemplatePlace, bool]:
+    """A place, and whether nothing tells that it costs something."""
+    return hole.spot, hole.doubt == "open"
+
+
+def _of_prompt(
+    nodes: Iterable[Node], count: Callable[[str], int]
+) -> tuple[list[Found], set[tuple[TemplatePlace, bool]]]:
     """What a prompt loses, and the places in it where nothing more is lost: behind, or in doubt where another one is sure."""
     given = list(nodes)
     marked = with_hidden(given)
@@ -89,17 +96,18 @@ def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list
     }
     founds = [found for found in every if not found.hole.hidden]
     covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
-    later = {found.hole.spot for found in covered}
+    later = {(found.hole.spot, doubtful) for found in covered for doubtful in (False, True)}
     founds = _given_beside(founds)
     ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
         behind = [*founds[ending].others, *covered]
         others = {found.hole.what: found for found in reversed(behind) if found.hole.what != founds[ending].hole.what}
         founds[ending] = replace(founds[ending], others=tuple(reversed(others.values())))
-    first = {found.hole.spot for found in founds}
+    first = {(found.hole.spot, doubtful) for found in founds for doubtful in (False, True)}
     if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
-        later |= {found.hole.spot for found in founds if found.hole.doubt == "open"}
-        first -= {found.hole.spot for found in founds if found.hole.doubt == "open"}
+        passed = {_lost(found.hole) for found in founds if found.hole.doubt == "open"}
+        later |= passed
+        first -= passed
     return founds, later - first
 
 
