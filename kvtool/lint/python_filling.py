@@ -171,12 +171,12 @@ class _Places:
     def __init__(self, literal: Literal, outer: TemplatePlace) -> None:
         self._literal = literal
         self._at = literal.start
-        self._foreign = literal.source is None or literal.source.path != outer.path
+        self._outer = outer
 
     def of(self, written: str) -> TemplatePlace | None:
         source = self._literal.source
-        if source is None or self._foreign:
-            return None
+        if source is None or source.path != self._outer.path:
+            return None if source is None or self._literal.told else self._outer
         found = source.text.find(written, self._at, self._literal.stop)
         if found < 0:
             return source.spot(self._literal.start, self._literal.start + 1)
@@ -221,11 +221,13 @@ def _path(value: Value) -> str:
 def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | None = None) -> Iterator[Piece]:
     """A Jinja template in a string, filled with what is given; one that is none after all is text."""
     origin = _origin(literal)
-    if origin is None or origin.path != outer.path:
+    if origin is None or (literal.told and origin.path != outer.path):
         yield literal.text
         return
     try:
-        pieces = tuple(_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
+        pieces: Value = tuple(_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
+        if origin.path != outer.path:
+            pieces = placed(pieces, outer, foreign_to=outer.path)
     except KvtoolError:
         yield literal.text
         return

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.lint.placeholders import asked
-from kvtool.lint.python_evidence import Evidence, file_says_prompt, name_says_prompt
+from kvtool.lint.python_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt
 from kvtool.lint.python_package import ClassCode, Imported, Module
 from kvtool.lint.python_sources import DATE, sure_kind
 from kvtool.lint.python_syntax import dotted
@@ -100,13 +100,22 @@ class Names(ABC):
         if value is not None:
             for attribute in rest.split(".") if rest else ():
                 value = self.attribute_of(value, attribute)
-            value = self.foreign(value, spot)
+            value = self.foreign(self._from_elsewhere(value, name), spot)
             known = name in self.values or name in self.outer
             if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
                 return (hole,)
             return value
         hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot)
         return (hole,) if hole is not None else ()
+
+    def _from_elsewhere(self, value: Value, name: str) -> Value:
+        """A template of another file, under a name of it: that file tells what varies in it only if it knows it for a prompt."""
+        one = value[0] if len(value) == 1 else None
+        if not isinstance(one, Literal) or one.source is None or one.source.path == self.module.path or not one.told:
+            return value
+        evidence = Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING
+        evidence = max(evidence, Evidence.FILE if file_says_prompt(one.source.path) else Evidence.NOTHING)
+        return value if belief(evidence, one.text) is not Belief.NO else (replace(one, told=False),)
 
     def _base(self, name: str) -> tuple[Value | None, str]:
         """The value of the longest beginning of a chain that is known, and what is left of it; None: of its first name, too."""

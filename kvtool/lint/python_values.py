@@ -28,12 +28,16 @@ MESSAGE_KEYS = ("content", "text", "parts")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file)."""
+    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file).
+
+    `told`: a file that it is written in tells what varies in it; otherwise the one that fills it does.
+    """
 
     text: str
     start: int = 0
     stop: int = 0
     source: PythonSource | None = None
+    told: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
