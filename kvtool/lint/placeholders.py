@@ -37,7 +37,7 @@ _ASKED = _words(
     " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
     " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
     " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
-    " idea ideas argument arguments opinion alert incident"
+    " solution solutions idea ideas argument arguments opinion alert incident"
     " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
@@ -72,7 +72,9 @@ _OF_CODE = _PARTS | _words(
     " instruction instructions rules guidelines categories labels owner repo"
 )
 """Words for parts of a program in names of what it puts into a prompt."""
-_SAYS_WHAT_OF = _words("name names id ids description descriptions desc type value values")
+_SAYS_WHAT_OF = _words(
+    "name names id ids description descriptions desc type value values json xml yaml str string text key keys"
+)
 """Words that say what is told of a thing, whatever it is."""
 _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
 """What a conversation adds to, whosever it is."""

@@ -299,7 +299,7 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list
 
 def _unfilled(literal: Literal) -> list[Node]:
     """A text that may be a template: a placeholder for a clock or an id is information."""
-    if literal.source is None or ("{" not in literal.text and "%(" not in literal.text):
+    if literal.source is None or literal.shown or ("{" not in literal.text and "%(" not in literal.text):
         return [literal.text]
     spot = literal.source.spot(literal.start, literal.start + 1)
     if _MUSTACHE.search(literal.text):

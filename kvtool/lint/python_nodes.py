@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -10,7 +11,19 @@ from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.lint.placeholders import is_set_up, names_a_part
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.python_values import Items, Literal, Message, Param, Piece, Value, changed, pieces_of, placed, text_of
+from kvtool.lint.python_values import (
+    Items,
+    Literal,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    changed,
+    pieces_of,
+    placed,
+    text_of,
+)
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
 from kvtool.lint.volatile import HOST
 
@@ -56,6 +69,10 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
             return (hole,) if param.name in unknown else ()
         if all((isinstance(one, Hole) and one.doubt) or (isinstance(one, Param) and one.hole is None) for one in value):
             return tuple(Param(one.name, hole) if isinstance(one, Param) else hole for one in value[:1])
+        if all(
+            isinstance(one, Items | Mapped) or (isinstance(one, Param) and one.hole is None) for one in pieces_of(value)
+        ):
+            return (hole,)  # put together of what its own callers give
         if any(isinstance(one, Hole | Param) and _doubts(one) for one in pieces_of(value)):
             return (hole, *without_doubtful(value))
         return value
@@ -110,6 +127,32 @@ def asked_for(value: Value) -> Value:
 
 def _is_given(hole: Hole) -> bool:
     return hole.given and hole.doubt == "open" and not names_a_part(hole.what)
+
+
+OF_TOOLS = ("description", "inputs", "parameters", "args")
+"""Attributes of a class for a tool that are told to a model."""
+
+
+def is_tool(node: ast.ClassDef) -> bool:
+    """Whether a class is one of a tool: it or one that it is made of is called so."""
+    names = [
+        node.name,
+        *(base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases),
+    ]
+    return any(name.endswith("Tool") for name in names)
+
+
+def leading(value: Iterable[Piece], *, dates: bool = False) -> list[Hole]:
+    """The clocks and ids in what stands in front of a whole conversation; with `dates`, what is new once a day, too."""
+    return [
+        replace(piece, leads=True, minor=piece.kind is DATE)
+        for piece in pieces_of(tuple(value), 400)
+        if isinstance(piece, Hole)
+        and piece.certain
+        and not piece.order
+        and piece.kind.code in (TIME.code, REQUEST_ID.code)
+        and (dates or piece.kind is not DATE)
+    ]
 
 
 def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path: str) -> list[Node]:

@@ -6,16 +6,13 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_filling import nodes_of
 from kvtool.lint.python_found import FoundPrompts
 from kvtool.lint.python_names import Names
-from kvtool.lint.python_nodes import asked_for, filler, told_once
+from kvtool.lint.python_nodes import OF_TOOLS, asked_for, filler, is_tool, leading, told_once
 from kvtool.lint.python_objects import CLASS
 from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
-from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import (
     Callee,
     Instance,
@@ -130,6 +127,10 @@ class Program:
                 scope, [one for one in cls.node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
             )
             self._bodies[cls] = scope.values
+            if is_tool(cls.node):
+                self.emit_holes(
+                    scope, leading([piece for name in OF_TOOLS for piece in scope.values.get(name, ())], dates=True)
+                )
         return self._bodies[cls]
 
     def bases(self, cls: ClassCode) -> Iterable[ClassCode]:
@@ -314,7 +315,7 @@ class Program:
             value = system_first(value)
             if all(role in _ANSWERS for role in roles):
                 return
-            evidence = max(evidence, Evidence.SENT)
+            evidence = Evidence.ASKED
             self._leading(scope, value, roles)
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
@@ -350,15 +351,7 @@ class Program:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
         if not all(role in _LEADS for role in roles):
             return
-        for piece in pieces_of(value, 400):
-            if (
-                isinstance(piece, Hole)
-                and piece.certain
-                and not piece.order
-                and piece.kind.code in (TIME.code, REQUEST_ID.code)
-                and piece.kind is not DATE
-            ):
-                self.emit_holes(scope, [replace(piece, leads=True, minor=True)])
+        self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
         """What is told wherever the text stands."""
@@ -372,6 +365,8 @@ def _of_object(value: Value, writer: FunctionCode) -> Value:
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Param) and not piece.name.startswith("self."):
             return (replace(piece, name=f"{prefix}{piece.name}"),)
+        if isinstance(piece, Hole) and piece.given:
+            return (replace(piece, given=False),)
         return None
 
     return changed(value, change)

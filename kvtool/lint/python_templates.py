@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.python_evidence import Evidence, name_says_prompt
+from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_prompt
 from kvtool.lint.python_expressions import Expressions
 from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_nodes import without_holes
@@ -24,12 +24,14 @@ from kvtool.lint.python_values import (
     Callee,
     Either,
     Items,
+    Literal,
     Many,
     Mapped,
     Param,
     Piece,
     Value,
     backwards,
+    changed,
     cut,
     either,
 )
@@ -170,7 +172,7 @@ class _Scope(Expressions):
     _do_classdef = _passed_over
 
     def _do_assign(self, statement: ast.Assign) -> None:
-        value = self.value_of(statement.value)
+        value = self._assigned(statement.targets[0], statement.value)
         if any(isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets):
             return  # a docstring, and what else Python reads itself
         for target in statement.targets:
@@ -178,7 +180,16 @@ class _Scope(Expressions):
 
     def _do_annassign(self, statement: ast.AnnAssign) -> None:
         if statement.value is not None:
-            self.assign(statement.target, self.value_of(statement.value), statement.value)
+            self.assign(statement.target, self._assigned(statement.target, statement.value), statement.value)
+
+    def _assigned(self, target: ast.expr, node: ast.expr) -> Value:
+        """What is assigned; what is an example by its name is no prompt by itself, and its placeholders are shown."""
+        if not name_says_example(dotted(target)):
+            return self.value_of(node)
+        silent, self._silent = self._silent, True
+        value = self.value_of(node)
+        self._silent = silent
+        return changed(value, lambda piece: (replace(piece, shown=True),) if isinstance(piece, Literal) else None)
 
     def _do_augassign(self, statement: ast.AugAssign) -> None:
         name = dotted(statement.target)

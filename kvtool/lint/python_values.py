@@ -30,7 +30,8 @@ MESSAGE_KEYS = ("content", "text", "parts")
 class Literal:
     """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file).
 
-    `told`: a file that it is written in tells what varies in it; otherwise the one that fills it does.
+    `told`: a file that it is written in tells what varies in it; otherwise the one that fills it does. `shown`: it is an example,
+    whose placeholders a model is to see.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Literal:
     stop: int = 0
     source: PythonSource | None = None
     told: bool = True
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
