@@ -1,4 +1,5 @@
-"""Recorded values of vLLM that need no scheduler: block hashes (`hash_vectors`) and the sizes of KV caches (`sizing_vectors`)."""
+"""Recorded values of vLLM that need no scheduler: block hashes (`hash_vectors`) and the sizes of KV caches (`sizing_vectors`, and
+`sizing_vectors_hybrid` of models with several groups)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.groups.capacity import PlannedPool
+from kvtool.engine.groups.planner import plan_cache
+from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
 from kvtool.engine.hashing import Lora, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.prediction.sizing import Pool, bytes_per_block
@@ -76,8 +80,54 @@ def sizing_differences(vectors: Vectors) -> Iterator[str]:
                 yield f"rows[{index}] ({row['name']}): {name} is {value}, vLLM has {row[name]}"
 
 
+_SPECS = {
+    "full": "FullAttentionSpec",
+    "mla": "MLAAttentionSpec",
+    "sliding": "SlidingWindowSpec",
+    "chunked": "ChunkedLocalAttentionSpec",
+    "mamba": "MambaSpec",
+}
+
+
+def hybrid_sizing_differences(vectors: Vectors) -> Iterator[str]:
+    """Every cache of several groups that would be planned otherwise, or have another size."""
+    for index, row in enumerate(vectors["rows"]):
+        params = row["params"]
+        plan = plan_cache(recorded_layers(params), recorded_options(params))
+        pool, longest = PlannedPool.of(row["available_bytes"], plan), params["max_model_len"]
+        if pool.holds(longest) == ("error" in row):
+            fits = "fits" if pool.holds(longest) else "does not fit"
+            yield f"rows[{index}] ({row['name']}): one request of {longest} tokens {fits}, in vLLM it is the other way"
+        if "error" in row:  # vLLM did not start, and nothing else was recorded
+            continue
+        got = {
+            "groups": [
+                {
+                    "kind": _SPECS[group.kind],
+                    "layers": group.layers,
+                    "block_size": group.block_size,
+                    "page_bytes": list(group.page_bytes),
+                    "eagle": group.eagle,
+                }
+                for group in plan.groups
+            ],
+            "bytes_per_block": plan.bytes_per_block,
+            "num_gpu_blocks": pool.num_blocks,
+            "usable_blocks": pool.usable_blocks,
+            "scheduler_block_size": plan.scheduler_block_size,
+            "hash_block_size": plan.hash_block_size,
+            "blocks_per_request": list(pool.blocks_per_request(longest)),
+            "logged_kv_tokens": pool.tokens(longest),
+            "max_concurrency": pool.max_concurrency(longest),
+        }
+        for name, value in got.items():
+            if row[name] != value:
+                yield f"rows[{index}] ({row['name']}): {name} is {value}, vLLM has {row[name]}"
+
+
 DIFFERENCES: dict[str, Callable[[Vectors], Iterator[str]]] = {
     "hash_vectors": hash_differences,
     "sizing_vectors": sizing_differences,
+    "sizing_vectors_hybrid": hybrid_sizing_differences,
 }
 """How to compare the kinds of vectors, by the `kind` of their file."""

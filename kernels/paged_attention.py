@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, beside_sinks
 from kvtool.kernels.checks import check_caches, check_indices, check_queries, check_range, check_shape, check_type
 from kvtool.kernels.kv_quantization import Scale, dequantized, storage_view
+from kvtool.kernels.partial_attention import attend_part, read_tokens
 
 _QUERY_TILE = 256  # rows of queries per call where a mask is needed: bounds the mask and skips most of what it hides
 _MOST_WASTED = (
     3 / 4
 )  # a short prefix costs less as rows that nobody needs than as a mask, which rules the fast path out
+_LN_2 = math.log(2.0)
 
 
 def paged_attention(
@@ -24,14 +29,16 @@ def paged_attention(
     scale: float | None = None,
     k_scale: Scale = 1.0,
     v_scale: Scale = 1.0,
+    rule: AttentionRule = PLAIN_RULE,
 ) -> torch.Tensor:
-    """Attention output [T, Hq, D] of queries q [T, Hq, D]; `scale` is 1/sqrt(D) unless given.
+    """Attention output [T, Hq, D] of queries q [T, Hq, D]; `scale` is the rule's, or 1/sqrt(D), unless given.
 
     Sequence i has queries [query_start[i], query_start[i + 1]), which are the last of its seq_lens[i] tokens; each sees the
     tokens up to its own. Their keys and values are in blocks block_table[i] of k_cache, v_cache [num_blocks, Hkv, P, D].
     Query head h reads K/V head h // (Hq / Hkv). Slots past a sequence's end are never read into the result, whatever they hold.
     query_start: int32[n + 1]; seq_lens: int32[n]; block_table: int32[n, max_blocks].
-    Caches of another type than q are read as q's; quantized ones with the scales that `store_kv` had.
+    Caches of another type than q are read as q's; quantized ones with the scales that `store_kv` had. Of blocks that lie before the
+    rule's window for all queries of a request, nothing is read.
     """
     check_caches(k_cache, v_cache, k_scale, v_scale)
     check_queries(q, k_cache)
@@ -47,6 +54,11 @@ def paged_attention(
     counts = query_start.diff()
     if bool(((counts < 0) | (counts > seq_lens)).any()):
         raise ValueError(f"requests have {counts.tolist()} queries, and no more than {seq_lens.tolist()} tokens")
+    scale = rule.scale if scale is None else scale
+    if rule.softcap is not None or rule.window is not None or rule.sinks is not None:
+        return _by_rule(
+            q, (k_cache, v_cache), (k_scale, v_scale), block_table, query_start.tolist(), seq_lens.tolist(), scale, rule
+        )
     group = heads // kv_heads
     keys, values = _Rows(k_cache, k_scale, q.dtype), _Rows(v_cache, v_scale, q.dtype)
     head_row = torch.arange(kv_heads, device=q.device)[:, None]
@@ -110,3 +122,37 @@ def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | No
             )
         )
     return torch.cat(tiles, dim=2)
+
+
+def _by_rule(
+    q: torch.Tensor,
+    caches: tuple[torch.Tensor, torch.Tensor],
+    scales: tuple[Scale, Scale],
+    block_table: torch.Tensor,
+    bounds: list[int],
+    lengths: list[int],
+    scale: float | None,
+    rule: AttentionRule,
+) -> torch.Tensor:
+    """Tiles of queries over what one of them sees, computed in fp32."""
+    out = q.new_empty(q.shape)
+    page = caches[0].shape[2]
+    for index, length in enumerate(lengths):
+        before = length - (bounds[index + 1] - bounds[index])
+        for first in range(before, length, _QUERY_TILE):
+            last = min(first + _QUERY_TILE, length)
+            low = 0 if rule.window is None else max(first + 1 - rule.window, 0) // page
+            at, position = torch.arange(low * page, last, device=q.device), torch.arange(first, last, device=q.device)
+            visible = at <= position[:, None]
+            if rule.window is not None:
+                visible &= at > position[:, None] - rule.window
+            rows = slice(bounds[index] + first - before, bounds[index] + last - before)
+            k, v = (
+                read_tokens(cache, kept, block_table[index, low:], last - low * page, q.dtype)
+                for cache, kept in zip(caches, scales, strict=True)
+            )
+            part, lse = attend_part(q[rows], k, v, scale, visible, rule.softcap)
+            if rule.sinks is not None:
+                part = beside_sinks(part, lse * _LN_2, rule.sinks)
+            out[rows] = part.to(q.dtype)
+    return out

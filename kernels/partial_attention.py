@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from kvtool.kernels.attention_rule import capped
 from kvtool.kernels.checks import (
     check_caches,
     check_devices,
@@ -70,7 +71,12 @@ def read_tokens(
 
 
 def attend_part(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, visible: torch.Tensor | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float | None,
+    visible: torch.Tensor | None = None,
+    softcap: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output f32[n, Hq, D] and base-2 logarithm of the sum f32[n, Hq] of q [n, Hq, D] over k, v f32[Hkv, length, D].
 
@@ -79,7 +85,11 @@ def attend_part(
     count, heads, dim = q.shape
     kv_heads = len(k)
     rows = q.to(torch.float32).view(count, kv_heads, heads // kv_heads, dim).permute(1, 2, 0, 3)  # [Hkv, group, n, D]
-    scores = rows @ k[:, None].mT * ((dim**-0.5 if scale is None else scale) * _LOG2_E)  # [Hkv, group, n, length]
+    factor = dim**-0.5 if scale is None else scale
+    if softcap is None:
+        scores = rows @ k[:, None].mT * (factor * _LOG2_E)  # [Hkv, group, n, length]
+    else:
+        scores = capped(rows @ k[:, None].mT * factor, softcap) * _LOG2_E
     if visible is not None:
         scores = scores.masked_fill(~visible, -math.inf)
     top = scores.amax(dim=-1, keepdim=True) if len(k[0]) else scores.new_full((*scores.shape[:3], 1), -math.inf)

@@ -68,6 +68,33 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "routing": Note("sticky", _default("routing")),
         "ttl": Note("5m", more="Needs arrival times."),
         "provider": Note("openai"),
+        "rules": Note("sglang", _default("rules")),
+        **{
+            name: Note(example, _default(name))
+            for name, example in {
+                "page_size": "64",
+                "max_total_tokens": "41408",
+                "radix_eviction_policy": "slru",
+                "protected_threshold": "3",
+                "parallel": "8",
+                "ctx_size": "32768",
+                "kv_unified": "false",
+                "cache_ram": "16384",
+                "cache_idle_slots": "false",
+                "slot_prompt_similarity": "0.5",
+                "cache_reuse": "256",
+                "swa_full": "true",
+                "ctx_checkpoints": "8",
+                "ubatch_size": "1024",
+                "sliding_window": "128",
+                "tokens_per_block": "64",
+                "max_tokens": "41408",
+                "enable_partial_reuse": "false",
+                "copy_on_partial_reuse": "false",
+                "retention_priority": "80",
+                "decode_retention_priority": "10",
+            }.items()
+        },
     },
     "Variable": {
         "datetime": Note("1m"),

@@ -11,6 +11,7 @@ import torch
 from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.attention.prefill_plan import plan_prefill
 from kvtool.engine.batch import Batch
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule
 from kvtool.kernels.kv_quantization import Scale
 from kvtool.kernels.paged_attention import paged_attention
 from kvtool.kernels.protocol import Kernels
@@ -112,8 +113,9 @@ def attend(
     batch: Batch,
     k_scale: Scale,
     v_scale: Scale,
+    rule: AttentionRule = PLAIN_RULE,
 ) -> torch.Tensor:
-    """Attention output [T, Hq, D] of a layer. Without a plan, request after request in torch, which is how CPUs do it."""
+    """Attention output [T, Hq, D] of a layer. Without a plan, request after request in torch; plans are for the plain rule."""
     if plan is None or partials is None:
         return paged_attention(
             q,
@@ -124,7 +126,9 @@ def attend(
             batch.seq_lens,
             k_scale=k_scale,
             v_scale=v_scale,
+            rule=rule,
         )
+    assert rule == PLAIN_RULE, "the kernels that work by a plan know no other"
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     if len(plan.tiles):
         kernels.paged_prefill(

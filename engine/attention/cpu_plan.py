@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kvtool.engine.attention.window_tile import QUERY_TILE, WindowTile, by_head
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, beside_sinks
 from kvtool.kernels.lse_attention import attend_lse, merge_lse
 
 Rows = slice | torch.Tensor
 """Queries of the batch: a slice where they lie one behind the other, int64[n] elsewhere."""
-
-QUERY_TILE = 256
-"""Rows of queries in a call with a mask: bounds the mask, and skips most of what it hides."""
 
 MOST_WASTED = 3 / 4
 """A short beginning costs less as rows that nobody needs than as a mask."""
@@ -64,6 +63,7 @@ class Tails:
     room: int
     block_size: int
     kept: bool  # whether copies are kept from step to step
+    window: int | None = None  # how many of the last tokens are seen; None: all
     longest: int = 0
     places: torch.Tensor = field(init=False)  # int64[n]: the newest in a copy [Hkv, n * room, D]
     mask: torch.Tensor | None = None  # float32[n, 1, 1, room], or None where all are equally long
@@ -72,9 +72,15 @@ class Tails:
     def __post_init__(self) -> None:
         self.longest = int(self.lengths.max())
         self.places = torch.arange(len(self.lengths)) * self.room + self.lengths - 1
-        if int(self.lengths.min()) != self.longest:
-            hidden = torch.arange(self.room) >= self.lengths[:, None]
+        if self.window is not None or int(self.lengths.min()) != self.longest:
+            hidden = self._hidden(self.room)
             self.mask = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)[:, None, None]
+
+    def _hidden(self, room: int) -> torch.Tensor:
+        """bool[n, room]: what is behind the newest token, or before the window."""
+        at, ends = torch.arange(room), self.lengths[:, None]
+        hidden = at >= ends
+        return hidden if self.window is None else hidden | (at < ends - self.window)
 
     def advance(self, grown: torch.Tensor, newest: torch.Tensor) -> None:
         """The next step: `grown` int64[n] tokens more, 0 or 1 each, the last of which is in slot newest[i]."""
@@ -86,6 +92,10 @@ class Tails:
         self.table[every, last // self.block_size] = newest // self.block_size
         if self.mask is not None:
             self.mask[every, 0, 0, last] = 0.0
+            if self.window is not None:
+                gone = last - self.window
+                left = gone >= 0
+                self.mask[every[left], 0, 0, gone[left]] = -torch.inf
 
     def tokens(self, layer: int, k_cache: torch.Tensor, v_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V [n, Hkv, longest, D] of a layer."""
@@ -110,7 +120,7 @@ class Tails:
         written = copy[:, :, : self.longest]
         written.copy_(heads.index_select(1, blocks).view(len(heads), count, -1, dim)[:, :, : self.longest])
         if self.mask is not None:  # what nobody wrote may be no number, which a mask does not hide
-            written.masked_fill_((torch.arange(self.longest) >= self.lengths[:, None])[None, :, :, None], 0.0)
+            written.masked_fill_(self._hidden(self.longest)[None, :, :, None], 0.0)
         return copy
 
 
@@ -121,13 +131,24 @@ class CpuPlan:
     tails: tuple[Tails, ...]
     fresh: tuple[Fresh, ...]
     contexts: tuple[ContextPart, ...]
+    tiles: tuple[WindowTile, ...]
     tokens_read: int
     """Tokens whose K and V are read, for each layer and K/V head."""
     flat_tokens: int
     """Tokens that are read where each request reads all of its own."""
 
-    def attend(self, layer: int, q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> torch.Tensor:
-        """Attention output [T, Hq, D] of queries q [T, Hq, D] over caches whose memory is [Hkv, num_blocks, P, D]."""
+    def attend(
+        self,
+        layer: int,
+        q: torch.Tensor,
+        k_cache: torch.Tensor,
+        v_cache: torch.Tensor,
+        rule: AttentionRule = PLAIN_RULE,
+    ) -> torch.Tensor:
+        """Attention output [T, Hq, D] of queries q [T, Hq, D] over caches whose memory is [Hkv, num_blocks, P, D].
+
+        The rule's window is the one that the plan was made for.
+        """
         count, heads, dim = q.shape
         kv_heads = k_cache.shape[1]
         group = heads // kv_heads
@@ -138,21 +159,22 @@ class CpuPlan:
             k, v = tails.tokens(layer, k_cache, v_cache)
             mask = tails.mask
             mask = None if mask is None else mask[..., : tails.longest].to(q.dtype)
-            part, part_lse = attend_lse(rows[:, tails.rows].transpose(0, 1), k, v, mask=mask)
+            part, part_lse = attend_lse(rows[:, tails.rows].transpose(0, 1), k, v, rule, mask=mask)
             out[:, tails.rows] = part.transpose(0, 1).to(out.dtype)
             lse[:, tails.rows] = part_lse.transpose(0, 1)
         for fresh in self.fresh:
-            part, part_lse = _attend_fresh(fresh, rows, k_cache, v_cache)
+            part, part_lse = _attend_fresh(fresh, rows, k_cache, v_cache, rule)
             out[:, fresh.rows] = part.to(out.dtype)
             lse[:, fresh.rows] = part_lse
+        for tile in self.tiles:
+            part, part_lse = tile.attend(rows, k_cache, v_cache, rule)
+            out[:, tile.rows] = part.to(out.dtype)
+            lse[:, tile.rows] = part_lse
         for context in self.contexts:
-            _attend_context(context, rows, k_cache, v_cache, out, lse)
+            _attend_context(context, rows, k_cache, v_cache, rule, out, lse)
+        if rule.sinks is not None:
+            out = beside_sinks(out, lse, rule.sinks.view(kv_heads, 1, group))
         return out.transpose(0, 1).to(q.dtype).reshape(count, heads, dim)
-
-
-def by_head(cache: torch.Tensor) -> torch.Tensor:
-    """[Hkv, num_blocks, P, D], a view."""
-    return cache.transpose(0, 1)
 
 
 def _attend_context(
@@ -160,6 +182,7 @@ def _attend_context(
     rows: torch.Tensor,
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,
+    rule: AttentionRule,
     out: torch.Tensor,
     lse: torch.Tensor,
 ) -> None:
@@ -170,7 +193,7 @@ def _attend_context(
     in_place = isinstance(context.rows, slice)
     total, total_lse = out[:, context.rows], lse[:, context.rows]  # a copy where rows are single ones
     for k, v in _pieces(context, k_cache, v_cache):
-        part, part_lse = attend_lse(queries, k[None], v[None])
+        part, part_lse = attend_lse(queries, k[None], v[None], rule)
         merge_lse(total, total_lse, part.view(shape), part_lse.reshape(shape[:3]))
     if not in_place:
         out[:, context.rows], lse[:, context.rows] = total, total_lse
@@ -190,7 +213,7 @@ def _pieces(
 
 
 def _attend_fresh(
-    fresh: Fresh, rows: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor
+    fresh: Fresh, rows: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, rule: AttentionRule
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output [Hkv, n, group, D] and log-sum-exps [Hkv, n, group] of the rows of requests with new tokens."""
     kv_heads, _, group, dim = rows.shape
@@ -209,18 +232,20 @@ def _attend_fresh(
 
     q = rows[:, fresh.rows].view(kv_heads, requests, -1, group, dim)
     q = q.permute(1, 0, 3, 2, 4).flatten(0, 1)  # [requests * Hkv, group, new, D]
-    out, lse = _causal(q, read(k_cache), read(v_cache), fresh.before)
+    out, lse = _causal(q, read(k_cache), read(v_cache), fresh.before, rule)
     out = out.view(requests, kv_heads, group, -1, dim).permute(1, 0, 3, 2, 4).flatten(1, 2)
     return out, lse.reshape(requests, kv_heads, group, -1).permute(1, 0, 3, 2).flatten(1, 2)
 
 
-def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, before: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _causal(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, before: int, rule: AttentionRule
+) -> tuple[torch.Tensor, torch.Tensor]:
     """q [B, H, n, D] are the last n of the before + n tokens in k, v [B, H, before + n, D]."""
     count = q.shape[2]
-    if before <= count * MOST_WASTED:
+    if before <= count * MOST_WASTED and rule.softcap is None:
         if before:
             q = torch.nn.functional.pad(q, (0, 0, before, 0))  # rows that are thrown away again
-        out, lse = attend_lse(q, k, v, causal=True)
+        out, lse = attend_lse(q, k, v, rule, causal=True)
         return out[:, :, before:], lse[:, :, before:]
     parts = []
     for start in range(0, count, QUERY_TILE):
@@ -228,5 +253,5 @@ def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, before: int) -> t
         seen = before + stop
         hidden = torch.arange(seen) > torch.arange(before + start, seen)[:, None]
         mask = torch.zeros(hidden.shape, dtype=q.dtype).masked_fill_(hidden, -torch.inf)[None, None]
-        parts.append(attend_lse(q[:, :, start:stop], k[:, :, :seen], v[:, :, :seen], mask=mask))
+        parts.append(attend_lse(q[:, :, start:stop], k[:, :, :seen], v[:, :, :seen], rule, mask=mask))
     return torch.cat([out for out, _ in parts], dim=2), torch.cat([lse for _, lse in parts], dim=2)

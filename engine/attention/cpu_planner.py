@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from kvtool.engine.attention.block_tree import FoldRule, Ints, shared_segments, sort_by_blocks
 from kvtool.engine.attention.cpu_costs import CpuCosts
 from kvtool.engine.attention.cpu_plan import ContextPart, CpuPlan, Fresh, Rows, Tails
+from kvtool.engine.attention.window_tile import QUERY_TILE, WindowTile
 from kvtool.engine.batch import Batch, Owner
 from kvtool.engine.config import DecodeMode
 
@@ -48,13 +49,23 @@ class CpuPlanner:
 
     `flat`: each request reads its own blocks; `prefix-aware`: what requests share before their new tokens is read once; `auto`:
     where that is faster, by costs that are measured when there is something to share for the first time.
+
+    With a `window`, requests that are longer read what their new tokens' windows reach, each for itself; blocks before that are not
+    read, whatever is in them.
     """
 
     def __init__(
-        self, block_size: int, *, token_bytes: int, mode: DecodeMode, measure_costs: Callable[[], CpuCosts]
+        self,
+        block_size: int,
+        *,
+        token_bytes: int,
+        mode: DecodeMode,
+        measure_costs: Callable[[], CpuCosts],
+        window: int | None = None,
     ) -> None:
         """`token_bytes` are those of K and V of a token in all layers."""
         self.block_size = block_size
+        self._window = _ANY_NUMBER if window is None else window
         self._token_bytes = token_bytes
         self._mode = mode
         self._measure = measure_costs
@@ -81,6 +92,8 @@ class CpuPlanner:
         grown = lengths - last.lengths
         if grown.min() < 0 or grown.max() > 1:
             return None
+        if ((lengths > self._window) != (last.lengths > self._window)).any():
+            return None
         if any(tails.longest + 1 > tails.room for tails in last.plan.tails):
             return None
         for tails, requests in zip(last.plan.tails, last.tails_of, strict=True):
@@ -95,7 +108,10 @@ class CpuPlanner:
     def _plan_anew(
         self, table: npt.NDArray[np.int32], query_start: Ints, counts: Ints, lengths: Ints, active: Ints
     ) -> tuple[CpuPlan, list[Ints]]:
-        before = np.where(counts > 0, (lengths - counts) // self.block_size, 0)  # full blocks that all queries see
+        beyond = lengths > self._window
+        # Full blocks that all queries see; of requests that are longer than the window, the block from which on they read.
+        before = np.where((counts > 0) & ~beyond, (lengths - counts) // self.block_size, 0)
+        first = np.where(beyond, np.maximum(lengths - counts + 1 - self._window, 0) // self.block_size, before)
         contexts, alone_from = self._shared(table, before, query_start)
         rest: list[npt.NDArray[np.int32]] = [table[0, :0]] * len(lengths)  # blocks to be read with the new tokens
         for request in active.tolist():
@@ -107,17 +123,27 @@ class CpuPlanner:
                 contexts.append(ContextPart(rows, runs, _ids(scattered)))
         last_blocks = -(-lengths // self.block_size)
         own = [
-            np.concatenate([rest[request], table[request, before[request] : last_blocks[request]]])
+            np.concatenate([rest[request], table[request, first[request] : last_blocks[request]]])
             for request in range(len(lengths))
         ]
-        tail_lengths = lengths - before * self.block_size + np.array([len(part) for part in rest]) * self.block_size
-        single = active[counts[active] == 1]
-        tails, tails_of = self._tails(single, own, tail_lengths, query_start)
-        fresh = self._fresh(active[counts[active] > 1], own, tail_lengths, counts, query_start)
+        tail_lengths = lengths - first * self.block_size + np.array([len(part) for part in rest]) * self.block_size
+        single, several = active[counts[active] == 1], active[counts[active] > 1]
+        tails, tails_of = self._tails(single[~beyond[single]], own, tail_lengths, query_start, None)
+        if beyond.any():
+            sliding, sliding_of = self._tails(single[beyond[single]], own, tail_lengths, query_start, self._window)
+            tails, tails_of = tails + sliding, tails_of + sliding_of
+        fresh = self._fresh(several[~beyond[several]], own, tail_lengths, counts, query_start)
+        tiles = [
+            tile
+            for request in several[beyond[several]].tolist()
+            for tile in self._tiles(
+                own[request], int(tail_lengths[request]), int(counts[request]), query_start[request]
+            )
+        ]
         read = int(tail_lengths[active].sum()) + self.block_size * sum(
             sum(last - first for first, last in context.runs) + len(context.scattered) for context in contexts
         )
-        plan = CpuPlan(tuple(tails), tuple(fresh), tuple(contexts), read, int(lengths[active].sum()))
+        plan = CpuPlan(tuple(tails), tuple(fresh), tuple(contexts), tuple(tiles), read, int(lengths[active].sum()))
         return plan, tails_of
 
     # -- what is read together
@@ -172,7 +198,12 @@ class CpuPlanner:
     # -- what each has alone
 
     def _tails(
-        self, requests: Ints, own: list[npt.NDArray[np.int32]], lengths: Ints, query_start: Ints
+        self,
+        requests: Ints,
+        own: list[npt.NDArray[np.int32]],
+        lengths: Ints,
+        query_start: Ints,
+        window: int | None,
     ) -> tuple[list[Tails], list[Ints]]:
         """Tails of about the same length are read together: of each length up to the next power of two."""
         tails: list[Tails] = []
@@ -197,6 +228,7 @@ class CpuPlanner:
                     room=room,
                     block_size=self.block_size,
                     kept=kept,
+                    window=window,
                 )
             )
             members.append(chosen)
@@ -230,6 +262,21 @@ class CpuPlanner:
                 )
             )
         return fresh
+
+    def _tiles(self, own: npt.NDArray[np.int32], length: int, count: int, first_row: int) -> Iterator[WindowTile]:
+        """Tiles of the last `count` of a request's `length` tokens in its `own` blocks."""
+        before = length - count
+        for start in range(before, length, QUERY_TILE):
+            stop = min(start + QUERY_TILE, length)
+            low = max(start + 1 - self._window, 0)
+            block = low // self.block_size
+            yield WindowTile(
+                rows=slice(first_row + start - before, first_row + stop - before),
+                blocks=_ids(own[block : -(-stop // self.block_size)]),
+                skipped=low - block * self.block_size,
+                length=stop - low,
+                window=self._window,
+            )
 
 
 def _ids(blocks: npt.NDArray[np.int32]) -> torch.Tensor:

@@ -37,6 +37,8 @@ class KVGroup:
     """Blocks for states that are exported from inside a prefill: 0 or 1."""
     ckpt_align: int | None = None
     """Tokens on whose multiples such states can be exported; None where they cannot."""
+    ranks: int = 1
+    """Accelerators that each keep a part of a block's tokens, by context parallelism."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import torch
 from kvtool.engine.attention.attention_plan import AttentionPlan, Phase
 from kvtool.engine.attention.decode_plan import DecodePlan
 from kvtool.engine.batch import Batch
-from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.decoder import AttentionPlans, Decoder
 from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.uncollected import uncollected
 
@@ -163,7 +163,7 @@ class DecodeGraphs:
                     num_blocks=self._num_blocks,
                 ),
                 self._kv,
-                (padded, None),
+                AttentionPlans({None: padded}),
             )
             logits.copy_(computed)
             torch.argmax(computed, dim=-1, out=tokens)

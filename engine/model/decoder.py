@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
@@ -16,10 +18,20 @@ from kvtool.engine.model.parameters import Parameters, State
 from kvtool.engine.model.products import PackedWeight, Products, can_pack, layer_products
 from kvtool.engine.model.random_weights import RandomWeights
 from kvtool.engine.model.rope import Rotation
+from kvtool.kernels.attention_rule import AttentionRule
 from kvtool.kernels.protocol import Kernels
 
-Plans = tuple[AttentionPlan | CpuPlan, AttentionPlan | CpuPlan | None]
-"""How all of a batch's tokens attend, and those with logits; None where these are all."""
+Plan: TypeAlias = AttentionPlan | CpuPlan
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionPlans:
+    """How a batch's tokens attend, for kernels that work by plans."""
+
+    of_window: Mapping[int | None, Plan]
+    """In layers with that window; None is the layers without one."""
+    last: Plan | None = None
+    """In the last layer those that get logits, where these are not all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,7 @@ class _Layer:
     qk_norm: torch.Tensor | None
     mlp_norm: torch.Tensor
     products: Products
+    rule: AttentionRule
 
 
 class Decoder:
@@ -52,10 +65,11 @@ class Decoder:
         self._embedding = weights.embedding
         self._head: torch.Tensor | None = weights.head
         self._layers: list[_Layer] = []
-        for _ in range(len(weights.layers)):  # one after the other: of packed weights the originals are given back
+        for index in range(len(weights.layers)):  # one after the other: of packed weights the originals are given back
             layer = weights.layers.pop(0)
             products = layer_products(layer, self.kernels)
-            self._layers.append(_Layer(layer.attention_norm, layer.qk_norm, layer.mlp_norm, products))
+            rule = AttentionRule(window=config.window(index))
+            self._layers.append(_Layer(layer.attention_norm, layer.qk_norm, layer.mlp_norm, products, rule))
         self._norm = weights.norm
         self._packed_head: PackedWeight | None = None
         if can_pack(weights.head) and not config.tie_word_embeddings:
@@ -76,15 +90,12 @@ class Decoder:
         weights = RandomWeights(config, seed, device=device, dtype=dtype)
         return cls(config, weights, device=device, dtype=dtype, kernels=kernels)
 
-    def forward(self, batch: Batch, kv: KVStore, plans: Plans | None = None) -> torch.Tensor:
-        """Compute the batch's tokens, leave their K/V in `kv`, and return logits [len(batch.logits_at), vocab].
-
-        Kernels that work by a plan are given one for the batch and, where not all of its tokens get logits, one for those that do.
-        """
+    def forward(self, batch: Batch, kv: KVStore, plans: AttentionPlans | None = None) -> torch.Tensor:
+        """Compute the batch's tokens, leave their K/V in `kv`, and return logits [len(batch.logits_at), vocab]."""
         config, layers, kernels, eps = self.config, self._layers, self.kernels, self.config.rms_norm_eps
         cos, sin = self._rotation.at(batch.positions, self.dtype)
-        plan, last_plan = plans if plans is not None else (None, None)
-        partials = self._partials(plan)
+        plans = plans or AttentionPlans({})
+        partials = self._partials(plans.of_window.get(None))
         x = self._embedding[batch.input_ids]  # [T, hidden]
         normed = kernels.rms_norm(x, layers[0].attention_norm, eps)
         next_norms = [*(layer.attention_norm for layer in layers[1:]), self._norm]
@@ -106,17 +117,18 @@ class Decoder:
                 qk_norm=layer.qk_norm,
                 eps=eps,
             )
+            plan = plans.of_window.get(layer.rule.window)
             # Of a token without logits, nothing after the last layer's K/V is ever read.
             if layer is layers[-1] and len(batch.logits_at) < len(x):
                 if not len(batch.logits_at):
                     return x.new_empty(0, config.vocab_size)
-                x, q, plan = x[batch.logits_at], q[batch.logits_at], last_plan
+                x, q, plan = x[batch.logits_at], q[batch.logits_at], plans.last
                 batch = batch.of_logits()
                 partials = self._partials(plan)
             if isinstance(plan, CpuPlan):
-                attended = plan.attend(index, q, k_cache, v_cache)
+                attended = plan.attend(index, q, k_cache, v_cache, layer.rule)
             else:
-                attended = attend(kernels, plan, partials, q, k_cache, v_cache, batch, k_scale, v_scale)
+                attended = attend(kernels, plan, partials, q, k_cache, v_cache, batch, k_scale, v_scale, layer.rule)
             x, normed = kernels.add_rms_norm(x, layer.products.output(attended.flatten(1)), layer.mlp_norm, eps)
             down = layer.products.down(layer.products.gated(normed))
             x, normed = kernels.add_rms_norm(x, down, next_norm, eps)
@@ -128,7 +140,7 @@ class Decoder:
         assert self._head is not None
         return normed @ self._head
 
-    def _partials(self, plan: AttentionPlan | CpuPlan | None) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def _partials(self, plan: Plan | None) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Memory for what the kernels that work by a plan leave to be merged."""
         if not isinstance(plan, AttentionPlan):
             return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.rope_config import DefaultRope, Rope, read_rope
+from kvtool.engine.model.window_config import read_windows
 
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
@@ -18,9 +19,6 @@ ARCHITECTURES = {
 """The supported families: `model_type` and `architectures` in their config.json."""
 
 CONFIG_FILE = "config.json"
-_FULL_ATTENTION_HINT = (
-    "kvtool attends to all tokens; within the window, a config.json that turns it off computes the same"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,8 @@ class ModelConfig:
     mlp_bias: bool = False
     qk_norm: bool = False
     """Queries and keys of each head are normed before they are rotated."""
+    windows: tuple[int | None, ...] = ()
+    """Of each layer: tokens that a query sees, its own included, or None for all; empty where no layer has a window."""
     max_position_embeddings: int | None = None
     dtype: str | None = None
     """Of the published weights, as config.json spells it."""
@@ -73,6 +73,19 @@ class ModelConfig:
             raise EngineError(f"rms_norm_eps must not be negative: {self.rms_norm_eps:g}")
         if self.max_position_embeddings is not None and self.max_position_embeddings < 1:
             raise EngineError(f"max_position_embeddings must be at least 1, not {self.max_position_embeddings}")
+        if self.windows and len(self.windows) != self.num_hidden_layers:
+            raise EngineError(f"{len(self.windows)} windows do not belong to {self.num_hidden_layers} layers")
+        if wrong := [window for window in self.windows if window is not None and window < 1]:
+            raise EngineError(f"a window must be at least 1, not {wrong[0]}")
+
+    @property
+    def plain_attention(self) -> bool:
+        """Whether all layers attend to all tokens up to the query's own, as every kernel can."""
+        return not any(self.windows)
+
+    def window(self, layer: int) -> int | None:
+        """Tokens that a query of a layer sees, its own included; None for all."""
+        return self.windows[layer] if self.windows else None
 
     @classmethod
     def tiny(cls, vocab_size: int) -> ModelConfig:
@@ -103,7 +116,6 @@ class ModelConfig:
 def _read(config: JsonObject, file: Path) -> ModelConfig:
     family = _family(config)
     _refuse_what_changes_the_model(config)
-    _refuse_sliding_window(config, family)
     attention_bias = family in ("llama", "qwen3") and config.flag_or("attention_bias", False)
     return ModelConfig(
         vocab_size=config.integer("vocab_size"),
@@ -120,6 +132,7 @@ def _read(config: JsonObject, file: Path) -> ModelConfig:
         output_bias=attention_bias,
         mlp_bias=family == "llama" and config.flag_or("mlp_bias", False),
         qk_norm=family == "qwen3",
+        windows=read_windows(config, family),
         max_position_embeddings=config.integer("max_position_embeddings")
         if "max_position_embeddings" in config
         else None,
@@ -174,25 +187,3 @@ def _refuse_what_changes_the_model(config: JsonObject) -> None:
             f"the weights are quantized ({method[:40]!a}), which is not supported",
             hint="use the model's float32, bfloat16 or float16 weights",
         )
-
-
-def _refuse_sliding_window(config: JsonObject, family: str) -> None:
-    """Where a layer would see a window only. Llama has none, whatever its file says; defaults are those of transformers."""
-    windowed = not config.is_null("sliding_window")
-    if family == "mistral" and windowed:
-        window = config.integer_or("sliding_window", 4096)
-        raise EngineError(
-            f"`sliding_window` {window} limits attention, which is not supported", hint=_FULL_ATTENTION_HINT
-        )
-    if family in ("qwen2", "qwen3"):
-        if kinds := config.texts("layer_types"):
-            used = any(kind != "full_attention" for kind in kinds)
-        else:
-            first_windowed = config.integer_or("max_window_layers", 28)
-            used = config.flag_or("use_sliding_window", False) and first_windowed < config.integer("num_hidden_layers")
-            used = used and windowed
-        if used:
-            raise EngineError(
-                "`use_sliding_window` or `layer_types` limits attention to a window, which is not supported",
-                hint=_FULL_ATTENTION_HINT,
-            )

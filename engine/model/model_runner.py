@@ -16,7 +16,7 @@ from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.decode_graphs import CudaRecorder, DecodeGraphs
-from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.model.decoder import AttentionPlans, Decoder
 from kvtool.engine.model.device import processors
 from kvtool.engine.model.kv_store import KVStore, storage_dtype
 from kvtool.engine.request import Request
@@ -72,16 +72,25 @@ class ModelRunner:
         )
         self.on_logits = on_logits
         self._tables = BlockTables()
+        plain = model.config.plain_attention
+        if not (plain or in_place) and decode_attention == "prefix-aware":
+            raise EngineError(
+                f"{model.config.name} has layers that {model.kernels.NAME} attention reads request by request here, "
+                "not prefix by prefix",
+                hint="--decode-attention flat, or a float32 or bfloat16 model on cpu with --kv-cache-dtype auto",
+            )
         self._planners: tuple[AttentionPlanner, AttentionPlanner] | None = None
-        if model.kernels is not torch_twins or decode_attention == "prefix-aware":
+        if plain and (model.kernels is not torch_twins or decode_attention == "prefix-aware"):
             # The last layer, where only some tokens attend, has a planner of its own: each goes on from its last plan.
             self._planners = self._make_planner(decode_attention), self._make_planner(decode_attention)
-        self._cpu_planners: tuple[CpuPlanner, CpuPlanner] | None = None
+        self._cpu_planners: dict[int | None, CpuPlanner] = {}
         if in_place:
-            self._cpu_planners = self._make_cpu_planner(decode_attention), self._make_cpu_planner(decode_attention)
+            windows = [model.config.window(layer) for layer in range(model.config.num_hidden_layers)]
+            self._cpu_planners = {window: self._make_cpu_planner(decode_attention, window) for window in set(windows)}
+            self._last_cpu_planner = self._make_cpu_planner(decode_attention, windows[-1])
         self._graphs = None
         # Torch's kernels read plans on the host, which cannot be recorded.
-        if cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins:
+        if plain and cuda_graphs and model.device.type == "cuda" and model.kernels is not torch_twins:
             self._graphs = DecodeGraphs(model, self.kv, CudaRecorder(model.device))
 
     def _make_planner(self, mode: DecodeMode) -> AttentionPlanner:
@@ -106,7 +115,7 @@ class ModelRunner:
             processors=parallel,
         )
 
-    def _make_cpu_planner(self, mode: DecodeMode) -> CpuPlanner:
+    def _make_cpu_planner(self, mode: DecodeMode, window: int | None) -> CpuPlanner:
         config, dtype = self.model.config, self.model.dtype
         heads, kv_heads, dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
         return CpuPlanner(
@@ -114,6 +123,7 @@ class ModelRunner:
             token_bytes=self.kv.bytes_per_block // self.block_size,
             mode=mode,
             measure_costs=lambda: measure_costs(heads, kv_heads, dim, dtype),
+            window=window,
         )
 
     @torch.inference_mode()
@@ -143,11 +153,13 @@ class ModelRunner:
     def _compute(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of the batch's sampled requests, [len(batch.sampled), vocab], and the likeliest token of each."""
         device = self.model.device
-        if self._cpu_planners is not None and self._graphs is None:
-            cpu, last_cpu = self._cpu_planners
-            partly = len(batch.logits_at) < len(batch.input_ids)
-            cpu_plans = cpu.plan(batch), last_cpu.plan(batch.of_logits()) if partly and batch.sampled else None
-            logits = self.model.forward(batch, self.kv, cpu_plans)
+        if self._cpu_planners and self._graphs is None:
+            partly = batch.sampled and len(batch.logits_at) < len(batch.input_ids)
+            plans = AttentionPlans(
+                {window: planner.plan(batch) for window, planner in self._cpu_planners.items()},
+                self._last_cpu_planner.plan(batch.of_logits()) if partly else None,
+            )
+            logits = self.model.forward(batch, self.kv, plans)
             return logits, logits.argmax(dim=-1)
         if self._planners is None:
             logits = self.model.forward(batch.to(device), self.kv)
@@ -163,7 +175,7 @@ class ModelRunner:
             return logits[sampled], tokens[sampled]
         plan = planner.plan(batch)
         last = last_planner.plan(batch.of_logits()) if len(batch.logits_at) < len(batch.input_ids) else None
-        logits = self.model.forward(batch.to(device), self.kv, (plan, last))
+        logits = self.model.forward(batch.to(device), self.kv, AttentionPlans({None: plan}, last))
         return logits, logits.argmax(dim=-1)
 
     def _check_vocabulary(self, batch: Batch) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int32]
+O = TypeVar("O")  # noqa: E741 - the options of an engine
 
 Status = Literal["driven", "read"]
 """Compared with the engine's own code, or read from its source and not run."""
@@ -44,7 +45,8 @@ class EngineCache(Protocol):
     """An engine's prefix cache, as far as its rules are known."""
 
     def serve(self, asked: Asked) -> Served:
-        """Look a request up, run it alone to its end, and keep what the engine keeps. EngineError where it could never run."""
+        """Look a request up, run it alone to its end, and keep what the engine keeps. EngineError where it could never run, and
+        then nothing has changed."""
         ...
 
     @property
@@ -54,8 +56,31 @@ class EngineCache(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSet:
-    """The rules of one engine: `make` gives an empty cache with the engine's defaults."""
+class Rung(Generic[O]):
+    """A limit that can be lifted: what then hits besides has this fate, in words of the ledger."""
+
+    fate: str
+    lifted: Callable[[O], O]
+    """The options without the limit; the same object where they have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSetting(Generic[O]):
+    """Another setting of the engine that may win back tokens of a fate; what it wins is found by running with it."""
+
+    fate: str
+    what: str
+    """In the imperative, with the engine's own flag: "split the cache into 8 slots: --parallel 8"."""
+    options: O
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet(Generic[O]):
+    """The rules of one engine: `make` gives an empty cache with the given options, `options` are the engine's defaults.
+
+    The fields of the options are named as the engine's users know them.
+    """
 
     name: str
     """As `--rules` takes it."""
@@ -66,4 +91,54 @@ class RuleSet:
     """What they were compared with, or where they were read, in a sentence."""
     not_modelled: tuple[str, ...]
     """What of the engine the rules leave out."""
-    make: Callable[[], EngineCache]
+    options: O
+    make: Callable[[O], EngineCache]
+    unit: Callable[[O], int]
+    """Tokens by which hits end: of a block or a page; 1 where they may end anywhere."""
+    ladder: tuple[Rung[O], ...] = ()
+    """Limits in the order in which they are lifted, each on top of those before."""
+    rest: str = "evicted"
+    """The fate of what one lasting cache of such units would have had and the last rung has not."""
+    scopes: bool = True
+    """Whether salts keep tenants apart."""
+    moves: bool = False
+    """Whether text behind a difference may hit, moved from where it was computed; answers may change then."""
+    remedies: Callable[[O], tuple[OtherSetting[O], ...]] = lambda _: ()
+    limited: Callable[[O, int], O] | None = None
+    """The options with room for so many tokens of KV; None where no such number says how much the engine keeps."""
+
+
+AnyRuleSet = RuleSet[Any]
+"""Of any engine: whoever has one of these takes its options from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChoice:
+    """An engine's rules with the options that it has: all that a run needs of it."""
+
+    rules: AnyRuleSet
+    options: Any
+    """Of the type of the rule set's own."""
+
+    def make(self) -> EngineCache:
+        """An empty cache."""
+        return self.rules.make(self.options)
+
+    @property
+    def unit(self) -> int:
+        """Tokens by which hits end."""
+        return self.rules.unit(self.options)
+
+    def rungs(self) -> list[tuple[str, RuleChoice]]:
+        """The kinder rules that differ from these, each with the fate of what it adds; all limits before are lifted, too."""
+        found, options = list[tuple[str, RuleChoice]](), self.options
+        for rung in self.rules.ladder:
+            lifted = rung.lifted(options)
+            if lifted != options:
+                options = lifted
+                found.append((rung.fate, RuleChoice(self.rules, options)))
+        return found
+
+    def settings(self) -> list[tuple[str, RuleChoice]]:
+        """Other settings by what to do, as the engine's users say it."""
+        return [(other.what, RuleChoice(self.rules, other.options)) for other in self.rules.remedies(self.options)]

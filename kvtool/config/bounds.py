@@ -26,6 +26,16 @@ def not_negative(flag: str, value: int) -> None:
         raise KvtoolError(f"{flag} must not be negative: {value}")
 
 
+def at_least_minus_one(flag: str, value: int) -> None:
+    if value < -1:
+        raise KvtoolError(f"{flag} must not be below -1: {value}", hint="-1 has no limit")
+
+
+def percentage(flag: str, value: int) -> None:
+    if not 0 <= value <= 100:
+        raise KvtoolError(f"{flag} is from 0 to 100, not {value}")
+
+
 def fraction(flag: str, value: float) -> None:
     if not 0.0 < value <= 1.0:
         raise KvtoolError(f"{flag} is in (0, 1], not {value}")

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 _FAILED = 400
 """The first status that says that a request failed."""
 
+_MOST_SALTS = 10_000
+"""Salts that are counted where rules leave them out."""
+
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
 
@@ -104,6 +107,8 @@ class PassResult:
     """What requests cost, and what was reported of them, where a provider's rules are followed."""
     reads: ServerReads | None = None
     """What servers reported of requests that the embedded engine ran."""
+    unsalted: set[str] = field(default_factory=set)
+    """Salts that the rules of the run leave out; of many the first."""
     told_reads: list[int] = field(default_factory=list)
     """Of the requests that their servers told of, the numbers of their rows."""
 
@@ -139,7 +144,7 @@ class Pass:
         progress: Progress,
         explain: bool = True,
         per_request: bool = False,
-        unlimited_hits: Hits | None = None,
+        kinder_hits: Sequence[tuple[str, Hits]] = (),
         keep_hits: bool = False,
         rewrite: Rewrite | None = None,
         events: EventWriter | None = None,
@@ -155,12 +160,13 @@ class Pass:
         timed: bool = False,
         beside: BesideEvents | None = None,
     ) -> None:
-        """`explain` looks for causes; `unlimited_hits` are those of a pass with `keep_hits` and an unlimited cache.
+        """`explain` looks for causes; `kinder_hits` are those of passes with `keep_hits` by kinder rules, in
+        the order of the ladder, each with the fate of what it adds.
 
         `rewrite` changes every turn before it is used; `events` gets what happens to the cache. `look_at_decode` finds out what
         decode steps read. `by` asks the ledger for sums by session, tenant or line, too. `one_in` has causes looked for in a part
         of large groups (see `Looks`), and the tokens of causes are then those of the whole group as this part tells them.
-        `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `unlimited_hits` and times
+        `views` collects what reports draw. With `only_hits` nothing is counted but what hits, and what `kinder_hits` and times
         of requests that run together need: no token has a fate. With `only_causes` causes are looked for beside that, and no more.
         `money` sums what requests cost, where a provider's rules are followed. `keep` takes the requests for later passes, `beside`
         those whose reuse a server's events show. `jobs` processes may work on it, None: as many as pay.
@@ -177,13 +183,14 @@ class Pass:
         self.maker = maker
         self.progress = progress
         self.per_request = per_request
-        self.unlimited_hits = unlimited_hits
+        self.kinder_hits = kinder_hits
         self.keep_hits = keep_hits
         self.only_hits = only_hits
         self.only_causes = only_causes
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
         self._looks = Looks(one_in or {})
+        self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         ledger = Ledger(
             plan.engine.block_size,
             newline=lambda: maker.renderer.tokenizer.newline_mask,
@@ -193,6 +200,8 @@ class Pass:
             by=by,
             watcher=views,
             fates=not only_causes,
+            salted=self._salted,
+            moves=plan.cache is not None and plan.cache.engine is not None and plan.cache.engine.rules.moves,
         )
         boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
@@ -225,7 +234,13 @@ class Pass:
             from kvtool.accounting.caches.rule_cache import RuleRun
 
             trace_rules = plan.rules == "block-lru"
-            self._by_rules = RuleRun(plan.cache, plan.engine, seed=plan.seed, whole_prompt_may_hit=trace_rules)
+            self._by_rules = RuleRun(
+                plan.cache,
+                plan.engine,
+                seed=plan.seed,
+                whole_prompt_may_hit=trace_rules,
+                fates=not (only_hits or only_causes),
+            )
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
@@ -334,17 +349,15 @@ class Pass:
             return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
-        if self.plan.rules == "vllm":
-            try:
-                self.engine.scheduler.check_fits(job.request)
-            except EngineError as error:
-                self._refuse(error.message)
-                return None
+        if not self._admitted(job):
+            return None
         if self.only_hits:
             self.result.ledger.group(turn.group)
             return job
         if self.first_look:
             self.result.samples.add(turn)
+            if not self._salted and turn.salt and len(self.result.unsalted) < _MOST_SALTS:
+                self.result.unsalted.add(turn.salt)
         with self._shield:
             ledger = self.result.ledger
             entry = ledger.submit(
@@ -366,6 +379,18 @@ class Pass:
             self._show(job, entry)
             self._entries[id(job)] = entry
         return job
+
+    def _admitted(self, job: Job) -> bool:
+        """Whether the engine would ever run a request; else it is counted as refused."""
+        try:
+            if self.plan.rules == "vllm":
+                self.engine.scheduler.check_fits(job.request)
+            elif self._by_rules is not None:
+                self._by_rules.admit(job)
+        except EngineError as error:
+            self._refuse(error.message)
+            return False
+        return True
 
     def _show(self, job: Job, entry: LedgerEntry) -> None:
         """A request that will run to those that watch the run."""
@@ -447,6 +472,15 @@ class Pass:
         prefill = latency.prefill_seconds(count, cached, self.plan.engine.max_num_batched_tokens)
         return prefill + max(request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
 
+    def _kinder(self, job: Job, hit: int) -> Sequence[tuple[str, int]] | None:
+        """What a request of the engine hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
+        rungs = [("evicted", hit)] if self.plan.engine.num_blocks is None else []
+        for fate, hits in self.kinder_hits:
+            others = hits.get(_hits_key(job))
+            if others:
+                rungs.append((fate, others.pop(0)))
+        return rungs or None
+
     def _price(self, job: Job, prediction: Prediction | None, now: float) -> None:
         """Put the request into the sums of money."""
         if self.money is None or self.plan.cache is None:
@@ -486,15 +520,9 @@ class Pass:
             self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
             self.progress.advance(1)
             return
-        others = None if self.unlimited_hits is None else self.unlimited_hits.get(_hits_key(job))
-        unlimited = others.pop(0) if others else None
-        if self.plan.engine.num_blocks is None:
-            unlimited = hit
-        kinder: Sequence[tuple[str, int]] | None = None if unlimited is None else [("evicted", unlimited)]
-        if outcome is not None:
-            kinder = outcome.rungs
+        kinder = self._kinder(job, hit) if outcome is None else outcome.rungs
         if self.first_look:
-            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt
+            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt if self._salted else ""
             self.result.observable.add(job, scope or "", hit)
         entry = self._entries[id(job)]
         told = self.first_look and outcome is None and self._add_read(job, entry, hit)

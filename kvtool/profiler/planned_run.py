@@ -6,10 +6,11 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.cache_rules import CacheRules
+from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
 from kvtool.accounting.plan import Plan
-from kvtool.config.asked_run import RunOptions
+from kvtool.config.asked_run import RunOptions, of_engine
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
+from kvtool.config.engine_rules import asked_choice, asked_rule_set, described_engine, engine_notes
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -26,6 +27,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
 from kvtool.version import __version__
@@ -36,6 +38,7 @@ from kvtool.workload.yaml.schema import EngineOptions
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
+    from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.measure.bench.calibration_file import Calibration
 
 _MOST_BLOCKS = 10_000_000
@@ -48,9 +51,11 @@ class PlannedRun:
         self.options = options
         self._asked = asked
         self._source = source
-        rules = asked_rules(options, asked, lambda: _first_turn(source))
+        self.rules: Rules = asked_rule_set(options, asked)
+        own = self.rules in ("vllm", "block-lru")
+        rules = asked_rules(options, asked, lambda: _first_turn(source)) if own else None
         timed = rules is not None and rules.ttl is not None
-        if rules is None and isinstance(source, LogSource):
+        if own and rules is None and isinstance(source, LogSource):
             from kvtool.profiler.hosted_log import hosted_log
 
             found = hosted_log(options, asked, source)
@@ -65,10 +70,13 @@ class PlannedRun:
         self.calibration = self._calibration(options.predicting.calibration)
         served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
         geometry = find_geometry(self.model or DEFAULT_MODEL) if self.model or served is None else served
+        kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
+        choice = self._choice(geometry, kv_dtype)
+        if choice is not None:
+            rules = CacheRules(engine=choice)
         provided = rules is not None and rules.hosted
         trace_block = None if provided else _trace_block_size(source)
         block_size = self._block_size(rules, trace_block)
-        kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
         caching = options.serving.enable_prefix_caching
         if caching is None:
@@ -89,14 +97,14 @@ class PlannedRun:
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
         latency = self._latency(geometry, block_bytes(geometry, 1, kv_dtype))
-        if rules is None or not rules.hosted:  # nobody says how large a provider's is
+        if choice is None and (rules is None or not rules.hosted):  # nobody says how large a provider's is
             engine = replace(engine, num_blocks=self._num_blocks(engine, latency, kv_dtype))
         concurrency = None if rules is not None else options.caching.concurrency or asked.concurrency
         seed = source.seed if isinstance(source, YamlSource) else options.reading.seed
         self.plan = Plan(
             engine,
             latency,
-            rules=options.tracing.rules,
+            rules=self.rules,
             concurrency=concurrency,
             use_arrivals=options.caching.use_timestamps or (isinstance(source, YamlSource) and source.timed) or timed,
             seed=(options.fallback_seed or 0) if seed is None else seed,
@@ -140,11 +148,21 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
+    def _choice(self, geometry: Geometry, kv_dtype: str) -> RuleChoice | None:
+        """Another engine's rules for this model, where they are asked for."""
+        token = block_bytes(geometry, 1, kv_dtype)
+        facts = {"kv_bytes_per_token": token, "kv_layers": geometry.num_layers}
+        return asked_choice(self.options, self._asked, self._place_of, facts, token)
+
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
         given = self.options.serving.block_size or self._asked.block_size
         if rules is not None and rules.dated:
             return 1
+        if rules is not None and rules.engine is not None:
+            if trace is not None:
+                raise traced_error(rules.engine.rules.engine)
+            return rules.engine.unit
         if rules is not None and rules.provider is not None:
             return rules.provider.step
         if trace is None:
@@ -213,7 +231,7 @@ class PlannedRun:
 
     def _place_of(self, name: str) -> Place | None:
         """Where the workload or the configuration file says an option of the engine; None where a flag says it."""
-        if getattr(self.options.serving, name) is not None:
+        if of_engine(self.options).get(name) is not None:
             return None
         if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
             return self._source.document.place(("engine", name))
@@ -223,6 +241,8 @@ class PlannedRun:
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""
         plan, engine = self.plan, self.plan.engine
+        if plan.cache is not None and plan.cache.engine is not None:
+            return engine_notes(plan.cache.engine)
         if plan.cache is not None:
             how = rule_note(plan.cache)
         elif plan.rules == "block-lru":
@@ -312,6 +332,7 @@ class PlannedRun:
             "concurrency": self.plan.concurrency,
             "use_arrivals": self.plan.use_arrivals,
             **described_rules(self.plan.cache),
+            **described_engine(self.plan.cache),
             "seed": self.plan.seed,
             "model": self.plan.latency.geometry.name,
             "accelerator": self.plan.latency.accelerator.name,

@@ -154,7 +154,7 @@ class Profiler:
         explain: bool = False,
         reported: bool = False,
         fixes: Sequence[Fix] = (),
-        unlimited_hits: Hits | None = None,
+        kinder_hits: Sequence[tuple[str, Hits]] = (),
         keep_hits: bool = False,
         events: EventWriter | None = None,
         one_in: Mapping[str, int] | None = None,
@@ -192,7 +192,7 @@ class Profiler:
             progress=self.progress,
             explain=explain,
             per_request=reported and self.wanted.per_request,
-            unlimited_hits=unlimited_hits,
+            kinder_hits=kinder_hits,
             keep_hits=keep_hits,
             rewrite=combined(fixes) if fixes else None,
             events=events,
@@ -301,16 +301,14 @@ class Profiler:
         if self.measure is not None:
             self._check_measure(self.measure)
         together = not plan.one_at_a_time and plan.rules == "vllm"
-        unlimited = None
+        kinder: list[tuple[str, Hits]] = []
         if together and plan.engine.num_blocks is not None:
             endless = replace(plan, engine=replace(plan.engine, num_blocks=None))
             first = self._account("unlimited cache", endless, keep_hits=True)
             if first.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
-            unlimited = first.hits
-        result = self._account(
-            "accounting", plan, explain=True, reported=True, unlimited_hits=unlimited, events=self.events
-        )
+            kinder.append(("evicted", first.hits))
+        result = self._account("accounting", plan, explain=True, reported=True, kinder_hits=kinder, events=self.events)
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
         self.told = left_out(result)
@@ -359,7 +357,8 @@ class Profiler:
             by=self.wanted.by,
             told=self._money_told(result, off),
         )
-        if self.wanted.advice and not result.partial and len(result.observable.tenants) > 1:
+        apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
+        if self.wanted.advice and apart and not result.partial and len(result.observable.tenants) > 1:
             from kvtool.profiler.isolating import isolation_of
 
             again = partial(self._account, "keeping tenants apart", plan, money=True)
@@ -473,7 +472,14 @@ class Profiler:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""
         plan, path = self.plan, self.path
         size = plan.engine.block_size
-        found = run_findings(groups, path=path, block_size=size, rules=plan.cache, boundaries=result.boundaries)
+        found = run_findings(
+            groups,
+            path=path,
+            block_size=size,
+            rules=plan.cache,
+            boundaries=result.boundaries,
+            tenants=len(result.unsalted),
+        )
         shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
         if not self.wanted.advice or result.partial:
             return found + shared

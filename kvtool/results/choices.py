@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 Severity = Literal["error", "warning", "info"]
-Rules = Literal["vllm", "block-lru"]
-"""The engine's accounting, or the LRU list of blocks of trace studies."""
+Rules = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru"]
+"""Whose rules a run follows: the embedded engine, which has those of vLLM, another engine's, or the LRU list of trace studies."""
+RadixEviction = Literal["lru", "lfu", "slru", "priority"]
+"""Which leaf of SGLang's tree goes first."""
 Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]
 """How requests are given to replicas."""
 By = Literal["session", "tenant", "line"]

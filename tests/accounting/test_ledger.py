@@ -67,11 +67,11 @@ def account(
 ) -> PassResult:
     config = EngineConfig(block_size=BLOCK, **engine)  # type: ignore[arg-type]
     plan = Plan(config, LATENCY, rules=rules, concurrency=concurrency, use_arrivals=use_arrivals)
-    hits = None
+    kinder = []
     if unlimited_first:
         endless = replace(plan, engine=replace(config, num_blocks=None))
-        hits = _run(renderer, endless, conversations, keep_hits=True).hits
-    return _run(renderer, plan, conversations, unlimited_hits=hits, per_request=True)
+        kinder = [("evicted", _run(renderer, endless, conversations, keep_hits=True).hits)]
+    return _run(renderer, plan, conversations, kinder_hits=kinder, per_request=True)
 
 
 def _run(renderer: Renderer, plan: Plan, conversations: Sequence[list[Turn]], **options: object) -> PassResult:

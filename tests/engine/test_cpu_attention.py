@@ -18,6 +18,7 @@ from kvtool.engine.attention.cpu_planner import CpuPlanner
 from kvtool.engine.batch import Batch
 from kvtool.engine.config import DecodeMode
 from kvtool.engine.request import Request
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule
 
 LAYERS = 2
 DIM = 16
@@ -96,7 +97,16 @@ class Sequences:
             owners=tuple(self.owners) if owners else (),
         )
 
-    def expected(self, layer: int, q: torch.Tensor) -> torch.Tensor:
+    def forget_before(self, window: int) -> None:
+        """Blocks that lie before the windows of all of a request's new tokens, and that nobody else needs, are overwritten."""
+        needed: set[int] = set()
+        for start, blocks in zip(self.starts, self.blocks, strict=True):
+            needed.update(blocks[max(start + 1 - window, 0) // self.block_size :])
+        for block in {block for blocks in self.blocks for block in blocks} - needed:
+            for cache in (cache for layer in self.caches for cache in layer):
+                cache[block] = torch.nan
+
+    def expected(self, layer: int, q: torch.Tensor, rule: AttentionRule = PLAIN_RULE) -> torch.Tensor:
         """Attention [T, Hq, D], as it is written down."""
         k_cache, v_cache = self.caches[layer]
         group = q.shape[1] // self.kv_heads
@@ -110,25 +120,36 @@ class Sequences:
             )  # [length, Hq, D]
             for position in range(self.starts[request], length):
                 query = q[len(rows)].double()
-                weights = torch.einsum("hd,lhd->hl", query, k[: position + 1]) / DIM**0.5
-                rows.append(torch.einsum("hl,lhd->hd", weights.softmax(-1), v[: position + 1]))
+                seen = slice(0 if rule.window is None else max(position + 1 - rule.window, 0), position + 1)
+                scores = torch.einsum("hd,lhd->hl", query, k[seen]) * (DIM**-0.5 if rule.scale is None else rule.scale)
+                if rule.softcap is not None:
+                    scores = rule.softcap * torch.tanh(scores / rule.softcap)
+                if rule.sinks is not None:
+                    scores = torch.cat([scores, rule.sinks.double()[:, None]], dim=1)
+                weights = scores.softmax(-1)[:, : seen.stop - seen.start]
+                rows.append(torch.einsum("hl,lhd->hd", weights, v[seen]))
         return torch.stack(rows)
 
 
-def make_planner(block_size: int, mode: DecodeMode = "prefix-aware", costs: CpuCosts = SHARING_PAYS) -> CpuPlanner:
-    return CpuPlanner(block_size, token_bytes=64, mode=mode, measure_costs=lambda: costs)
+def make_planner(
+    block_size: int,
+    mode: DecodeMode = "prefix-aware",
+    costs: CpuCosts = SHARING_PAYS,
+    window: int | None = None,
+) -> CpuPlanner:
+    return CpuPlanner(block_size, token_bytes=64, mode=mode, measure_costs=lambda: costs, window=window)
 
 
-def check(sequences: Sequences, plan: CpuPlan, heads: int) -> None:
+def check(sequences: Sequences, plan: CpuPlan, heads: int, rule: AttentionRule = PLAIN_RULE) -> None:
     """All layers of a step are what they should be."""
     count = sum(sequences.lengths) - sum(sequences.starts)
     # A layer's queries are a part of its projection's rows.
     q = torch.from_numpy(sequences.rng.standard_normal((count, heads + 2, DIM))).to(sequences.dtype)[:, :heads]
     for layer, (k_cache, v_cache) in enumerate(sequences.caches):
-        found = plan.attend(layer, q, k_cache, v_cache)
+        found = plan.attend(layer, q, k_cache, v_cache, rule)
         assert found.dtype == sequences.dtype
         tolerance = 2e-5 if sequences.dtype == torch.float32 else 3e-2
-        torch.testing.assert_close(found.double(), sequences.expected(layer, q), rtol=0, atol=tolerance)
+        torch.testing.assert_close(found.double(), sequences.expected(layer, q, rule), rtol=0, atol=tolerance)
 
 
 @st.composite
@@ -149,7 +170,7 @@ def trees(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[int | None, int, 
     return made, requests
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=120)
 @given(
     trees(),
     st.sampled_from([1, 2, 3]),
@@ -157,6 +178,10 @@ def trees(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[int | None, int, 
     st.sampled_from([4, 16, 512]),
     st.booleans(),
     st.integers(0, 2**32 - 1),
+    st.sampled_from([None, 1, 2, 3, 5, 8, 13, 30]),
+    st.sampled_from([None, None, 1.5]),
+    st.booleans(),
+    st.booleans(),
 )
 def test_any_tree_of_requests(
     tree: tuple[dict[str, Any], list[tuple[int | None, int, int, int]]],
@@ -165,22 +190,47 @@ def test_any_tree_of_requests(
     run_tokens: int,
     kept: bool,
     seed: int,
+    window: int | None,
+    softcap: float | None,
+    scaled: bool,
+    sinks: bool,
 ) -> None:
+    """Whatever a layer's rule is, and whatever is left in blocks that no window reaches."""
     made, requests = tree
+    heads = group * made["kv_heads"]
+    rule = AttentionRule(
+        scale=0.4 if scaled else None,
+        softcap=softcap,
+        window=window,
+        sinks=torch.linspace(-1.0, 2.0, heads) if sinks else None,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu_planner, "RUN_TOKENS", run_tokens)
         patch.setattr(cpu_planner, "SHARED_RUN_TOKENS", run_tokens)
         patch.setattr(cpu_planner, "LEAST_SHARED_TOKENS", 1)
         patch.setattr(cpu_planner, "ROOM_TOKENS", 2)
+        patch.setattr(cpu_planner, "QUERY_TILE", 4)
         patch.setattr(cpu_planner, "KEPT_BYTES", 1 << 20 if kept else 0)
         sequences = Sequences(np.random.default_rng(seed), **made)
         for request in requests:
             sequences.add(*request)
-        planner = make_planner(made["block_size"], mode)
-        check(sequences, planner.plan(sequences.batch()), group * made["kv_heads"])
+        planner = make_planner(made["block_size"], mode, window=window)
+        if window is not None:
+            sequences.forget_before(window)
+        plan = planner.plan(sequences.batch())
+        if window is not None:
+            reach = [start + 1 - window for start in sequences.starts]
+            most = [
+                length - max(low, 0) + made["block_size"] - 1
+                for length, low in zip(sequences.lengths, reach, strict=True)
+            ]
+            assert plan.tokens_read <= sum(most)
+        check(sequences, plan, heads, rule)
         for _ in range(4):  # decode, which goes on with what it has until there is no room
             sequences.grow()
-            check(sequences, planner.plan(sequences.batch()), group * made["kv_heads"])
+            if window is not None:
+                sequences.forget_before(window)
+            check(sequences, planner.plan(sequences.batch()), heads, rule)
 
 
 def shared_by(count: int, blocks: int, *, own: int = 3, in_order: bool = True) -> Sequences:

@@ -52,10 +52,21 @@ MODELS: dict[str, PreTrainedConfig] = {
         **SIZES, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, rope_parameters=LINEAR
     ),
     "mistral": MistralConfig(**SIZES, sliding_window=None, rms_norm_eps=1e-5),
+    "mistral with a window": MistralConfig(**SIZES, sliding_window=19),
     "qwen2": Qwen2Config(**SIZES, tie_word_embeddings=True),
+    "qwen2 with a window": Qwen2Config(
+        **SIZES, use_sliding_window=True, sliding_window=48, max_window_layers=1, tie_word_embeddings=True
+    ),
     "qwen2 with yarn": Qwen2Config(**(SIZES | {"num_key_value_heads": 6}), rope_parameters=YARN),
     "qwen3": Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True),
     "qwen3 with biases": Qwen3Config(**SIZES, head_dim=8, attention_bias=True, rope_parameters=YARN),
+    "qwen3 with windows": Qwen3Config(
+        **SIZES,
+        head_dim=16,
+        use_sliding_window=True,
+        sliding_window=5,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    ),
 }
 SHARDED = ("llama", "qwen2", "qwen3 with biases")
 

@@ -219,9 +219,9 @@ def test_a_preset_by_name(name: str, preset: str) -> None:
     assert find_geometry(name) == find_geometry(preset)
 
 
-@pytest.mark.parametrize("name", ["mistralai/Mistral-7B-v0.1", "gpt2", "", "Qwen/Qwen3-30B-A3B", "\x1b[2J"])
+@pytest.mark.parametrize("name", ["mistralai/Mistral-7B-v0.1", "gpt2", "", "Qwen/Qwen3-1T", "\x1b[2J"])
 def test_a_model_that_is_no_preset(name: str) -> None:
-    """v0.1 of Mistral 7B has a sliding window; 30B-A3B has experts."""
+    """v0.1 of Mistral 7B has a sliding window."""
     with pytest.raises(EngineError, match="unknown model") as caught:
         find_geometry(name)
     assert "\x1b" not in caught.value.message
@@ -277,6 +277,21 @@ def test_presets_need_no_torch() -> None:
         ("qwen2.5-14b", {"layer_types": ["full_attention"] * 48}, {}),
         ("qwen2.5-14b", {"attention_bias": False}, {"qkv_bias": True}),
         ("mistral-7b", {"num_key_value_heads": None}, {"num_key_value_heads": 32}),
+        ("mistral-7b", {"sliding_window": 4096}, {"windows": (4096,) * 32}),
+        (
+            "qwen2.5-14b",
+            {"use_sliding_window": True, "max_window_layers": 28},
+            {"windows": (None,) * 28 + (131_072,) * 20},
+        ),
+        (
+            "qwen3-4b",
+            {
+                "use_sliding_window": True,
+                "sliding_window": 512,
+                "layer_types": ["full_attention", "sliding_attention"] * 18,
+            },
+            {"windows": (None, 512) * 18},
+        ),
     ],
 )
 def test_what_a_key_means(family: str, change: dict[str, object], expected: dict[str, object], tmp_path: Path) -> None:
@@ -313,9 +328,16 @@ def test_what_a_key_means(family: str, change: dict[str, object], expected: dict
         ("llama-3.1-8b", {"max_position_embeddings": 0}, "max_position_embeddings must be at least 1", None),
         ("llama-3.1-8b", {"rope_scaling": {"rope_type": "su"}}, "'su' is not supported", "llama3 and yarn"),
         ("qwen3-4b", {"head_dim": None}, "`head_dim` is missing", None),
-        ("mistral-7b", {"sliding_window": 4096}, "`sliding_window` 4096 limits attention", "turns it off"),
-        ("qwen2.5-14b", {"use_sliding_window": True, "max_window_layers": 28}, "limits attention", "turns it off"),
-        ("qwen3-4b", {"layer_types": ["full_attention", "sliding_attention"]}, "limits attention", "turns it off"),
+        ("mistral-7b", {"num_hidden_layers": 10**12}, "more than any model has", None),
+        ("mistral-7b", {"sliding_window": 0}, "a window must be at least 1, not 0", None),
+        ("qwen3-4b", {"layer_types": ["full_attention"] * 3}, "`layer_types` has 3 entries for 36 layers", None),
+        ("qwen3-4b", {"layer_types": ["sliding_attention"] * 36}, "`use_sliding_window` does not turn it on", None),
+        (
+            "qwen3-4b",
+            {"layer_types": ["linear_attention"] * 36},
+            "accounted for, but not computed",
+            "sliding_attention",
+        ),
     ],
 )
 def test_what_cannot_be_run(

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.kernels import paged_attention as paged_attention_module
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule
 from kvtool.kernels.paged_attention import paged_attention
 from kvtool.kernels.store_kv import store_kv
 
@@ -35,22 +36,42 @@ class Paged:
                 self.v_cache[block, :, offset] = self.v[row][token]
         self.seq_lens = torch.tensor(lengths, dtype=torch.int32)
 
-    def attend(self, queries: list[torch.Tensor], scale: float | None = None) -> torch.Tensor:
+    def attend(
+        self, queries: list[torch.Tensor], scale: float | None = None, rule: AttentionRule = PLAIN_RULE
+    ) -> torch.Tensor:
         query_start = torch.tensor([0, *itertools.accumulate(len(q) for q in queries)], dtype=torch.int32)
         q = torch.cat(queries)
-        return paged_attention(q, self.k_cache, self.v_cache, self.block_table, query_start, self.seq_lens, scale)
+        return paged_attention(
+            q, self.k_cache, self.v_cache, self.block_table, query_start, self.seq_lens, scale, rule=rule
+        )
 
-    def reference(self, queries: list[torch.Tensor], scale: float | None = None) -> torch.Tensor:
+    def forget_before(self, window: int, counts: list[int]) -> None:
+        """Blocks that lie before the windows of all queries of their sequence are no numbers."""
+        page = self.k_cache.shape[2]
+        for row, count in enumerate(counts):
+            reached = max(len(self.k[row]) - count + 1 - window, 0) // page
+            for block in self.block_table[row, :reached].tolist():
+                self.k_cache[block] = self.v_cache[block] = NAN
+
+    def reference(
+        self, queries: list[torch.Tensor], scale: float | None = None, rule: AttentionRule = PLAIN_RULE
+    ) -> torch.Tensor:
         """Token by token, head by head, in float64."""
+        scale = rule.scale if scale is None else scale
         out = []
         for q, k, v in zip(queries, self.k, self.v, strict=True):
             group = q.shape[1] // k.shape[1]
             for row in range(len(q)):
                 seen = len(k) - len(q) + row + 1
                 for head in range(q.shape[1]):
-                    keys, values = (x[:seen, head // group].double() for x in (k, v))
+                    first = max(seen - rule.window, 0) if rule.window else 0
+                    keys, values = (x[first:seen, head // group].double() for x in (k, v))
                     scores = keys @ q[row, head].double() * (scale or 1 / math.sqrt(q.shape[2]))
-                    out.append(scores.softmax(0) @ values)
+                    if rule.softcap is not None:
+                        scores = rule.softcap * torch.tanh(scores / rule.softcap)
+                    if rule.sinks is not None:
+                        scores = torch.cat([scores, rule.sinks[head : head + 1].double()])
+                    out.append(scores.softmax(0)[: len(values)] @ values)
         return torch.stack(out).view(-1, *queries[0].shape[1:])
 
 
@@ -69,6 +90,32 @@ def test_attention_over_poisoned_pages(heads: int, kv_heads: int) -> None:
     paged = Paged([13, 21, 30, 16, 9], kv_heads=kv_heads, dim=8, page=8)
     queries = random_queries([13, 6, 1, 5, 0], heads, 8)
     assert_close(paged.attend(queries), paged.reference(queries))
+
+
+@pytest.mark.parametrize("window", [None, 1, 7, 8, 9, 16, 40])
+@pytest.mark.parametrize("softcap", [None, 1.5])
+@pytest.mark.parametrize("sinks", [False, True])
+def test_rules_of_layers(
+    window: int | None, softcap: float | None, sinks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows, softcaps and sinks, each with and without the others; no block before a window is read."""
+    monkeypatch.setattr(paged_attention_module, "_QUERY_TILE", 5)
+    counts = [13, 6, 1, 5, 0, 1]
+    paged = Paged([13, 21, 30, 16, 9, 1], kv_heads=2, dim=8, page=8)
+    queries = random_queries(counts, 6, 8)
+    rule = AttentionRule(
+        scale=0.6, softcap=softcap, window=window, sinks=torch.linspace(-2.0, 3.0, 6) if sinks else None
+    )
+    expected = paged.reference(queries, rule=rule)
+    if window is not None:
+        paged.forget_before(window, counts)
+    assert_close(paged.attend(queries, rule=rule), expected)
+
+
+@pytest.mark.parametrize("rule", [{"scale": 0.0}, {"scale": math.inf}, {"softcap": -1.0}, {"window": 0}])
+def test_rules_that_make_no_sense(rule: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be above 0 and finite"):
+        AttentionRule(**rule)  # type: ignore[arg-type]  # of whatever type
 
 
 def test_a_long_chunk_is_cut_into_tiles(monkeypatch: pytest.MonkeyPatch) -> None:

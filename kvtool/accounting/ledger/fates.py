@@ -7,10 +7,19 @@ the first rung on which it becomes a hit. Rungs that cannot differ in a configur
 hit                   the engine as configured reused it
 caching_off           prefix caching is switched off
 evicted               an unlimited cache would still have had it
+window                layers with a sliding window no longer had what it needs (llama.cpp)
+host_list_full        it was saved in host memory, and went for what was saved later (llama.cpp)
+slot_lost             its slot took another prompt, and nothing saved could stand in for it (llama.cpp)
+taken_over            another request made the block that held it its own (TensorRT-LLM)
 expired               it was dropped when its time to live was over
 scattered             another replica had it
 below_minimum         the shared prefix is shorter than the provider caches
 unmarked              the shared prefix ends at no breakpoint that the provider stored
+not_kept              a block of it was computed in a window or a state, and not kept: no kept boundary ends there
+answer_not_kept       the same of the answer that a session's last turn got
+no_state              linear attention has states only where a step or a chunk of a prefill ended, and none ended there
+drafts                the block before it cannot be used, as drafts need the token behind it
+long_block            it ends inside of a block, as the model's blocks are long
 in_flight             it was being computed at that moment; requests one after another would have found it
 isolated              another tenant's salt protects it
 last_token            it stands in a full block that vLLM recomputes, as the logits of the last token are needed
@@ -30,10 +39,19 @@ FATES = {
     "hit": "hit",
     "caching_off": "prefix caching is off",
     "evicted": "evicted before reuse",
+    "window": "beyond the window",
+    "host_list_full": "host list full",
+    "slot_lost": "slot lost",
+    "taken_over": "block taken over",
     "expired": "expired before reuse",
     "scattered": "on another replica",
     "below_minimum": "below provider's minimum",
     "unmarked": "at no cache breakpoint",
+    "not_kept": "at no boundary that was kept",
+    "answer_not_kept": "previous answer, not kept",
+    "no_state": "no state ended there",
+    "drafts": "last block, for drafts",
+    "long_block": "inside the model's long block",
     "in_flight": "computed at the same time",
     "isolated": "another tenant's salt",
     "last_token": "last block, recomputed",

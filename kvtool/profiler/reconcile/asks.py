@@ -19,7 +19,7 @@ from kvtool.workload.render import Renderer
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedThere:
     """The prompts of exchanges by their numbers, in the order of sending; of one that has several prompts all of them."""
 
     opened: Opened
@@ -32,7 +32,7 @@ class Asked:
 
 def asked_of(
     exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers, date: datetime | None = None
-) -> Asked:
+) -> AskedThere:
     """`date` is the server's clock. KvtoolError for a prompt that cannot be read or rendered."""
     kept: list[Exchange] = []
     left_out: dict[int, str] = {}
@@ -49,7 +49,7 @@ def asked_of(
         )
     source = MemorySource([each.as_record() for each in kept], LogOptions(by_time=False))
     opened = open_workload(options, tokenizers, source=source)
-    found = Asked(opened, left_out=left_out)
+    found = AskedThere(opened, left_out=left_out)
     maker = JobMaker(renderer_at(opened.renderer, date), seed=opened.planned.plan.seed)
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.profiler.reconcile.asks import Asked
+from kvtool.profiler.reconcile.asks import AskedThere
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.twin import FOREIGN, Ask
@@ -72,7 +72,7 @@ class RunEvidence:
         return sum(1 for each in self.answered if each.usage is None or each.usage.cached is None)
 
     @classmethod
-    def of(cls, observed: ObservedRun, asked: Asked) -> RunEvidence:
+    def of(cls, observed: ObservedRun, asked: AskedThere) -> RunEvidence:
         """Of what was observed, and the prompts as they are rendered here."""
         answered = [each for each in observed.exchanges if each.number in asked.asks]
         sent = [ask for each in answered for ask in asked.asks[each.number]]
@@ -148,7 +148,7 @@ class RunEvidence:
             prompt = np.concatenate([theirs[:count], ask.prompt[len(ask.prompt) - missing :]])
         self.other_tokens[each.number] = OtherTokens(why, replace(ask, prompt=prompt))
 
-    def _trace(self, trace: EventTrace, order: Sequence[Exchange], asked: Asked) -> None:
+    def _trace(self, trace: EventTrace, order: Sequence[Exchange], asked: AskedThere) -> None:
         ours = {each.session_id for each in self.observed.exchanges if each.session_id is not None}
         for each in self.answered:
             stored, asks = trace.stored.get(each.session_id or ""), asked.asks[each.number]
@@ -182,7 +182,7 @@ class RunEvidence:
                 self.gaps.append(str(found))
         self.gaps += trace.problems[:1]
 
-    def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: Asked) -> list[tuple[int, int]]:
+    def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: AskedThere) -> list[tuple[int, int]]:
         """For each request that events name: the place of its first event, and its place in `admitted`."""
         found: list[tuple[int, int]] = []
         place = 0

@@ -11,7 +11,7 @@ from kvtool.config.option import made
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.server_facts import ServerFacts
-from kvtool.profiler.reconcile.asks import Asked, asked_of
+from kvtool.profiler.reconcile.asks import AskedThere, asked_of
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
 from kvtool.profiler.reconcile.evidence import RunEvidence
@@ -66,7 +66,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
 
 def _document(
     observed: ObservedRun,
-    asked: Asked,
+    asked: AskedThere,
     evidence: RunEvidence,
     twin: Twin,
     led: Followed | None,
@@ -115,7 +115,7 @@ def _not_empty(observed: ObservedRun) -> list[str]:
     return ["the cache was not empty when the events begin: blocks of others are removed among them"]
 
 
-def _untold(asked: Asked, events: ComparedEvents | None) -> list[str]:
+def _untold(asked: AskedThere, events: ComparedEvents | None) -> list[str]:
     """Why events differ where every hit is as predicted: /v1/responses of vLLM 0.32 has no field for the tokens of an answer."""
     if events is None or events.agree == events.recorded or asked.known_answers.issuperset(asked.asks):
         return []
@@ -124,7 +124,7 @@ def _untold(asked: Asked, events: ComparedEvents | None) -> list[str]:
     ]
 
 
-def _left_out(asked: Asked) -> Mapping[str, int]:
+def _left_out(asked: AskedThere) -> Mapping[str, int]:
     return Counter(asked.left_out.values())
 
 
@@ -136,7 +136,7 @@ _DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_s
 """What decides hits or their hashes."""
 
 
-def _config(asked: Asked, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
+def _config(asked: AskedThere, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
     """What the prediction rests on, without what only times and reports of prompts need."""
     told = asked.opened.planned.describe(asked.opened.name, asked.opened.renderer)
     kept = (

@@ -17,6 +17,11 @@ _DECIDED_BY = {
     "in_flight": "timing",
     "isolated": "tenants",
     "caching_off": "switched off",
+    "not_kept": "model",
+    "answer_not_kept": "model",
+    "no_state": "model",
+    "drafts": "model",
+    "long_block": "model",
 }
 """What decides a fate, where it is not the text."""
 _OF_TOKENS = {"blocked", "displaced"}

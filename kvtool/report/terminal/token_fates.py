@@ -19,6 +19,11 @@ _NOTES = {
     "in_flight": "timing",
     "isolated": "tenants",
     "caching_off": "switched off",
+    "not_kept": "model",
+    "answer_not_kept": "model",
+    "no_state": "model",
+    "drafts": "model",
+    "long_block": "model",
 }
 """What decides a fate, where it is not the text."""
 

@@ -1,0 +1,201 @@
+"""The KV cache of llama.cpp's server: pools, whether tokens fit, and the windows and checkpoints of its slots."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
+from kvtool.engine.rules.llama_cpp_prefix import length
+from kvtool.engine.rules.llama_cpp_saved import SavedPrompt
+from kvtool.engine.rules.llama_cpp_window import Positions, WindowCells, WindowCheckpoint
+
+NEVER = -1
+
+_CELL_BYTES = 12  # of a token in what is written out: position, how many sequences, which one
+_LAYER_BYTES = 24  # type and row size of keys, and of values
+_HEADER_BYTES = 8
+_STREAM_BYTES = 4  # how many cells of a pool follow
+
+_BEFORE_END = 4
+"""A checkpoint is made so many tokens before the end of a prompt, and a micro batch before that."""
+
+
+@dataclass(slots=True)
+class ServerSlot:
+    """One prompt in place; all its tokens have KV in layers without a window."""
+
+    id: int
+    tokens: bytes = b""
+    checkpoints: list[WindowCheckpoint] = field(default_factory=list)
+    used: int = NEVER
+    """The number of the last request that ran here."""
+    lora: Hashable = None
+
+
+class KVMemory:
+    """What the slots hold, in one pool for all or in one for each."""
+
+    def __init__(self, options: LlamaCppOptions) -> None:
+        self.options = options
+        self.slots = [ServerSlot(index) for index in range(options.slots)]
+        self.batch = min(options.batch_size, options.total_ctx)
+        self.ubatch = min(options.ubatch_size, self.batch)
+        self.windows: list[WindowCells] = []
+        if (window := options.kept_window) is not None:
+            sharing = options.slots if options.unified else 1
+            cells = -(-min(options.pool_ctx, window * sharing + self.ubatch) // 256) * 256
+            self.windows = [WindowCells(cells, window, sharing) for _ in range(options.slots // sharing)]
+
+    @property
+    def can_move(self) -> bool:
+        """Whether tokens may go to another position: not where the cells of the window are fewer than the others."""
+        return not self.windows or len(self.windows[0].pos) == self.options.pool_ctx
+
+    def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:
+        """The cells of a slot's window, and its number there."""
+        if not self.windows:
+            return None
+        return (self.windows[0], slot.id) if self.options.unified else (self.windows[slot.id], 0)
+
+    def clear(self, slot: ServerSlot) -> None:
+        """Forget a slot's prompt."""
+        slot.tokens = b""
+        slot.checkpoints.clear()
+        self.cut(slot, 0)
+
+    def cut(self, slot: ServerSlot, tokens: int) -> None:
+        """Free what a slot's window holds behind so many tokens."""
+        if (own := self.window_of(slot)) is not None:
+            own[0].remove(own[1], tokens)
+
+    def move(self, slot: ServerSlot, begin: int, end: int, to: int) -> None:
+        """Tokens of a slot from `begin` to before `end` go to `to`."""
+        if (own := self.window_of(slot)) is not None:
+            own[0].move(own[1], begin, end, to)
+
+    def write(self, slot: ServerSlot) -> SavedPrompt:
+        """A copy of a slot in host memory."""
+        window = None if (own := self.window_of(slot)) is None else own[0].saved(own[1])
+        num_bytes = self._bytes(length(slot.tokens), self.options.kv_bytes_per_token, self.options.kv_layers)
+        if window is not None:
+            num_bytes += self._window_bytes(window)
+        num_bytes += sum(checkpoint.num_bytes for checkpoint in slot.checkpoints)
+        return SavedPrompt(slot.tokens, window, tuple(slot.checkpoints), num_bytes)
+
+    def read(self, slot: ServerSlot, saved: SavedPrompt) -> bool:
+        """Put a saved prompt in place of what a slot holds; False, and the slot is empty, where the pool has no room for it."""
+        others = self.num_tokens - length(slot.tokens)
+        self.clear(slot)
+        if self.options.unified and others + length(saved.tokens) > self.options.pool_ctx:
+            return False
+        if (own := self.window_of(slot)) is not None and saved.window is not None:
+            restored = own[0].restore(own[1], saved.window)
+            assert restored, "a window pool has room for the windows of all slots"
+        slot.tokens = saved.tokens
+        slot.checkpoints = list(saved.checkpoints)
+        return True
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens in all slots."""
+        return sum(length(slot.tokens) for slot in self.slots)
+
+    def _bytes(self, tokens: int, each: int, layers: int) -> int:
+        streams = 1 if self.options.unified else self.options.slots
+        head = _STREAM_BYTES * (1 + streams)
+        return head + (_HEADER_BYTES + layers * _LAYER_BYTES + tokens * (_CELL_BYTES + each) if tokens else 0)
+
+    def _window_bytes(self, positions: Positions) -> int:
+        return self._bytes(len(positions), self.options.window_bytes_per_token, self.options.window_layers)
+
+    # what a request computes
+
+    def usable(self, slot: ServerSlot, shared: int, prompt: int) -> int:
+        """Of so many tokens that a slot has in common with a prompt, those whose window is there, or in a checkpoint."""
+        own, window = self.window_of(slot), self.options.kept_window
+        if own is None or window is None:
+            return shared
+        least = max(0, shared - window - (shared == prompt))
+        if shared and own[0].first(own[1]) >= least:
+            for checkpoint in reversed(slot.checkpoints):
+                if checkpoint.last <= shared and (checkpoint.first < least or checkpoint.first == 0):
+                    own[0].restore(own[1], checkpoint.positions)
+                    shared = min(shared, max(checkpoint.first + 1, checkpoint.last))
+                    usable = min(shared, checkpoint.num_tokens)
+                    break
+            else:
+                shared = usable = 0
+        else:
+            usable = shared
+        slot.checkpoints = [checkpoint for checkpoint in slot.checkpoints if checkpoint.last <= shared]
+        return usable
+
+    def compute(self, slot: ServerSlot, prompt: bytes, answer: bytes, start: int, request: int) -> int:
+        """Compute a prompt from token `start` on and then an answer; how many tokens of idle slots went to make room."""
+        lost = 0
+        end = length(prompt)
+        slot.tokens = prompt[: 4 * start]
+        self.cut(slot, start)
+        for begin, until in self._batches(start, end):
+            if (own := self.window_of(slot)) is not None and self.options.ctx_checkpoints:
+                near = end < until + self.ubatch
+                far = not slot.checkpoints or begin > slot.checkpoints[-1].num_tokens + self.options.checkpoint_min_step
+                if (until == end or near) and (near or far) and own[0].first(own[1]) >= 0:
+                    self._checkpoint(slot, begin, request, own)
+            lost += self._make_room(slot, until - begin)
+            slot.tokens = prompt[: 4 * until]
+            self._put(slot, begin, until, self.ubatch)
+        lost += self._make_room(slot, length(answer))
+        slot.tokens = prompt + answer
+        self._put(slot, end, end + length(answer), 1)
+        return lost
+
+    def _batches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        stops: Sequence[int] = ()
+        if self.windows and self.options.ctx_checkpoints:
+            stops = [end - min(self.batch, before) for before in (_BEFORE_END + self.ubatch, _BEFORE_END)]
+        while start < end:
+            until = min([start + self.batch, end, *(stop for stop in stops if stop > start)])
+            yield start, until
+            start = until
+
+    def _make_room(self, slot: ServerSlot, tokens: int) -> int:
+        """Clear idle slots in their order until so many tokens fit."""
+        lost = 0
+        for other in self.slots if self.options.unified else ():
+            if self.num_tokens + tokens <= self.options.pool_ctx:
+                break
+            if other is not slot:
+                lost += length(other.tokens)
+                self.clear(other)
+        return lost
+
+    def _put(self, slot: ServerSlot, begin: int, end: int, step: int) -> None:
+        if (own := self.window_of(slot)) is not None:
+            for at in range(begin, end, step):
+                done = own[0].put(own[1], np.arange(at, min(at + step, end)))
+                assert done, "a window pool has room for the windows of all slots and a micro batch"
+
+    def _checkpoint(self, slot: ServerSlot, tokens: int, request: int, own: tuple[WindowCells, int]) -> None:
+        cells, number = own
+        most, kept = self.options.ctx_checkpoints, slot.checkpoints
+        last = -1
+        for checkpoint in list(kept):
+            if len(kept) + 1 < most:
+                break
+            if (
+                checkpoint.request != request
+                and last >= 0
+                and checkpoint.num_tokens <= last + self.options.checkpoint_min_step
+            ):
+                kept.remove(checkpoint)
+            else:
+                last = checkpoint.num_tokens
+        del kept[: max(len(kept) - most + 1, 0)]
+        kept[:] = [checkpoint for checkpoint in kept if checkpoint.num_tokens != tokens]
+        positions = cells.saved(number)
+        size = self._window_bytes(positions)
+        kept.append(WindowCheckpoint(tokens, cells.first(number), int(cells.last[number]), positions, size, request))

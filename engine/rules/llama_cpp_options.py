@@ -1,0 +1,131 @@
+"""Options of llama.cpp's server that decide what it reuses, under its own names, and what the server makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from kvtool.engine.engine_error import EngineError
+
+AUTO_SLOTS = 4
+"""Slots where `--parallel` is not given; they share one pool then."""
+
+_CONTEXT_STEP = 256
+"""The context of a slot is rounded up to a multiple of it."""
+
+_MIB = 1024 * 1024
+
+_LEAST = {
+    "parallel": 1,
+    "ctx_size": 1,
+    "cache_ram": -1,
+    "cache_reuse": 0,
+    "batch_size": 1,
+    "ubatch_size": 1,
+    "ctx_checkpoints": 0,
+    "checkpoint_min_step": 0,
+    "sliding_window": 1,
+    "kv_bytes_per_token": 1,
+    "window_bytes_per_token": 0,
+    "kv_layers": 1,
+    "window_layers": 0,
+    "kv_unified_per_slot": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaCppOptions:
+    """Flags of `llama-server`, and below `sliding_window` what it reads from the model. EngineError where one cannot be."""
+
+    parallel: int | None = None
+    """Slots (`--parallel`, `-np`); None is llama.cpp's own choice: four, and one pool for all of them."""
+    ctx_size: int = 131_072
+    """Tokens of KV of all slots together (`--ctx-size`, `-c`)."""
+    kv_unified: bool | None = None
+    """One pool for all slots (`--kv-unified`); None: only where `parallel` is not given."""
+    kv_unified_per_slot: int | None = None
+    """The most tokens of one slot of a shared pool (`--kv-unified-per-slot`); None: the whole pool."""
+    cache_ram: int = 8192
+    """MiB of host memory for saved prompts (`--cache-ram`); 0 is none, -1 no limit of bytes: then all of them together hold
+    `ctx_size` tokens at most."""
+    cache_idle_slots: bool = True
+    """Whether a new request saves all other slots to host memory, and with one pool clears them (`--cache-idle-slots`)."""
+    slot_prompt_similarity: float = 0.1
+    """The part of a prompt that a slot must hold to be chosen for it (`--slot-prompt-similarity`); 0 turns that off."""
+    cache_reuse: int = 0
+    """The shortest chunk that is moved to another position (`--cache-reuse`); 0 is none."""
+    batch_size: int = 2048
+    ubatch_size: int = 512
+    swa_full: bool = False
+    """Whether layers with a window keep all tokens (`--swa-full`)."""
+    ctx_checkpoints: int = 32
+    """Checkpoints of the window a slot (`--ctx-checkpoints`)."""
+    checkpoint_min_step: int = 8192
+    """Tokens between two of them (`--checkpoint-min-step`)."""
+    sliding_window: int | None = None
+    """The model's window in tokens; None: all layers attend to everything."""
+    kv_bytes_per_token: int = 131_072
+    """Bytes of KV of a token in layers without a window: 128 KiB are those of Llama 3.1 8B in f16."""
+    window_bytes_per_token: int = 0
+    """Bytes of KV of a token in layers with a window."""
+    kv_layers: int = 32
+    """Layers without a window; each has 24 bytes in the header of a saved prompt."""
+    window_layers: int = 0
+    """Layers with a window."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, least = getattr(self, field.name), _LEAST.get(field.name)
+            if least is not None and value is not None and value < least:
+                raise EngineError(
+                    f"{field.name} is {value}; llama.cpp takes {least} or more", hint=f"leave out {field.name}"
+                )
+        if not 0 <= self.slot_prompt_similarity <= 1:
+            raise EngineError(
+                f"slot_prompt_similarity is {self.slot_prompt_similarity}, not a part of a prompt",
+                hint="give a number from 0 to 1; 0 turns it off",
+            )
+
+    @property
+    def slots(self) -> int:
+        """How many prompts are kept in place."""
+        return AUTO_SLOTS if self.parallel is None else self.parallel
+
+    @property
+    def unified(self) -> bool:
+        """Whether all slots share one pool."""
+        return self.parallel is None if self.kv_unified is None else self.kv_unified
+
+    @property
+    def pool_ctx(self) -> int:
+        """Tokens of one pool: that of all slots, or of each."""
+        each = _round_up(self.ctx_size, _CONTEXT_STEP)
+        return each if self.unified else _round_up(each // self.slots, _CONTEXT_STEP)
+
+    @property
+    def total_ctx(self) -> int:
+        """Tokens of all pools."""
+        return self.pool_ctx if self.unified else self.pool_ctx * self.slots
+
+    @property
+    def slot_ctx(self) -> int:
+        """Tokens that one slot may hold."""
+        return self.pool_ctx if self.kv_unified_per_slot is None else min(self.pool_ctx, self.kv_unified_per_slot)
+
+    @property
+    def kept_window(self) -> int | None:
+        """The window beyond which tokens may be lost; None where all are kept."""
+        return None if self.swa_full else self.sliding_window
+
+    @property
+    def saves_idle_slots(self) -> bool:
+        """`cache_idle_slots` needs the list in host memory."""
+        return self.cache_idle_slots and self.cache_ram != 0
+
+    @property
+    def host_bytes(self) -> int | None:
+        """The limit of the list in host memory; None where it has none."""
+        return self.cache_ram * _MIB if self.cache_ram > 0 else None
+
+
+def _round_up(tokens: int, step: int) -> int:
+    return max(-(-tokens // step), 1) * step

@@ -1,0 +1,100 @@
+"""llama.cpp's server as one of the rule sets: what was compared, which limits can be lifted, which settings may win tokens back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvtool.engine.rules.llama_cpp import LlamaCppCache
+from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
+from kvtool.engine.rules.rule_set import OtherSetting, RuleSet, Rung
+
+WINDOW, LIST_FULL, SLOT_LOST = "window", "host_list_full", "slot_lost"
+"""Fates, in words of the ledger."""
+
+_MIB = 1024 * 1024
+_ANY_MIB = 1 << 40
+_CHUNK = 256
+_ALIKE = 0.9
+"""The part of a prompt that a slot must hold to be taken for it, where a shared head alone should not be enough."""
+
+
+def _whole_window(options: LlamaCppOptions) -> LlamaCppOptions:
+    return options if options.kept_window is None else replace(options, swa_full=True)
+
+
+def _endless_list(options: LlamaCppOptions) -> LlamaCppOptions:
+    return replace(options, cache_ram=_ANY_MIB) if options.cache_ram else options
+
+
+def _list_of(options: LlamaCppOptions, tokens: int) -> LlamaCppOptions:
+    return replace(options, cache_ram=max(1, -(-tokens * options.kv_bytes_per_token // _MIB)))
+
+
+def _more_slots(options: LlamaCppOptions, times: int, similarity: float | None) -> OtherSetting[LlamaCppOptions]:
+    """So many times the slots and the context; with a `similarity` prompts that only share a head get slots of their own."""
+    slots = times * options.slots
+    changed = replace(options, parallel=slots, ctx_size=times * options.ctx_size)
+    what = f"keep more prompts in place: --parallel {slots} --ctx-size {changed.ctx_size}"
+    if similarity is not None and similarity > options.slot_prompt_similarity:
+        changed = replace(changed, slot_prompt_similarity=similarity)
+        what += f" --slot-prompt-similarity {similarity}"
+    return OtherSetting(SLOT_LOST, what, changed, f"memory for {times} times the context")
+
+
+def _remedies(options: LlamaCppOptions) -> tuple[OtherSetting[LlamaCppOptions], ...]:
+    found = []
+    if options.kept_window is not None:
+        found.append(
+            OtherSetting(
+                WINDOW,
+                "keep all tokens of layers with a window: --swa-full",
+                replace(options, swa_full=True),
+                "these layers need memory for the whole context then",
+            )
+        )
+    if options.cache_ram:
+        larger = 8 * (options.cache_ram if options.cache_ram > 0 else LlamaCppOptions().cache_ram)
+        found.append(
+            OtherSetting(LIST_FULL, f"save more prompts: --cache-ram {larger}", replace(options, cache_ram=larger))
+        )
+    else:
+        ram = LlamaCppOptions().cache_ram
+        found.append(
+            OtherSetting(SLOT_LOST, f"save prompts in host memory: --cache-ram {ram}", replace(options, cache_ram=ram))
+        )
+    found += [_more_slots(options, more, similarity) for more in (2, 4) for similarity in (None, _ALIKE)]
+    if not options.cache_reuse:
+        found.append(
+            OtherSetting(
+                SLOT_LOST,
+                f"move chunks to another position: --cache-reuse {_CHUNK}",
+                replace(options, cache_reuse=_CHUNK),
+                "moved chunks keep the context in which they were computed: answers may change",
+            )
+        )
+    return tuple(found)
+
+
+LLAMA_CPP = RuleSet(
+    name="llamacpp",
+    engine="llama.cpp server b11549",
+    status="driven",
+    evidence="compared with the cached tokens that the server itself reports, in process, with tiny random models",
+    not_modelled=(
+        "requests that run at the same time",
+        "hybrid and recurrent models",
+        "images and audio",
+        "speculative decoding",
+        "checkpoints at messages of chat requests",
+        "saving slots to files",
+    ),
+    options=LlamaCppOptions(),
+    make=LlamaCppCache,
+    unit=lambda _: 1,
+    ladder=(Rung(WINDOW, _whole_window), Rung(LIST_FULL, _endless_list)),
+    rest=SLOT_LOST,
+    scopes=False,
+    moves=True,
+    remedies=_remedies,
+    limited=_list_of,
+)

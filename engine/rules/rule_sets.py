@@ -1,0 +1,35 @@
+"""The rule sets that there are, by name; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.rules.rule_set import AnyRuleSet, RuleSet
+
+_HOMES = {
+    "vllm": ("vllm", "VLLM"),
+    "sglang": ("sglang", "SGLANG"),
+    "trtllm": ("trtllm", "TRTLLM"),
+    "llamacpp": ("llama_cpp_set", "LLAMA_CPP"),
+}
+"""In the order in which tables show them: the module, and what in it is the rule set."""
+
+
+def rule_set_names() -> tuple[str, ...]:
+    """As `--rules` takes them."""
+    return tuple(_HOMES)
+
+
+def find_rule_set(name: str) -> AnyRuleSet:
+    """The rule set of a name; EngineError where there is none."""
+    if name not in _HOMES:
+        close = get_close_matches(name, _HOMES, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(_HOMES)}"
+        raise EngineError(f"no rules are known by the name `{name}`", hint=hint)
+    module, constant = _HOMES[name]
+    found = getattr(import_module(f"{__package__}.{module}"), constant)
+    assert isinstance(found, RuleSet), "a rule set"
+    assert found.name == name, "under its own name"
+    return found

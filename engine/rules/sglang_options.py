@@ -1,0 +1,131 @@
+"""What a user of SGLang sets, in SGLang's own names, and what of it decides over the prefix cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.rules.sglang_tree import PageNode, Rank
+
+EVICTION_POLICIES: Final = ("lru", "lfu", "slru", "priority")
+SCHEDULE_POLICIES: Final = ("fcfs", "lpm", "dfs-weight")
+
+UNLIMITED: Final = 1 << 60
+"""Tokens of a pool that never runs short."""
+
+
+@dataclass(frozen=True, slots=True)
+class SglangOptions:
+    """The options of `sglang.launch_server` of the same names; EngineError where SGLang could not serve with them."""
+
+    page_size: int = 1
+    """Tokens in a page."""
+    radix_eviction_policy: str = "lru"
+    protected_threshold: int = 2
+    """Under slru, how often a node was used that goes after all others: a key of --radix-eviction-policy-config."""
+    max_total_tokens: int | None = None
+    """Tokens of the KV pool; None is without end."""
+    schedule_policy: str = "fcfs"
+    max_running_requests: int | None = None
+    max_prefill_tokens: int = 16384
+    """Tokens in a prefill batch; its first request may be longer."""
+    chunked_prefill_size: int | None = None
+    """Tokens of a prompt that are computed at once; None computes prompts whole, whatever max_prefill_tokens says of the first."""
+    new_token_ratio: float = 0.7
+    """The share of what running requests may still answer that is kept free. SGLang lowers it while it decodes; here it stays."""
+
+    def __post_init__(self) -> None:
+        if self.page_size < 1:
+            raise EngineError(f"page_size is {self.page_size}", hint="a page holds at least one token")
+        if self.max_total_tokens is not None and self.max_total_tokens < self.page_size:
+            raise EngineError(
+                f"max_total_tokens is {self.max_total_tokens}, less than a page of {self.page_size}",
+                hint="leave it out for a pool that never runs short",
+            )
+        if self.radix_eviction_policy not in EVICTION_POLICIES:
+            raise EngineError(
+                f"radix_eviction_policy is {self.radix_eviction_policy!r}",
+                hint=f"one of {', '.join(EVICTION_POLICIES)}",
+            )
+        if self.schedule_policy not in SCHEDULE_POLICIES:
+            raise EngineError(
+                f"schedule_policy is {self.schedule_policy!r}", hint=f"one of {', '.join(SCHEDULE_POLICIES)}"
+            )
+        if self.max_running_requests is not None and self.max_running_requests < 1:
+            raise EngineError(
+                f"max_running_requests is {self.max_running_requests}", hint="at least one request must be able to run"
+            )
+        if self.max_prefill_tokens < 1:
+            raise EngineError(f"max_prefill_tokens is {self.max_prefill_tokens}", hint="give at least one token")
+        if self.chunked_prefill_size is not None and (
+            self.chunked_prefill_size < 1 or self.chunked_prefill_size % self.page_size
+        ):
+            raise EngineError(
+                f"chunked_prefill_size is {self.chunked_prefill_size}",
+                hint=f"take a multiple of the page of {self.page_size}, or leave it out",
+            )
+        if not 0 <= self.new_token_ratio <= 1:
+            raise EngineError(f"new_token_ratio is {self.new_token_ratio}", hint="a share is between 0 and 1")
+
+    @property
+    def pool_tokens(self) -> int:
+        """Tokens of the pool's whole pages."""
+        if self.max_total_tokens is None:
+            return UNLIMITED - UNLIMITED % self.page_size
+        return self.max_total_tokens - self.max_total_tokens % self.page_size
+
+    def longest_answer(self, prompt: int) -> int:
+        """To how many tokens SGLang cuts what is asked for behind a prompt of so many tokens; a token is sampled even of none."""
+        if self.max_total_tokens is None:
+            return UNLIMITED
+        whole = -(-prompt // self.page_size) * self.page_size
+        return max(0, min(self.pool_tokens - prompt - 2, self.pool_tokens - whole - self.page_size - 1))
+
+    def check_fits(self, prompt: int, answer: int) -> None:
+        """EngineError where SGLang would refuse the prompt or cut the answer, as both could never be in the pool (in tokens)."""
+        if self.max_total_tokens is None:
+            return
+        most = min(self.pool_tokens - _KEPT_FROM_PROMPTS, self.pool_tokens - self.page_size) - 1
+        if prompt > most:
+            raise EngineError(
+                f"a prompt of {prompt:,} tokens cannot run: a pool of {self.pool_tokens:,} has room for {max(most, 0):,}",
+                hint="raise max_total_tokens",
+            )
+        longest = max(self.longest_answer(prompt), 1)
+        if answer > longest:
+            raise EngineError(
+                f"behind a prompt of {prompt:,} tokens a pool of {self.pool_tokens:,} has room for {longest:,} of an answer, "
+                f"and this one has {answer:,}",
+                hint="raise max_total_tokens",
+            )
+
+    @property
+    def rank(self) -> Rank:
+        """What decides over a leaf before its last use does."""
+        match self.radix_eviction_policy:
+            case "lfu":
+                return _uses
+            case "slru":
+                threshold = self.protected_threshold
+                return lambda node: node.uses >= threshold
+            case "priority":
+                return _priority
+            case _:
+                return _none
+
+
+_KEPT_FROM_PROMPTS = 6
+"""Tokens of the pool that no prompt may take: one that the pool keeps, and five that are left for an answer."""
+
+
+def _none(_: PageNode) -> int:
+    return 0
+
+
+def _uses(node: PageNode) -> int:
+    return node.uses
+
+
+def _priority(node: PageNode) -> int:
+    return node.priority

@@ -1,0 +1,284 @@
+"""TensorRT-LLM's KV cache, as its C++ block manager (V1) has it: a tree of blocks, whose parts are reused, too.
+
+Read from source and not run. Requests come one at a time, so no block is in use by another.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.rules.rule_set import Asked, Ids, OtherSetting, RuleSet, Rung, Served
+
+_TOKEN = 4
+"""Bytes of a token id."""
+_NO_PRIORITY = 35
+"""The priority of blocks of which nobody says any; those that were never used have it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrtLlmOptions:
+    """What decides reuse, by the names of `kv_cache_config` and of a request's retention config."""
+
+    tokens_per_block: int = 32
+    max_tokens: int | None = None
+    """Of the pool, rounded up to blocks; None has room for everything."""
+    enable_partial_reuse: bool = True
+    copy_on_partial_reuse: bool = True
+    retention_priority: int = _NO_PRIORITY
+    """Of blocks that hold the prompt, 0 to 100; the lowest goes first."""
+    decode_retention_priority: int = _NO_PRIORITY
+    """Of blocks that hold nothing but the answer."""
+
+    def __post_init__(self) -> None:
+        size = self.tokens_per_block
+        if size < 1 or size & (size - 1):
+            raise EngineError(f"blocks of {size} tokens: TensorRT-LLM has powers of two", hint="32 is its default")
+        for name in ("retention_priority", "decode_retention_priority"):
+            if not 0 <= getattr(self, name) <= 100:
+                raise EngineError(f"{name} {getattr(self, name)}: priorities run from 0 to 100")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise EngineError(f"max_tokens {self.max_tokens}: a pool of no token")
+
+    @property
+    def num_blocks(self) -> int | None:
+        """Of the pool; None has no end."""
+        return None if self.max_tokens is None else -(-self.max_tokens // self.tokens_per_block)
+
+
+class _Block:
+    """A block of the pool and, where it is in the tree, the tokens by which it is found."""
+
+    __slots__ = ("children", "key", "order", "parent", "priority")
+
+    def __init__(self) -> None:
+        self.key = b""
+        self.parent: _Block | None = None
+        self.children: dict[bytes, _Block] = {}
+        self.order: list[bytes] = []
+        """The keys of the children, sorted: the longest common start stands beside where a key would."""
+        self.priority = _NO_PRIORITY
+
+    def add(self, key: bytes, block: _Block) -> None:
+        block.key, block.parent = key, self
+        self.children[key] = block
+        insort(self.order, key)
+
+    def detach(self) -> None:
+        """Take a block without children out of the tree."""
+        parent = self.parent
+        assert parent is not None, "a block of the tree"
+        assert not self.children, "a leaf"
+        del parent.children[self.key]
+        del parent.order[bisect_left(parent.order, self.key)]
+        self.parent = None
+
+
+class TrtLlmCache:
+    """Blocks in a tree for each scope, and those that no request holds in queues, one for each priority."""
+
+    def __init__(self, options: TrtLlmOptions = TrtLlmOptions()) -> None:
+        self.options = options
+        self._blocks = options.num_blocks
+        self._roots: dict[Hashable, _Block] = {}
+        self._free: dict[int, OrderedDict[_Block, None]] = {}
+        """By priority, those to be taken first at the front. Never used ones are not there; they come before all of priority 35."""
+        self._made = 0
+        self._tokens = 0
+
+    @property
+    def num_tokens(self) -> int:
+        return self._tokens
+
+    def check(self) -> None:
+        """What must hold between requests."""
+        in_tree, stack = 0, list(self._roots.values())
+        queued = {block for queue in self._free.values() for block in queue}
+        while stack:
+            block = stack.pop()
+            assert sorted(block.children) == block.order, "the keys of the children in order"
+            for key, child in block.children.items():
+                assert child.key == key, "a child that knows its tokens"
+                assert child.parent is block, "a child that knows its place"
+                assert child in queued, "a block that nobody uses, and that is not free"
+                assert len(key) == self._key_bytes or not child.children, "children below a part of a block"
+                in_tree += len(key) // _TOKEN
+                stack.append(child)
+        assert in_tree == self._tokens, "tokens in the tree"
+        assert len(queued) == self._made, "a lost block"
+        assert self._blocks is None or self._made <= self._blocks, "more blocks than there are"
+
+    @property
+    def _key_bytes(self) -> int:
+        return self.options.tokens_per_block * _TOKEN
+
+    def serve(self, asked: Asked) -> Served:
+        """Look a request up, compute the rest, and put all but its last token into the tree."""
+        options, size = self.options, self.options.tokens_per_block
+        sequence = np.concatenate([asked.prompt, asked.answer]) if len(asked.answer) else asked.prompt
+        stored = max(len(sequence) - 1, 0)
+        needed = max(-(-len(asked.prompt) // size), -(-stored // size))
+        if self._blocks is not None and needed > self._blocks:
+            raise EngineError(
+                f"a request of {len(sequence):,} tokens needs {needed:,} blocks of {size}; the pool has {self._blocks:,}",
+                hint="a larger --max-tokens",
+            )
+        root = self._roots.setdefault(asked.scope, _Block())
+        before = self._tokens
+        held, cached = self._look_up(root, self._keys(asked.prompt, len(asked.prompt) - 1))
+        for number in range(len(held), needed):
+            in_prompt = number * size < len(asked.prompt)
+            held.append(self._take(options.retention_priority if in_prompt else options.decode_retention_priority))
+        evicted = before - self._tokens
+        self._store(root, self._keys(sequence, stored), held)
+        for block in reversed(held):  # the end of a sequence goes before its start
+            self._free.setdefault(block.priority, OrderedDict())[block] = None
+        return Served(cached, max(evicted, 0))
+
+    def _keys(self, ids: Ids, count: int) -> list[bytes]:
+        """The first `count` tokens in blocks, the last of which may be a part."""
+        data = np.ascontiguousarray(ids[: max(count, 0)], dtype=np.int32).tobytes()
+        return [data[start : start + self._key_bytes] for start in range(0, len(data), self._key_bytes)]
+
+    def _look_up(self, root: _Block, keys: list[bytes]) -> tuple[list[_Block], int]:
+        """The blocks that the request has from now on, and the tokens of its prompt in them."""
+        held: list[_Block] = []
+        cached = 0
+        for key in keys:
+            block = root.children.get(key)
+            if block is None or len(key) < self._key_bytes:
+                part, tokens = self._part(root, key)
+                if part is not None:
+                    held.append(self._private(part))
+                    cached += tokens
+                break
+            self._claim(block, self.options.retention_priority)
+            held.append(block)
+            cached += self.options.tokens_per_block
+            root = block
+        return held, cached
+
+    def _part(self, root: _Block, key: bytes) -> tuple[_Block | None, int]:
+        """The child with the longest common start, and that in tokens. Of equals TensorRT-LLM takes any."""
+        if not self.options.enable_partial_reuse or not root.order:
+            return None, 0
+        near = root.order
+        if self.options.copy_on_partial_reuse:
+            at = bisect_left(near, key)
+            near = near[max(at - 1, 0) : at + 1]
+        else:
+            near = [each for each in near if not root.children[each].children]
+        best, most = None, 0
+        for each in near:
+            tokens = _common(each, key)
+            if tokens > most:
+                best, most = root.children[each], tokens
+        return best, most
+
+    def _private(self, block: _Block) -> _Block:
+        """A block with the start of another: a copy where that has children, else the other itself, which leaves the tree."""
+        if block.children:
+            return self._take(block.priority)
+        self._claim(block, self.options.retention_priority)
+        self._forget(block)
+        return block
+
+    def _claim(self, block: _Block, priority: int) -> None:
+        del self._free[block.priority][block]
+        block.priority = priority
+
+    def _take(self, priority: int) -> _Block:
+        """A block for something new: of the lowest priority the one that was given back first."""
+        block = self._next()
+        for child in list(block.children.values()):
+            self._forget_all(child)
+        if block.parent is not None:
+            self._forget(block)
+        block.priority = priority
+        return block
+
+    def _next(self) -> _Block:
+        if self._blocks is None:
+            self._made += 1
+            return _Block()
+        for priority in sorted(self._free):
+            if priority >= _NO_PRIORITY and self._made < self._blocks:
+                break
+            if self._free[priority]:
+                return self._free[priority].popitem(last=False)[0]
+        assert self._made < self._blocks, "a request that fits finds its blocks"
+        self._made += 1
+        return _Block()
+
+    def _forget_all(self, block: _Block) -> None:
+        """Descendants of what is taken: they hold nothing any more, and keep their place among the free."""
+        for child in list(block.children.values()):
+            self._forget_all(child)
+        self._forget(block)
+
+    def _forget(self, block: _Block) -> None:
+        self._tokens -= len(block.key) // _TOKEN
+        block.detach()
+
+    def _store(self, root: _Block, keys: list[bytes], held: list[_Block]) -> None:
+        """Put a request's blocks where they will be found; what the tree has already stays as it is."""
+        known = True
+        for key, block in zip(keys, held, strict=False):
+            there = root.children.get(key) if known else None
+            if there is not None:
+                root = there
+                continue
+            known = False
+            root.add(key, block)
+            self._tokens += len(key) // _TOKEN
+            root = block
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Tokens that both begin with."""
+    length = min(len(one), len(other)) // _TOKEN
+    same = np.frombuffer(one, np.int32, length) == np.frombuffer(other, np.int32, length)
+    return length if same.all() else int(same.argmin())
+
+
+def _remedies(options: TrtLlmOptions) -> tuple[OtherSetting[TrtLlmOptions], ...]:
+    found = []
+    if options.max_tokens is not None:
+        tokens = 2 * options.max_tokens
+        what = f"give the cache twice the room: --max-tokens {tokens}"
+        found.append(OtherSetting("evicted", what, replace(options, max_tokens=tokens)))
+    if not options.enable_partial_reuse:
+        what = "reuse parts of blocks: --enable-partial-reuse"
+        found.append(OtherSetting("partial_block", what, replace(options, enable_partial_reuse=True)))
+    if options.tokens_per_block > 8 and not options.enable_partial_reuse:
+        what = "take smaller blocks: --tokens-per-block 8"
+        found.append(OtherSetting("partial_block", what, replace(options, tokens_per_block=8)))
+    return tuple(found)
+
+
+TRTLLM = RuleSet(
+    name="trtllm",
+    engine="TensorRT-LLM, V1 block manager (sources of 2025 and 2026)",
+    status="read",
+    evidence="read from source, not verified: its GPU build was never run beside it",
+    not_modelled=(
+        "ties among children that share equally much",
+        "the host pool (host_cache_size)",
+        "durations of priorities",
+        "the V2 manager, which Llama 4, GPT-OSS, Gemma and hybrid models use",
+        "sliding windows",
+        "requests that run together",
+    ),
+    options=TrtLlmOptions(),
+    make=TrtLlmCache,
+    unit=lambda options: 1 if options.enable_partial_reuse else options.tokens_per_block,
+    ladder=(Rung("evicted", lambda options: replace(options, max_tokens=None)),),
+    rest="taken_over",
+    remedies=_remedies,
+    limited=lambda options, tokens: replace(options, max_tokens=tokens),
+)

@@ -1,0 +1,37 @@
+"""What all eviction policies have in common, and how a prefix cache hits under one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+
+class EvictionPolicy(Protocol):
+    """A cache of a fixed number of blocks, which are named by whole numbers. A block that is missed is admitted at once."""
+
+    def __contains__(self, block: int, /) -> bool:
+        """Whether a block is resident. Changes nothing."""
+        ...
+
+    def access(self, block: int) -> None:
+        """Use a block: if it is not resident it becomes so, and another one goes where there is no room."""
+        ...
+
+
+def leading_hits(resident: EvictionPolicy, blocks: Sequence[int]) -> int:
+    """The leading blocks that are resident, up to the first that is not."""
+    for at, block in enumerate(blocks):
+        if block not in resident:
+            return at
+    return len(blocks)
+
+
+def prefix_hits(policy: EvictionPolicy, requests: Iterable[Sequence[int]]) -> int:
+    """Blocks that a prefix cache hits: of each request the leading ones, counted before all its blocks are used, the last first."""
+    hits = 0
+    access = policy.access
+    for blocks in requests:
+        hits += leading_hits(policy, blocks)
+        for block in reversed(blocks):
+            access(block)
+    return hits

@@ -1,0 +1,47 @@
+"""The most that any policy can hit of a prefix cache, known afterwards (Belady 1966, for whole requests)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+
+def optimal_hits(requests: Sequence[Sequence[int]], capacity: int) -> int:
+    """Blocks that a cache hits which knows all that comes: at the end of a request those go whose next use is farthest.
+
+    Of equals the deepest of their request go first; the request's own blocks may go, too. A block's next use is never after that of
+    those behind it in a chain, so what stays are whole prefixes, and no policy of the same capacity hits more.
+    """
+    next_use = _next_uses(requests)
+    resident: dict[int, int] = {}  # by block, the number of the request that uses it next
+    farthest: list[tuple[int, int, int]] = []
+    never = len(requests)
+    hits = 0
+    for at, blocks in enumerate(requests):
+        for block in blocks:
+            if block not in resident:
+                break
+            hits += 1
+        for depth, (block, use) in enumerate(zip(blocks, next_use[at], strict=True)):
+            if use == never:
+                resident.pop(block, None)  # of no use to anybody
+                continue
+            resident[block] = use
+            heapq.heappush(farthest, (-use, -depth, block))
+        while len(resident) > capacity:
+            use, _, block = heapq.heappop(farthest)
+            if resident.get(block) == -use:
+                del resident[block]
+    return hits
+
+
+def _next_uses(requests: Sequence[Sequence[int]]) -> list[list[int]]:
+    """For each block of each request the number of the next request that has it; the count of requests where there is none."""
+    later: dict[int, int] = {}
+    never = len(requests)
+    uses: list[list[int]] = []
+    for at in range(len(requests) - 1, -1, -1):
+        uses.append([later.get(block, never) for block in requests[at]])
+        later.update(dict.fromkeys(requests[at], at))
+    uses.reverse()
+    return uses
