@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.raw_unit import RawUnit
-from kvtool.text.structure.sentences import closes, goes_on, introduces, is_sentence, is_title, sentence_ends
-from kvtool.text.structure.text_unit import UnitKind
+from kvtool.text.structure.sentences import closes, goes_on, has_stop, introduces, is_sentence, is_title, sentence_ends
+from kvtool.text.structure.text_unit import TextUnit, UnitKind
 
 _NUMBERED = re.compile(
     r"[ \t]*(?:\d{1,3}[、．](?=\S)|(?:[-*•][ \t]*)?(?:\(?\d{1,3}[.):][)]?"
@@ -51,6 +51,15 @@ class _Line(NamedTuple):
     @property
     def indent(self) -> int:
         return len(self.text) - len(self.text.lstrip())
+
+
+def line_of_one(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None:
+    """What a paragraph of one line without a sign of a sentence's end is made of: that line; None for any other."""
+    if text.find("\n", start, stop) >= 0 or has_stop(text, start, stop):
+        return None
+    shown = text[start:stop]
+    first, last = start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip())
+    return (TextUnit("statement", first, last, first),) if last > first else ()
 
 
 def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) -> list[RawUnit]:
