@@ -16,7 +16,7 @@ _READ = 20_000
 """Characters of which is asked how they read; each is a step."""
 
 
-class FoundPrompts:
+class ToldTexts:
     """Prompts by module, as nodes that say how sure each thing that varies is."""
 
     def __init__(self) -> None:

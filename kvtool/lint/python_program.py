@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_filling import nodes_of
-from kvtool.lint.python_found import FoundPrompts
+from kvtool.lint.python_found import ToldTexts
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_nodes import OF_TOOLS, asked_for, filler, is_tool, leading, told_once
 from kvtool.lint.python_objects import CLASS
@@ -77,7 +77,7 @@ class Program:
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[object] = set()
-        self._found = FoundPrompts()
+        self._found = ToldTexts()
 
     def prompts(self, module: Module) -> list[list[Node]]:
         """Everything that a module builds that may be a prompt, with something in it that varies."""

@@ -193,8 +193,9 @@ class _Blocks:
                 and text[element.close : element.stop] == text[element.close : stop].rstrip()
             ):
                 scopes.append((element.start, element.close))
-        raws += sections_of(text, [heading for block in blocks if (heading := self._heading(block))], scopes)
-        raws += self._of_markdown(blocks)
+        headings = {at: heading for at, block in enumerate(blocks) if (heading := self._heading(block))}
+        raws += sections_of(text, list(headings.values()), scopes)
+        raws += self._of_markdown([block for at, block in enumerate(blocks) if at not in headings])
         return list(self._with_introductions(raws))
 
     def _markdown(self, data: Sequence[Span]) -> list[MarkdownBlock]:
@@ -259,6 +260,7 @@ class _Blocks:
         return Heading(*self._span(block), block.level)
 
     def _of_markdown(self, blocks: Sequence[MarkdownBlock]) -> list[RawUnit]:
+        """The units of all blocks but headings of sections."""
         raws: list[RawUnit] = []
         cuts: list[
             tuple[int, int, int]
@@ -268,7 +270,7 @@ class _Blocks:
             if block.kind == "paragraph" and marked and self._starts[block.first] < marked:
                 continue  # all of that item
             start, stop = self._span(block)
-            if stop <= start or block.kind == "break" or (block.kind == "heading" and self._heading(block)):
+            if stop <= start or block.kind == "break":
                 continue
             if block.kind == "heading" or block.kind == "paragraph":
                 begin = min(self._behind_markers(start, block.depth), stop)
