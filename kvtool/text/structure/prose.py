@@ -46,11 +46,8 @@ class _Line(NamedTuple):
     start: int
     stop: int
     text: str
+    indent: int
     apart: bool = False
-
-    @property
-    def indent(self) -> int:
-        return len(self.text) - len(self.text.lstrip())
 
 
 def line_of_one(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None:
@@ -105,11 +102,12 @@ def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> Iterator[
         shown = text[at:end]
         if shown.strip():
             stands = bisect_left(solid, (at + 1, 0)) - 1
-            begin = at + len(shown) - len(shown.lstrip())
+            indent = len(shown) - len(shown.lstrip())
+            begin = at + indent
             apart = any(
                 low <= begin and at + len(shown.rstrip()) <= high for low, high in solid[max(stands, 0) : stands + 4]
             )
-            yield _Line(at, at + len(shown.rstrip()), shown.rstrip(), apart)
+            yield _Line(at, at + len(shown.rstrip()), shown.rstrip(), indent, apart)
         at = end + 1
 
 
