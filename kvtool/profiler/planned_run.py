@@ -49,7 +49,7 @@ class PlannedRun:
 
     def __init__(self, options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> None:
         self.options = options
-        self._asked = asked
+        self.asked = asked
         self._source = source
         self.rules: Rules = asked_rule_set(options, asked)
         own = self.rules in ("vllm", "block-lru")
@@ -137,9 +137,9 @@ class PlannedRun:
     def _latency(self, geometry: Geometry, kv_token_bytes: float) -> LatencyModel:
         """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
         calibration, options = self.calibration, self.options
-        ways = options.serving.tensor_parallel or self._asked.tensor_parallel or 1
+        ways = options.serving.tensor_parallel or self.asked.tensor_parallel or 1
         if calibration is None:
-            found = find_accelerator(options.predicting.accelerator or self._asked.accelerator or DEFAULT_ACCELERATOR)
+            found = find_accelerator(options.predicting.accelerator or self.asked.accelerator or DEFAULT_ACCELERATOR)
             return LatencyModel(geometry, found, tensor_parallel=ways, kv_token_bytes=kv_token_bytes)
         if ways > 1:
             raise KvtoolError(
@@ -151,12 +151,12 @@ class PlannedRun:
     def _choice(self, geometry: Geometry, kv_dtype: str) -> RuleChoice | None:
         """Another engine's rules for this model, where they are asked for."""
         token = block_bytes(geometry, 1, kv_dtype)
-        facts = {"kv_bytes_per_token": token, "kv_layers": geometry.num_layers}
-        return asked_choice(self.options, self._asked, self._place_of, facts, token)
+        self.facts = {"kv_bytes_per_token": token, "kv_layers": geometry.num_layers}
+        return asked_choice(self.options, self.asked, self._place_of, self.facts, token)
 
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
-        given = self.options.serving.block_size or self._asked.block_size
+        given = self.options.serving.block_size or self.asked.block_size
         if rules is not None and rules.dated:
             return 1
         if rules is not None and rules.engine is not None:
@@ -179,7 +179,7 @@ class PlannedRun:
 
     def _num_blocks(self, engine: EngineConfig, latency: LatencyModel, kv_dtype: str) -> int | None:
         """Blocks of the pool with vLLM's null block; None is unlimited."""
-        options, asked, block_size, geometry = self.options, self._asked, engine.block_size, latency.geometry
+        options, asked, block_size, geometry = self.options, self.asked, engine.block_size, latency.geometry
         name = "gpu_memory"
         try:
             capacity = parse_capacity(options.serving.capacity) if options.serving.capacity is not None else None
@@ -291,7 +291,7 @@ class PlannedRun:
             model=self.model if self.loads_model else None,
             load_format=options.measuring.load_format,
             dtype=options.measuring.dtype,
-            kv_cache_dtype=options.serving.kv_cache_dtype or self._asked.kv_cache_dtype or AUTO,
+            kv_cache_dtype=options.serving.kv_cache_dtype or self.asked.kv_cache_dtype or AUTO,
             device=options.measuring.device,
             decode_attention=self.plan.decode_attention,
             audit=options.measuring.audit,
