@@ -58,8 +58,11 @@ def rules_of_flags() -> dict[str, str]:
 
 
 def asked_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
-    """Whose rules are followed."""
-    return options.tracing.rules or asked.rules or "vllm"
+    """Whose rules are followed. KvtoolError where all were asked for, of which only profiles are made."""
+    said = options.tracing.rules or asked.rules or "vllm"
+    if said == "all":
+        raise KvtoolError("--rules all compares engines, and here one is followed", hint="kvtool compare-engines INPUT")
+    return said
 
 
 def asked_choice(

@@ -10,6 +10,7 @@ import numpy as np
 
 from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
+from kvtool.config.rule_flags import RuleFlags
 from kvtool.engine.rules.rule_set import Asked, RuleChoice
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.engines.settings import choices_of, flags_of
@@ -42,10 +43,11 @@ _FAILED = 400
 class EngineComparison:
     """The caches of all engines, and what each made of the requests so far."""
 
-    def __init__(self, opened: Opened, progress: Progress) -> None:
+    def __init__(self, opened: Opened, flags: RuleFlags, progress: Progress) -> None:
+        """`flags` are the engines' own options."""
         self.opened = opened
         self.progress = progress
-        self.tallies = [EngineTally(choice) for choice in choices_of(opened.planned)]
+        self.tallies = [EngineTally(choice) for choice in choices_of(opened.planned, flags)]
         self._known = SharedPrefixes()
         self._plan = opened.planned.plan
         self._maker = JobMaker(opened.renderer, seed=self._plan.seed)
@@ -153,11 +155,26 @@ class EngineComparison:
         return notes
 
     def _next(self, rows: Sequence[EngineRow]) -> list[str]:
-        """A profile by the rules that lose most, with what is to be done about it."""
-        behind = max(rows, key=lambda row: row.behind_tokens)
+        """A profile by the rules that lose most, with what is to be done about it; settings made up here come last."""
+        own = {row.rules: row for row in reversed(rows)}.values()  # of each engine the first one
+        behind = max(own, key=lambda row: row.behind_tokens)
+        if not behind.behind_tokens:
+            behind = max(rows, key=lambda row: row.behind_tokens)
         if not behind.behind_tokens:
             return []
-        return ["profile", *self.opened.options.inputs, "--rules", behind.rules, *behind.flags]
+        asked = self.opened.options
+        said = {
+            "--tokenizer": asked.rendering.tokenizer,
+            "--chat-template": asked.rendering.chat_template,
+            "--model": asked.predicting.model,
+            "--kv-cache-dtype": asked.serving.kv_cache_dtype,
+            "--requests": asked.reading.requests,
+            "--group-by": asked.reading.group_by,
+            "--seed": asked.reading.seed,
+        }
+        flags = [word for flag, value in said.items() if value is not None for word in (flag, str(value))]
+        flags += [word for group in asked.reading.groups for word in ("--group", group)]
+        return ["profile", *asked.inputs, *flags, "--rules", behind.rules, *behind.flags]
 
 
 def cause_of(less: TallySums, more: TallySums) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from kvtool.config.engine_rules import own_choice, rules_of_flags
+from kvtool.config.rule_flags import RuleFlags
 from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.engine.rules.rule_sets import find_rule_set, rule_set_names
 from kvtool.engine.rules.vllm import VllmOptions
@@ -18,8 +19,9 @@ _USUAL: dict[str, tuple[dict[str, object], ...]] = {
 _VLLM_FLAGS = ("block_size", "num_gpu_blocks")
 
 
-def choices_of(planned: PlannedRun) -> list[RuleChoice]:
-    """All engines with the room that the plan's cache has, in the order of the table."""
+def choices_of(planned: PlannedRun, flags: RuleFlags) -> list[RuleChoice]:
+    """All engines with the room that the plan's cache has, in the order of the table; `flags` are the engines' own options."""
+    options = replace(planned.options, rule_flags=flags)
     engine = planned.plan.engine
     room = None if engine.num_blocks is None else (engine.num_blocks - 1) * engine.block_size
     found: list[RuleChoice] = []
@@ -28,7 +30,7 @@ def choices_of(planned: PlannedRun) -> list[RuleChoice]:
         if name == "vllm":
             found.append(RuleChoice(rules, VllmOptions(engine.block_size, engine.num_blocks)))
             continue
-        base, sized = own_choice(planned.options, planned.asked, name, planned.facts)
+        base, sized = own_choice(options, planned.asked, name, planned.facts)
         if room is not None and not sized and rules.limited is not None:
             base = RuleChoice(rules, rules.limited(base.options, room))
         found.append(base)
