@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.groups.kv_group import CachePlan
 
 HashAlgorithm = Literal["native", "sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 """kvtool's own chain, or one that gives the hashes of a vLLM server with the same `--prefix-caching-hash-algo`."""
@@ -47,6 +48,18 @@ class EngineConfig:
     """The server's PYTHONHASHSEED, from which vLLM derives the parent of first blocks; None: not set. Native hashes ignore it."""
     async_scheduling: bool = False
     """Two batches in flight, as vLLM has it by default: a step is scheduled before the tokens of the one before are known."""
+    long_prefill_token_threshold_adaptive: bool = False
+    """Whether the threshold is never less than an equal share of a step for each request."""
+    prefill_schedule_interval: int = 1
+    """While some requests decode, others are prefilled in every so many steps."""
+    max_num_active_seqs: int | None = None
+    """Requests beyond it are not admitted; None: `max_num_seqs`."""
+    plan: CachePlan | None = None
+    """Groups of layers, where a model has not one with full attention; `block_size` is then its `hash_block_size`."""
+    prefix_cache_retention_interval: int | None = 0
+    """Windows and states are kept for hits at multiples of it, besides a prompt's end; 0: not; None: wherever they can be."""
+    enable_mamba_shared_prefix_checkpoint: bool = False
+    """Whether states are kept where prompts part inside of a block. Only with layers of drafts."""
 
     def __post_init__(self) -> None:
         if self.block_size < 1:
@@ -58,6 +71,13 @@ class EngineConfig:
         for name in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"):
             if getattr(self, name) < 1:
                 raise EngineError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.prefill_schedule_interval < 1:
+            raise EngineError(f"prefill_schedule_interval must be at least 1, not {self.prefill_schedule_interval}")
+        if self.max_num_active_seqs is not None and not 1 <= self.max_num_active_seqs <= self.max_num_seqs:
+            raise EngineError(
+                f"max_num_active_seqs must be from 1 to max_num_seqs, {self.max_num_seqs}, not {self.max_num_active_seqs}"
+            )
+        self._check_plan()
         if self.long_prefill_token_threshold < 0:
             raise EngineError(f"long_prefill_token_threshold must not be negative: {self.long_prefill_token_threshold}")
         if not 0.0 <= self.watermark < 1.0:
@@ -67,4 +87,29 @@ class EngineConfig:
         if self.hash_algo not in get_args(HashAlgorithm):
             raise EngineError(
                 f"unknown hash algorithm `{self.hash_algo}`", hint=f"one of {', '.join(get_args(HashAlgorithm))}"
+            )
+
+    def _check_plan(self) -> None:
+        plan, retention = self.plan, self.prefix_cache_retention_interval
+        if retention is not None and retention < 0:
+            raise EngineError(f"prefix_cache_retention_interval must not be negative: {retention}")
+        if plan is None:
+            return
+        if self.block_size != plan.hash_block_size:
+            raise EngineError(
+                f"blocks are hashed by {plan.hash_block_size} tokens in this plan, not by {self.block_size}"
+            )
+        if self.async_scheduling and plan.num_spec_tokens:
+            raise EngineError("drafts are accounted for in synchronous scheduling only")
+        if not retention:
+            return
+        if not any(group.kind in ("sliding", "mamba") for group in plan.groups):
+            raise EngineError(
+                "prefix_cache_retention_interval has no effect on this model, which has no windows and no states",
+                hint="leave it at 0",
+            )
+        if retention % plan.scheduler_block_size:
+            raise EngineError(
+                f"prefix_cache_retention_interval is {retention}, not a multiple of {plan.scheduler_block_size} tokens",
+                hint="hits end on multiples of the least common multiple of all groups' blocks",
             )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from kvtool.engine.cache import BlockManager
+from collections.abc import Sequence
+
 from kvtool.engine.chain_numbers import ChainNumbers
 from kvtool.engine.clock import Clock
 from kvtool.engine.config import EngineConfig
+from kvtool.engine.make_cache import make_cache
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
-from kvtool.engine.step import EngineStep, Runner
+from kvtool.engine.step import EngineStep, Runner, Sampled
 
 
 class Engine:
@@ -25,11 +27,11 @@ class Engine:
     ) -> None:
         """`record_events` and `numbers` are for the cache."""
         self.config = config
-        self.cache = BlockManager(config, record_events=record_events, numbers=numbers)
+        self.cache = make_cache(config, record_events=record_events, numbers=numbers)
         self.scheduler = Scheduler(config, self.cache)
         self.runner = runner
         self.clock = clock
-        self._in_flight: tuple[EngineStep, list[int | None]] | None = None
+        self._in_flight: tuple[EngineStep, Sequence[Sampled]] | None = None
 
     @property
     def busy(self) -> bool:
@@ -51,7 +53,7 @@ class Engine:
             return finished
         return self.scheduler.update(step, self._run(step))
 
-    def _run(self, step: EngineStep) -> list[int | None]:
+    def _run(self, step: EngineStep) -> Sequence[Sampled]:
         tokens = self.runner.run(step)
         self.clock.step_done(step)
         now = self.clock.now()

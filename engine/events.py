@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.engine.extra_keys import ExtraKeys
 from kvtool.engine.hashing import BlockHash, Lora
 
 
@@ -15,7 +16,8 @@ class BlockStored:
     """Blocks became full and can be hit from now on; `parent_block_hash` is that of the block before the first one.
 
     The hashes say what was stored, so the rest takes no part in comparisons: the tokens of the blocks, int32[blocks * block_size]
-    (None for a trace of hashes), and what else the hashes are made of.
+    (None for a trace of hashes), and what else the hashes are made of. Of several groups of layers, blocks among these may be
+    left out, even all of them; then `extra_keys` has an entry for each that is not.
     """
 
     block_hashes: tuple[BlockHash, ...]
@@ -23,6 +25,13 @@ class BlockStored:
     token_ids: npt.NDArray[np.int32] | None = field(default=None, compare=False)
     cache_salt: str | None = field(default=None, compare=False)
     lora: Lora | None = field(default=None, compare=False)
+    group: int = 0
+    block_size: int | None = field(default=None, compare=False)
+    """Tokens in each of the blocks, where it is not the configuration's."""
+    extra_keys: tuple[ExtraKeys, ...] | None = field(default=None, compare=False)
+    """Where more than salt and adapter, which have no gaps, go into the hashes: all of it, by block."""
+    lookahead_ids: tuple[npt.NDArray[np.int32], ...] | None = field(default=None, compare=False)
+    """The tokens behind each block that its hash covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,7 @@ class BlockRemoved:
     """One physical copy of a cached block was evicted."""
 
     block_hash: BlockHash
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from kvtool.engine.extra_keys import ExtraKeys, content_keys
+
 if TYPE_CHECKING:
     from kvtool.engine.config import HashAlgorithm
     from kvtool.engine.request import Request
@@ -39,8 +41,24 @@ class BlockHasher(Protocol):
         parent: BlockHash | None,
         cache_salt: str | None,
         lora: Lora | None,
+        lookahead: int = 0,
     ) -> list[BlockHash]:
-        """The hashes of consecutive full blocks; `parent` is that of the block before, None where they begin a prompt."""
+        """The hashes of consecutive full blocks; `parent` is that of the block before, None where they begin a prompt.
+
+        Each covers `lookahead` tokens behind its block, too, and `tokens` has those of the last block.
+        """
+        ...
+
+    def block(
+        self,
+        tokens: npt.NDArray[np.int32],
+        block_size: int,
+        parent: BlockHash | None,
+        cache_salt: str | None,
+        lora: Lora | None,
+        content: tuple[ExtraKeys, ExtraKeys],
+    ) -> BlockHash:
+        """The hash of one block and the tokens behind it that it covers, with the keys of its images and embeddings."""
         ...
 
 
@@ -62,11 +80,29 @@ class NativeHasher:
         parent: BlockHash | None,
         cache_salt: str | None,
         lora: Lora | None,
+        lookahead: int = 0,
     ) -> list[BlockHash]:
         digest = xxhash.xxh3_128_digest
         last: bytes = root_hash(cache_salt, lora) if parent is None else parent
+        if lookahead:
+            width = block_size + lookahead
+            tokens = np.lib.stride_tricks.sliding_window_view(tokens, width)[::block_size].ravel()
+            block_size = width
         blocks: list[bytes] = np.ascontiguousarray(tokens, dtype="<i4").view(f"V{4 * block_size}").tolist()
         return cast("list[BlockHash]", [last := digest(last + block) for block in blocks])
+
+    def block(
+        self,
+        tokens: npt.NDArray[np.int32],
+        block_size: int,
+        parent: BlockHash | None,
+        cache_salt: str | None,
+        lora: Lora | None,
+        content: tuple[ExtraKeys, ExtraKeys],
+    ) -> BlockHash:
+        (block,) = self.chain(tokens, block_size, parent, cache_salt, lora, len(tokens) - block_size)
+        keys = content[0] + content[1]
+        return BlockHash(xxhash.xxh3_128_digest(block + ascii(keys).encode())) if keys else block
 
 
 NATIVE = NativeHasher()
@@ -96,10 +132,10 @@ def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
     return hashes
 
 
-def extend_hashes(request: Request, block_size: int, hasher: BlockHasher = NATIVE) -> None:
-    """Append to `request.block_hashes` those of the blocks that have become full."""
+def extend_hashes(request: Request, block_size: int, hasher: BlockHasher = NATIVE, lookahead: int = 0) -> None:
+    """Append to `request.block_hashes` those of the blocks that have become full, and the `lookahead` tokens behind them known."""
     hashes = request.block_hashes
-    have, full = len(hashes), request.num_tokens // block_size
+    have, full = len(hashes), (request.num_tokens - lookahead) // block_size
     if full <= have:
         return
     if request.prompt_ids is None:
@@ -108,5 +144,14 @@ def extend_hashes(request: Request, block_size: int, hasher: BlockHasher = NATIV
         for index in range(len(hashes), full):  # blocks of unknown output: nobody can ask for them again
             hashes.append(BlockHash(xxhash.xxh3_128_digest(f"{request.id}\0{request.order}\0{index}".encode())))
         return
-    tokens = request.token_ids(have * block_size, full * block_size)
-    hashes += hasher.chain(tokens, block_size, hashes[-1] if hashes else None, request.cache_salt, request.lora)
+    tokens = request.token_ids(have * block_size, full * block_size + lookahead)
+    last = hashes[-1] if hashes else None
+    if not request.images and request.prompt_embeds is None:
+        hashes += hasher.chain(tokens, block_size, last, request.cache_salt, request.lora, lookahead)
+        return
+    for start in range(have * block_size, full * block_size, block_size):
+        stop = start + block_size + lookahead
+        content = content_keys(request, start, stop)
+        covered = tokens[start - have * block_size : stop - have * block_size]
+        last = hasher.block(covered, block_size, last, request.cache_salt, request.lora, content)
+        hashes.append(last)

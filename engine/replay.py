@@ -12,29 +12,32 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kvtool.engine import replay_sglang
-from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
+from kvtool.engine.groups.planner import plan_cache
+from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
 from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.make_cache import make_cache
+from kvtool.engine.recorded_groups import plan_of, request_of
+from kvtool.engine.recorded_words import GroupedWords, PlainWords
 from kvtool.engine.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
 from kvtool.engine.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
-from kvtool.engine.step import EngineStep
+from kvtool.engine.step import EngineStep, Sampled
 
 Case = dict[str, Any]
 
 ASYNCHRONOUS = "expected_async_scheduling"
+RESOLVED = "resolved"
+"""A case of several groups of layers has it: what vLLM's planner made of its layers."""
 
 _MOST_BLOCKS = 10_000_000
 
@@ -57,28 +60,21 @@ class Observed:
     submitted_step: int = -1
     first_token_step: int = -1
     finish_step: int = -1
-    block_ids: tuple[int, ...] = ()
+    block_ids: tuple[Any, ...] = ()
+    said: dict[str, Any] = field(default_factory=dict)
 
 
-def _config(params: dict[str, Any]) -> EngineConfig:
+def _config(case: Case) -> EngineConfig:
+    params: dict[str, Any] = case["params"]
     if (params.get("num_blocks") or 0) > _MOST_BLOCKS:
         raise EngineError(
             f"a cache of {params['num_blocks']:,} blocks is more than the {_MOST_BLOCKS:,} that can be replayed"
         )
-    return EngineConfig(**{field.name: params[field.name] for field in fields(EngineConfig) if field.name in params})
-
-
-def _request(spec: dict[str, Any], arrival: float) -> Request:
-    return Request(
-        id=spec["id"],
-        num_prompt_tokens=len(spec["token_ids"]),
-        prompt_ids=np.asarray(spec["token_ids"], dtype=np.int32),
-        output_ids=list(spec["output_ids"]),
-        cache_salt=spec.get("cache_salt"),
-        skip_reading_cache=spec.get("prompt_logprobs") is not None,
-        priority=spec.get("priority", 0),
-        arrival=arrival,
-    )
+    known = {each.name: params[each.name] for each in fields(EngineConfig) if each.name in params}
+    if RESOLVED in case:
+        plan = plan_cache(recorded_layers(params), recorded_options(params))
+        known |= {"plan": plan, "block_size": plan.hash_block_size}
+    return EngineConfig(**known)
 
 
 class Replay:
@@ -88,8 +84,8 @@ class Replay:
         self.case = case
         self.asynchronous = asynchronous
         params = case["params"]
-        self.config = replace(_config(params), async_scheduling=asynchronous)
-        self.cache = BlockManager(self.config, record_events=True)
+        self.config = replace(_config(case), async_scheduling=asynchronous)
+        self.cache = make_cache(self.config, record_events=True)
         self.scheduler = Scheduler(self.config, self.cache)
         self.step = 0
         self.seconds_per_step = float(params.get("step_s", 1.0))
@@ -99,17 +95,19 @@ class Replay:
         self.preemptions: list[list[Any]] = []
         self.actions: list[list[Any]] = []
         self.trace: list[dict[str, Any]] = []
-        self.in_flight: tuple[EngineStep, list[int | None]] | None = None
-        self.labels: dict[BlockHash, str] = self._label_contents()
+        self.in_flight: tuple[EngineStep, Sequence[Sampled]] | None = None
+        words = GroupedWords if self.config.plan is not None else PlainWords
+        self.words = words(self.cache, self._label_contents())
 
     def _label_contents(self) -> dict[BlockHash, str]:
         labels: dict[BlockHash, str] = {}
         hasher = block_hasher(self.config.hash_algo, self.config.hash_seed)
+        lookahead = self.config.plan.num_hash_lookahead if self.config.plan is not None else 0
         for spec in self.case["requests"]:
-            whole = _request(spec, 0.0)
+            whole = request_of(spec, 0.0, accepted=[], place=0)
             for token in spec["output_ids"]:
                 whole.append_output(token)
-            extend_hashes(whole, self.config.block_size, hasher)
+            extend_hashes(whole, self.config.block_size, hasher, lookahead)
             for index, block_hash in enumerate(whole.block_hashes):
                 labels.setdefault(block_hash, f"{spec['id']}:{index}")
         return labels
@@ -145,7 +143,10 @@ class Replay:
                 self.scheduler.num_steps = self.step
 
     def _submit(self, spec: dict[str, Any]) -> None:
-        request = _request(spec, self.step * self.seconds_per_step)
+        accepted = (self.case["params"].get("spec") or {}).get("accept", [])
+        request = request_of(
+            spec, self.step * self.seconds_per_step, accepted=accepted, place=self.case["requests"].index(spec)
+        )
         self.seen[request.id] = Observed(request, submitted_step=self.step)
         self.scheduler.add(request)
 
@@ -162,7 +163,7 @@ class Replay:
         self.preemptions += [[self.step, request.id] for request in step.preempted]
         self._trace(step)
         for request, _, _ in step.scheduled:
-            self.seen[request.id].block_ids = tuple(request.block_ids)
+            self.seen[request.id].block_ids = tuple(self.words.table(request))
         if not self.asynchronous:
             self._update(step, DryRunner().run(step))
         else:
@@ -171,11 +172,17 @@ class Replay:
             self.in_flight = step, DryRunner().run(step)
         self.step += 1
 
-    def _update(self, step: EngineStep, tokens: list[int | None]) -> None:
+    def _update(self, step: EngineStep, tokens: Sequence[Sampled]) -> None:
         for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
-            if token is not None and not request.outputs:
+            if token is not None and not request.outputs and request.status is not Status.FINISHED:
                 self.seen[request.id].first_token_step = self.step
-        for request in self.scheduler.update(step, tokens):
+                self.seen[request.id].said = self.words.of_request(request)
+        first = [item.request for item in step.scheduled if not item.request.outputs]
+        finished = self.scheduler.update(step, tokens)
+        for request in first:
+            if request.outputs and request.status is Status.RUNNING:
+                self.seen[request.id].said = self.words.of_request(request)
+        for request in finished:
             assert request.status is Status.FINISHED
             self.seen[request.id].finish_step = self.step
             self.finish_order.append(request.id)
@@ -189,23 +196,17 @@ class Replay:
                 "preempted": [request.id for request in step.preempted],
                 "free_blocks": self.cache.num_free,
                 "waiting": len(self.scheduler.waiting),
+                **self.words.of_step(step),
             }
         )
 
     def _take_events(self) -> None:
-        for event in self.cache.take_events():
-            match event:
-                case BlockStored(hashes, parent):
-                    above = self.labels[parent] if parent is not None else None
-                    self.events.append(["S", self.step, [self.labels[block] for block in hashes], above])
-                case BlockRemoved(block):
-                    self.events.append(["R", self.step, self.labels[block]])
-                case AllBlocksCleared():
-                    self.events.append(["C", self.step])
+        self.events += [self.words.event(self.step, event) for event in self.cache.take_events()]
 
     def differences(self) -> Iterator[str]:
         """Every difference from what vLLM did, the most telling first."""
         expected = self.case[ASYNCHRONOUS if self.asynchronous else "expected"]
+        yield from self._plan_differences()
         for want in expected["requests"]:
             seen = self.seen.get(want["id"])
             if seen is None:
@@ -219,27 +220,34 @@ class Replay:
                 "first_token_step": seen.first_token_step,
                 "finish_step": seen.finish_step,
                 "block_ids": list(seen.block_ids),
+                **seen.said,
             }
             for name, value in got.items():
                 if name in want and want[name] != value:
                     yield f"request {want['id']}: {name} is {value}, vLLM has {want[name]}"
         if not self.asynchronous:
             yield from _sequence("kv_events", self.events, expected["kv_events"])
-        evictions = [[step, label] for kind, step, *rest in self.events if kind == "R" for label in rest]
-        yield from _sequence("evictions", evictions, expected["evictions"])
-        yield from _sequence("preemptions", self.preemptions, expected["preemptions"])
+        evictions = [event[1:] for event in self.events if event[0] == "R"]
+        if not self.asynchronous or self.config.plan is None:
+            yield from _sequence("evictions", evictions, expected["evictions"])
+            yield from _sequence("preemptions", self.preemptions, expected["preemptions"])
         if not self.asynchronous:
             yield from self._synchronous_differences(expected)
         for name, value in self._totals().items():
             if expected["totals"].get(name, value) != value:
                 yield f"totals: {name} is {value}, vLLM has {expected['totals'][name]}"
 
+    def _plan_differences(self) -> Iterator[str]:
+        plan = self.config.plan
+        if plan is None:
+            return
+        recorded = asdict(plan_of(self.case[RESOLVED], self.case["params"].get("dcp", 1)))
+        for name, value in asdict(plan).items():
+            if recorded[name] != value:
+                yield f"plan: {name} is {value}, vLLM has {recorded[name]}"
+
     def _synchronous_differences(self, expected: dict[str, Any]) -> Iterator[str]:
-        free = [
-            [block, None if (block_hash := self.cache.hashes[block]) is None else self.labels[block_hash]]
-            for block in self.cache.free_queue
-        ]
-        yield from _sequence("final_free_queue", free, expected["final_free_queue"])
+        yield from _sequence("final_free_queue", self.words.free_queue(), expected["final_free_queue"])
         yield from _sequence("finish_order", self.finish_order, expected["finish_order"])
         if expected.get("trace") is not None:
             yield from _sequence("trace", self.trace, expected["trace"])

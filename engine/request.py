@@ -9,6 +9,8 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.engine.extra_keys import Image
+from kvtool.engine.groups.group_table import GroupTable
 from kvtool.engine.hashing import BlockHash, Lora
 
 Ids = npt.NDArray[np.int32]
@@ -40,6 +42,13 @@ class Request:
     max_tokens: int = 1
     cache_salt: str | None = None
     lora: Lora | None = None
+    images: tuple[Image, ...] = ()
+    """Ordered by where they stand."""
+    prompt_embeds: npt.NDArray[np.generic] | None = None
+    """A row for each token of the prompt, where it comes as embeddings; its `prompt_ids` are zeros then."""
+    accepted_drafts: tuple[int, ...] = (0,)
+    """How many drafts each verification accepts, over and over; the first begins at `num_verified`."""
+    num_verified: int = 0
     skip_reading_cache: bool = False
     priority: int = 0
     arrival: float = 0.0
@@ -57,9 +66,19 @@ class Request:
     block_numbers: array[int] | None = field(default=None, init=False)
     """Like `block_hashes`, where the cache goes by numbers."""
     num_registered_blocks: int = field(default=0, init=False)
+    tables: list[GroupTable] = field(default_factory=list, init=False)
+    """Like `block_ids`, of each of several groups of layers."""
+    shared_prefix_boundary: int = field(default=0, init=False)
+    """Where the longest prefix ends that a group has cached, if that is behind what all of them have: it is worth keeping there."""
+    num_drafts: int = field(default=0, init=False)
+    """Tokens that were drafted for the next step."""
+    num_in_flight_tokens: int = field(default=0, init=False)
+    """Tokens of steps whose outputs are not known yet, in asynchronous scheduling."""
+    in_prefill: bool = field(default=False, init=False)
+    """Whether the last step that computed some of it left known tokens over. Kept up where a scheduler asks for it."""
     num_cached_tokens: int = field(default=-1, init=False)
-    admissions: list[tuple[int, int]] = field(default_factory=list, init=False)
-    """(step, hit tokens) of each time the request began to run."""
+    admissions: list[tuple[int, ...]] = field(default_factory=list, init=False)
+    """(step, hit tokens) of each time the request began to run, and the `shared_prefix_boundary` where there is one."""
     num_preemptions: int = field(default=0, init=False)
     first_token_at: float | None = field(default=None, init=False)
     order: int = field(default=-1, init=False)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from kvtool.engine.step import EngineStep
+from kvtool.engine.request import Request
+from kvtool.engine.step import EngineStep, Sampled
 
 
 class DryRunner:
-    """Answers every request with its forced tokens, or with token 0."""
+    """Answers every request with its forced tokens, or with token 0. Drafts are accepted as `Request.accepted_drafts` says."""
 
-    def run(self, step: EngineStep) -> list[int | None]:
-        tokens: list[int | None] = []
-        for request, start, count in step.scheduled:
-            if start + count != request.num_tokens:
+    def run(self, step: EngineStep) -> list[Sampled]:
+        tokens: list[Sampled] = []
+        for item in step.scheduled:
+            request, start, count = item
+            left = request.num_tokens - start - count
+            forced = request.output_ids
+            if left > 0:
                 tokens.append(None)
+            elif left < 0:
+                tokens.append(self._verified(request, -left))
             else:
-                forced = request.output_ids
                 tokens.append(0 if forced is None else forced[len(request.outputs)])
         return tokens
+
+    def _verified(self, request: Request, drafts: int) -> list[int]:
+        """The drafts that are accepted, and the token behind them."""
+        accepted = request.accepted_drafts[request.num_verified % len(request.accepted_drafts)]
+        request.num_verified += 1
+        most = request.max_tokens - len(request.outputs)
+        count = min(min(accepted, drafts) + 1, most)
+        forced, first = request.output_ids, len(request.outputs)
+        return [0] * count if forced is None else forced[first : first + count]

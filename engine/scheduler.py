@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.block_pool import BlockPool
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.groups.chunk_ends import ChunkEnds
+from kvtool.engine.prefill_cadence import PrefillCadence
 from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats
-from kvtool.engine.step import EngineStep, Scheduled
-
-
-class WaitingQueue:
-    """Requests that wait to be admitted: first come first served, or by (priority, arrival)."""
-
-    def __init__(self, policy: str) -> None:
-        self._by_priority = policy == "priority"
-        self._queue: deque[Request] = deque()
-        self._heap: list[tuple[int, float, int, Request]] = []
-
-    def __len__(self) -> int:
-        return len(self._heap) if self._by_priority else len(self._queue)
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter([entry[-1] for entry in sorted(self._heap)] if self._by_priority else self._queue)
-
-    def add(self, request: Request, *, front: bool = False) -> None:
-        if self._by_priority:
-            heapq.heappush(self._heap, (request.priority, request.arrival, request.order, request))
-        elif front:
-            self._queue.appendleft(request)
-        else:
-            self._queue.append(request)
-
-    def peek(self) -> Request:
-        return self._heap[0][-1] if self._by_priority else self._queue[0]
-
-    def pop(self) -> Request:
-        return heapq.heappop(self._heap)[-1] if self._by_priority else self._queue.popleft()
-
-    def remove(self, request: Request) -> None:
-        if self._by_priority:
-            self._heap = [entry for entry in self._heap if entry[-1] is not request]
-            heapq.heapify(self._heap)
-        else:
-            self._queue.remove(request)
+from kvtool.engine.step import EngineStep, Sampled, Scheduled
+from kvtool.engine.stuck_steps import StuckSteps
+from kvtool.engine.waiting_queue import WaitingQueue
 
 
 class Scheduler:
@@ -66,8 +32,20 @@ class Scheduler:
     So under memory pressure other requests are preempted and other blocks evicted than in synchronous scheduling.
     """
 
-    def __init__(self, config: EngineConfig, cache: BlockManager) -> None:
+    def __init__(self, config: EngineConfig, cache: BlockPool) -> None:
         self.config = config
+        plan = config.plan
+        self._grouped = plan is not None
+        self._num_drafts = plan.num_spec_tokens if plan is not None else 0
+        self._chunks = ChunkEnds(config, plan) if plan is not None else None
+        self._cadence = PrefillCadence(config.prefill_schedule_interval)
+        self._stuck = StuckSteps()
+        self._most_running = config.max_num_active_seqs or config.max_num_seqs
+        self._watches_prefill = config.prefill_schedule_interval > 1 or self._num_drafts > 0
+        self._saw_prefill = False
+        """Whether the step that is being scheduled goes on with a prefill."""
+        self._set_aside: set[Request] = set()
+        """Requests that were passed over in the queue, as their next chunk could not end where it would have to."""
         self.cache = cache
         self.running: list[Request] = []
         self.waiting = WaitingQueue(config.policy)
@@ -108,7 +86,7 @@ class Scheduler:
                 f"{config.max_num_batched_tokens}, and chunked prefill is off",
                 hint="raise --max-num-batched-tokens",
             )
-        blocks = -(-most // config.block_size)
+        blocks = self.cache.blocks_needed(most)
         if config.num_blocks is not None and blocks > config.num_blocks - 1:
             raise EngineError(
                 f"request {request.id} needs {blocks} blocks for {most} tokens; the whole cache has "
@@ -122,49 +100,72 @@ class Scheduler:
         A step may be empty while outputs are awaited; EngineError where it is though nothing could ever make it less so.
         """
         budget = self.config.max_num_batched_tokens
-        threshold = self.config.long_prefill_token_threshold
-        cap = threshold if threshold > 0 and len(self) > 1 else self.config.max_model_len
+        cap = self._prefill_cap(budget)
         scheduled: list[Scheduled] = []
         preempted: list[Request] = []
+        if self._grouped:
+            self.cache.begin_step()
+        self._saw_prefill = False
+        holds = self._watches_prefill and self._cadence.holds(self.running)
         if self.running:
-            budget = self._schedule_running(budget, cap, scheduled, preempted)
+            budget = self._schedule_running(budget, cap, scheduled, preempted, holds=holds)
         if not preempted and len(self.waiting):
-            self._admit(budget, cap, scheduled)
-        if not scheduled and not preempted and len(self):
-            self._check_awaits()
-        step = EngineStep(self.num_steps, tuple(scheduled), tuple(preempted))
+            self._admit(budget, cap, scheduled, holds=holds)
+        if not scheduled and len(self):
+            self._stuck.check(self.running, self.waiting, preempted, self.config.max_num_batched_tokens)
+        if self._watches_prefill:
+            self._note_prefills(scheduled, preempted, holds=holds)
+        copies = self.cache.end_step() if self._grouped else ()
+        step = EngineStep(self.num_steps, tuple(scheduled), tuple(preempted), copies)
         self.num_steps += 1
         if self.config.async_scheduling:
             for request, start, count in scheduled:
+                request.num_in_flight_tokens += count
                 if start + count == request.num_tokens + request.num_awaited_outputs:
                     request.num_awaited_outputs += 1
         for request, start, count in scheduled:
             request.num_computed_tokens = start + count
         return step
 
-    def _check_awaits(self) -> None:
-        """Raise EngineError for a step that schedules nothing though no output is on its way: every later one would be the same."""
-        if any(request.num_awaited_outputs for request in self.running):
-            return
-        if self.running:
-            raise EngineError(f"request {self.running[0].id} waits for a token that no step will sample")
-        stuck = self.waiting.peek()
-        raise EngineError(
-            f"request {stuck.id} can never be scheduled: {stuck.num_tokens} tokens are to be computed, a step takes "
-            f"{self.config.max_num_batched_tokens}",
-            hint="raise --max-num-batched-tokens or --capacity",
-        )
+    def _prefill_cap(self, budget: int) -> int:
+        """Most tokens of one request in a step."""
+        threshold = self.config.long_prefill_token_threshold
+        if threshold <= 0 or len(self) <= 1:
+            return self.config.max_model_len
+        return max(threshold, budget // len(self)) if self.config.long_prefill_token_threshold_adaptive else threshold
 
-    def _schedule_running(self, budget: int, cap: int, scheduled: list[Scheduled], preempted: list[Request]) -> int:
+    def _note_prefills(self, scheduled: list[Scheduled], preempted: list[Request], *, holds: bool) -> None:
+        """Say of each request whether it is still in prefill, and of the step whether it had some."""
+        prefills = self._saw_prefill
+        for request, start, count in scheduled:
+            if request.admissions[-1][0] == self.num_steps:
+                prefills |= start < request.num_tokens - 1
+            request.in_prefill = start + count < request.num_tokens + request.num_awaited_outputs
+        if not preempted and not holds:
+            self._cadence.behind = len(self.waiting) > len(self._set_aside)
+        self._cadence.step_done(scheduled=bool(scheduled), prefills=prefills)
+
+    def _schedule_running(
+        self, budget: int, cap: int, scheduled: list[Scheduled], preempted: list[Request], *, holds: bool
+    ) -> int:
         running, allocate, max_model_len = self.running, self.cache.allocate, self.config.max_model_len
+        drafts, watches = self._num_drafts, self._watches_prefill
+        cut = self._chunks.cut if self._chunks is not None and self._chunks.cuts else None
         index = 0
         while index < len(running) and budget > 0:
             request = running[index]
             computed = request.num_computed_tokens
             awaited = request.num_awaited_outputs
             count = request.num_tokens + awaited - computed
+            if drafts:
+                count += request.num_drafts
             if count > 1:
                 count = min(count, cap, budget, max_model_len - computed - 1)
+            if holds and request.in_prefill:
+                index += 1
+                continue
+            if cut is not None and count > 0:
+                count = cut(request, computed, count)
             if (
                 count <= 0
                 or computed + count >= max_model_len
@@ -172,88 +173,160 @@ class Scheduler:
             ):
                 index += 1
                 continue
-            while not (fits := allocate(request, count)):
-                victim = self._victim()
-                position = running.index(victim)
-                del running[position]
-                if position < index:
-                    index -= 1
-                    for place, item in enumerate(scheduled):
-                        if item.request is victim:
-                            budget += item.num_tokens
-                            del scheduled[place]
-                            break
-                self._preempt(victim)
-                preempted.append(victim)
-                if victim is request:
-                    break
-            if fits:
-                scheduled.append(Scheduled(request, computed, count))
-                budget -= count
-                index += 1
-            elif self.config.policy == "fcfs":
-                break
+            if not allocate(request, count):
+                fits, index, budget = self._make_room(request, count, index, budget, scheduled, preempted)
+                if not fits:
+                    if self.config.policy == "fcfs":
+                        break
+                    continue
+            if watches:
+                request.num_drafts = 0
+                self._saw_prefill |= request.in_prefill
+            scheduled.append(Scheduled(request, computed, count))
+            budget -= count
+            index += 1
         return budget
+
+    def _make_room(
+        self,
+        request: Request,
+        count: int,
+        index: int,
+        budget: int,
+        scheduled: list[Scheduled],
+        preempted: list[Request],
+    ) -> tuple[bool, int, int]:
+        """Preempt others until the request, which is at `index` of the running, has its blocks, or is preempted itself.
+
+        Returns whether it has them, where it is now, and the budget with what was scheduled of those preempted.
+        """
+        running = self.running
+        while True:
+            victim = self._victim()
+            position = running.index(victim)
+            del running[position]
+            if position < index:
+                index -= 1
+                for place, item in enumerate(scheduled):
+                    if item.request is victim:
+                        budget += item.num_tokens
+                        del scheduled[place]
+                        break
+            self._preempt(victim)
+            preempted.append(victim)
+            if victim is request:
+                return False, index, budget
+            if self.cache.allocate(request, count):
+                return True, index, budget
 
     def _victim(self) -> Request:
         if self.config.policy == "fcfs":
             return self.running[-1]
-        return max(self.running, key=lambda request: (request.priority, request.arrival, request.order))
+        return max(self.running, key=lambda request: (request.priority, request.arrival))
 
     def _preempt(self, request: Request) -> None:
         """By recomputation: the blocks go back with their hashes, and a resume usually hits them."""
         self.cache.free(request)
         request.num_computed_tokens = 0
         request.num_awaited_outputs = 0
+        request.num_drafts = 0
         request.num_preemptions += 1
         request.status = Status.PREEMPTED
         self.num_preemptions += 1
         self.waiting.add(request, front=True)
 
-    def _admit(self, budget: int, cap: int, scheduled: list[Scheduled]) -> None:
-        config = self.config
-        while len(self.waiting) and budget > 0 and len(self.running) < config.max_num_seqs:
+    def _admit(self, budget: int, cap: int, scheduled: list[Scheduled], *, holds: bool) -> None:
+        config, cache, chunks = self.config, self.cache, self._chunks
+        passed_over: list[Request] = []
+        pads = self._num_drafts > 0 and not self._saw_prefill
+        beside = bool(scheduled)
+        while len(self.waiting) and budget > 0 and len(self.running) < self._most_running:
             request = self.waiting.peek()
-            hits = self.cache.match(request)
-            hit_tokens = len(hits) * config.block_size
-            count = min(request.num_tokens - hit_tokens, cap)
+            hit_tokens = cache.look_up(request)
+            left = request.num_tokens - hit_tokens
+            if holds and left > 1:
+                break
+            if (
+                pads
+                and left == 1
+                and (beside or hit_tokens > 0)
+                and hit_tokens + self._num_drafts + 2 <= config.max_model_len
+            ):
+                left += self._num_drafts  # as all that decode have so many tokens
+                if left > budget:
+                    break
+            count = min(left, cap)
             if not config.enable_chunked_prefill and count > budget:
                 break
             count = min(count, budget)
+            if chunks is not None:
+                if not (count := chunks.align_first(request, hit_tokens, count)):
+                    break
+                if not (count := chunks.keep_lookahead(request, hit_tokens, count)):
+                    passed_over.append(self.waiting.pop())
+                    self._set_aside.add(request)
+                    continue
             reserve = int(config.watermark * (config.num_blocks or 0)) if self.running else 0
-            if not self.cache.allocate(request, count, hits, reserve=reserve, whole=config.scheduler_reserve_full_isl):
+            if not cache.admit(request, count, reserve=reserve, whole=config.scheduler_reserve_full_isl):
                 break
             self.waiting.pop()
+            self._set_aside.discard(request)
             if request.num_cached_tokens < 0:
                 request.num_cached_tokens = hit_tokens
-            request.admissions.append((self.num_steps, hit_tokens))
+            junction = request.shared_prefix_boundary
+            request.admissions.append(
+                (self.num_steps, hit_tokens, junction) if junction else (self.num_steps, hit_tokens)
+            )
             if config.enable_prefix_caching:
                 self.stats.admitted(request, hit_tokens)
             request.status = Status.RUNNING
             self.running.append(request)
             scheduled.append(Scheduled(request, hit_tokens, count))
             budget -= count
+        for request in reversed(passed_over):
+            self.waiting.add(request, front=True)
 
-    def update(self, step: EngineStep, tokens: list[int | None]) -> list[Request]:
+    def update(self, step: EngineStep, tokens: Sequence[Sampled]) -> list[Request]:
         """Append the sampled tokens, in scheduling order; returns the finished requests, whose blocks are free again."""
         finished: list[Request] = []
         max_model_len = self.config.max_model_len
-        for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
+        for item, token in zip(step.scheduled, tokens, strict=True):
+            request = item.request
+            if request.num_in_flight_tokens:
+                request.num_in_flight_tokens -= item.num_tokens
             if token is None or step.index < request.outputs_from_step:
                 continue
-            request.append_output(token)
+            if self._num_drafts:
+                self._verify(item, [token] if isinstance(token, int) else token)
+            else:
+                assert isinstance(token, int), "only drafts make more than one token a step"
+                request.append_output(token)
             if request.num_awaited_outputs:
                 request.num_awaited_outputs -= 1
-                self.cache.register(request, request.num_computed_tokens - request.num_awaited_outputs)
+                self.cache.register(request, request.num_computed_tokens - request.num_in_flight_tokens)
             if request.finished_generating or request.num_tokens >= max_model_len:
                 if request.status is Status.PREEMPTED:
                     self.waiting.remove(request)
+                    self._set_aside.discard(request)
                 request.status = Status.FINISHED
                 self.cache.free(request)
                 finished.append(request)
         if finished:
             self.running = [request for request in self.running if request.status is not Status.FINISHED]
         return finished
+
+    def _verify(self, item: Scheduled, tokens: list[int]) -> None:
+        """Take over the drafts that were accepted and the token behind them; what was computed of the others is void."""
+        request = item.request
+        rejected = max(item.start + item.num_tokens - request.num_tokens, 0) - (len(tokens) - 1)
+        request.num_computed_tokens -= rejected
+        for number, token in enumerate(tokens, 1):
+            request.append_output(token)
+            if request.finished_generating or request.num_tokens >= self.config.max_model_len:
+                request.num_computed_tokens -= len(tokens) - number
+                break
+        self.cache.register(request, request.num_computed_tokens)
+        request.num_drafts = self._num_drafts
 
     def reset_prefix_cache(self, *, reset_running: bool = False) -> bool:
         """Forget the prefix cache; False where requests hold blocks (with `reset_running` they are preempted first)."""
@@ -267,11 +340,8 @@ class Scheduler:
     def check(self) -> None:
         """Assert that requests, blocks and queues agree."""
         self.cache.check()
-        refs = [0] * self.cache.num_blocks
-        for request in self.running:
-            assert request.status is Status.RUNNING
-            assert len(request.block_ids) * self.config.block_size >= request.num_computed_tokens
-            for block in request.block_ids:
-                refs[block] += 1
-        assert refs == self.cache.refs
-        assert all(not request.block_ids and not request.num_computed_tokens for request in self.waiting)
+        assert all(request.status is Status.RUNNING for request in self.running)
+        self.cache.check_held(self.running)
+        assert all(
+            not request.block_ids and not request.tables and not request.num_computed_tokens for request in self.waiting
+        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kvtool.engine.cache import BlockManager
 from kvtool.engine.request import Request, Status
+from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
 
 
@@ -14,9 +16,14 @@ def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> No
     prompt is, and each block of the answer, as an event tells what a step stored; of asynchronous steps, too, though these evict
     for the next block of an answer before they store the last one. Forced outputs are taken as they are; free ones count as
     `max_tokens` zeros. EngineError for a request that could never run; `fits` says that `check_fits` let this one pass.
+
+    With several groups of layers it goes through the steps: which states and windows are kept depends on where they end.
     """
     assert not len(scheduler), "account() is for an idle scheduler"
     cache = scheduler.cache
+    if not isinstance(cache, BlockManager):
+        _step_by_step(scheduler, request)
+        return
     if not fits:
         scheduler.check_fits(request)
     request.order = scheduler.num_submitted
@@ -27,7 +34,7 @@ def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> No
     if scheduler.config.enable_prefix_caching:
         scheduler.stats.admitted(request, cached)
     if cache.events is not None:
-        _compute_in_parts(scheduler, request, request.num_tokens, scheduler.config.max_num_batched_tokens, hits)
+        _compute_in_parts(cache, request, request.num_tokens, scheduler.config.max_num_batched_tokens, hits)
         hits = []
     room = scheduler.config.max_model_len - request.num_prompt_tokens
     given = request.output_ids
@@ -38,24 +45,32 @@ def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> No
     end = max(request.num_tokens - 1, request.num_prompt_tokens)
     if cache.events is not None:
         size = cache.block_size
-        _compute_in_parts(scheduler, request, min(end, -(-request.num_computed_tokens // size) * size), size, hits)
-        _compute_in_parts(scheduler, request, end, size, hits)
+        _compute_in_parts(cache, request, min(end, -(-request.num_computed_tokens // size) * size), size, hits)
+        _compute_in_parts(cache, request, end, size, hits)
     else:
-        _compute(scheduler, request, end - len(hits) * cache.block_size, hits)
+        _compute(cache, request, end - len(hits) * cache.block_size, hits)
     request.status = Status.FINISHED
     cache.free(request)
 
 
-def _compute_in_parts(scheduler: Scheduler, request: Request, end: int, part: int, hits: list[int]) -> None:
+def _step_by_step(scheduler: Scheduler, request: Request) -> None:
+    runner = DryRunner()
+    scheduler.add(request)
+    while len(scheduler):
+        step = scheduler.schedule()
+        scheduler.update(step, runner.run(step))
+
+
+def _compute_in_parts(cache: BlockManager, request: Request, end: int, part: int, hits: list[int]) -> None:
     """All tokens up to the one at `end`, so many at a time; those of the hits first."""
-    left = end - request.num_computed_tokens - len(hits) * scheduler.cache.block_size
+    left = end - request.num_computed_tokens - len(hits) * cache.block_size
     while left > 0:
-        _compute(scheduler, request, min(left, part), hits)
+        _compute(cache, request, min(left, part), hits)
         hits = []
         left = end - request.num_computed_tokens
 
 
-def _compute(scheduler: Scheduler, request: Request, num_new: int, hits: list[int]) -> None:
-    fits = scheduler.cache.allocate(request, num_new, hits)
+def _compute(cache: BlockManager, request: Request, num_new: int, hits: list[int]) -> None:
+    fits = cache.allocate(request, num_new, hits)
     assert fits, "check_fits() admitted a request that does not fit an idle cache"
-    request.num_computed_tokens += len(hits) * scheduler.cache.block_size + num_new
+    request.num_computed_tokens += len(hits) * cache.block_size + num_new

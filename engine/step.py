@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -18,7 +19,16 @@ class Scheduled(NamedTuple):
     @property
     def samples(self) -> bool:
         """Whether the step reaches the request's last known token, so that it gets a new one."""
-        return self.start + self.num_tokens == self.request.num_tokens
+        return self.start + self.num_tokens >= self.request.num_tokens
+
+    @property
+    def num_drafts(self) -> int:
+        """How many of the tokens are drafts, which the step verifies. Known until it is updated."""
+        return max(self.start + self.num_tokens - self.request.num_tokens, 0)
+
+
+Sampled = int | list[int] | None
+"""What a request gets in a step: a token, several of which all but the last were drafted, or none as it is in prefill."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +41,8 @@ class EngineStep:
     index: int
     scheduled: tuple[Scheduled, ...]
     preempted: tuple[Request, ...] = ()
+    copies: tuple[tuple[int, int], ...] = ()
+    """Blocks to be copied before the step runs, each with the block that it is copied to."""
 
     @property
     def num_tokens(self) -> int:
@@ -40,8 +52,8 @@ class EngineStep:
 class Runner(Protocol):
     """Executes steps. The scheduler and the cache are the same objects under every runner."""
 
-    def run(self, step: EngineStep) -> list[int | None]:
-        """A new token for each scheduled request that samples, None for the others; in the order of `step.scheduled`.
+    def run(self, step: EngineStep) -> Sequence[Sampled]:
+        """New tokens for each scheduled request that samples, None for the others; in the order of `step.scheduled`.
 
         A request whose outputs are forced gets `request.next_forced()` whatever the model says.
         """

@@ -1,8 +1,9 @@
 """vLLM's own block hashes, so that events can be matched with those of a live server.
 
 A block's hash is the digest of the triple (parent's hash, tokens, extras), written in CBOR or pickled. Extras are None or, in this
-order, ("lora", name, path) for every block and ("cache_salt", salt) for a prompt's first one. Pickles are only as stable as Python
-and vLLM make them; they agree with vLLM 0.33.
+order, ("lora", name, path) for every block, ("mm", id, offset) for images, ("cache_salt", salt) for a prompt's first block and
+("prompt_embeds", digest). Where a hash covers tokens behind its block, extras are (those or None, *tokens). Pickles are only as
+stable as Python and vLLM make them; they agree with vLLM 0.33.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import xxhash
 
 from kvtool.engine.config import HashAlgorithm
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.extra_keys import ExtraKeys
 from kvtool.engine.hashing import BlockHash, Lora
 
-Extras = tuple[tuple[str, ...], ...]
+Extras = tuple[object, ...] | None
+"""What stands third in the triple."""
 
 DEFAULT_SEED = "vllm-none-hash"
 """vLLM's where PYTHONHASHSEED is not set. It then draws a random one for xxhash: such a server's hashes cannot be matched."""
 
-_BYTES, _TEXT, _ARRAY = 0x40, 0x60, 0x80
+_NEGATIVE, _BYTES, _TEXT, _ARRAY = 0x20, 0x40, 0x60, 0x80
 
 
 def event_hash(block_hash: BlockHash) -> int:
@@ -53,16 +56,39 @@ class VllmHasher:
         parent: BlockHash | None,
         cache_salt: str | None,
         lora: Lora | None,
+        lookahead: int = 0,
     ) -> list[BlockHash]:
         last = self.none_hash if parent is None else parent
         hashes: list[BlockHash] = []
-        every: Extras = (("lora", lora.name, lora.path),) if lora is not None else ()
-        first: Extras = (*every, ("cache_salt", cache_salt)) if cache_salt and parent is None else every
+        every: ExtraKeys = (("lora", lora.name, lora.path),) if lora is not None else ()
+        first: ExtraKeys = (*every, ("cache_salt", cache_salt)) if cache_salt and parent is None else every
         encode = self._encode(tokens, block_size)
-        for index in range(len(tokens) // block_size):
-            last = BlockHash(self._hash(encode(index, last, first if index == 0 else every)))
+        ahead: list[int] = tokens[block_size:].tolist() if lookahead else []
+        for index in range((len(tokens) - lookahead) // block_size):
+            extras: Extras = (first if index == 0 else every) or None
+            if lookahead:
+                extras = (extras, *ahead[index * block_size : index * block_size + lookahead])
+            last = BlockHash(self._hash(encode(index, last, extras)))
             hashes.append(last)
         return hashes
+
+    def block(
+        self,
+        tokens: npt.NDArray[np.int32],
+        block_size: int,
+        parent: BlockHash | None,
+        cache_salt: str | None,
+        lora: Lora | None,
+        content: tuple[ExtraKeys, ExtraKeys],
+    ) -> BlockHash:
+        images, embeds = content
+        every: ExtraKeys = (("lora", lora.name, lora.path),) if lora is not None else ()
+        salt: ExtraKeys = (("cache_salt", cache_salt),) if cache_salt and parent is None else ()
+        extras: Extras = (*every, *images, *salt, *embeds) or None
+        if len(tokens) > block_size:
+            extras = (extras, *tokens[block_size:].tolist())
+        encode = self._encode(tokens[:block_size], block_size)
+        return BlockHash(self._hash(encode(0, self.none_hash if parent is None else parent, extras)))
 
 
 Encode = Callable[[int, bytes, Extras], bytes]
@@ -86,7 +112,7 @@ def _pickled_blocks(tokens: npt.NDArray[np.int32], block_size: int) -> Encode:
 
     def encode(index: int, parent: bytes, extras: Extras) -> bytes:
         block = tuple(ids[index * block_size : (index + 1) * block_size])
-        return _pickled((parent, block, extras or None))
+        return _pickled((parent, block, extras))
 
     return encode
 
@@ -102,14 +128,18 @@ def _cbor_blocks(tokens: npt.NDArray[np.int32], block_size: int) -> Encode:
     return encode
 
 
-def _cbor_extras(extras: Extras) -> bytes:
-    if not extras:
+def _cbor_extras(extras: object) -> bytes:
+    """An item of the extras, and all that stands in it: None, numbers, texts, bytes, and tuples of them."""
+    if extras is None:
         return b"\xf6"
-    parts = [_cbor_head(_ARRAY, len(extras))]
-    for extra in extras:
-        parts.append(_cbor_head(_ARRAY, len(extra)))
-        parts += map(_cbor_text, extra)
-    return b"".join(parts)
+    if isinstance(extras, tuple):
+        return _cbor_head(_ARRAY, len(extras)) + b"".join(map(_cbor_extras, extras))
+    if isinstance(extras, int):
+        return _cbor_head(_NEGATIVE, ~extras) if extras < 0 else _cbor_head(0, extras)
+    if isinstance(extras, bytes):
+        return _cbor_head(_BYTES, len(extras)) + extras
+    assert isinstance(extras, str)
+    return _cbor_text(extras)
 
 
 def _cbor_text(text: str) -> bytes:

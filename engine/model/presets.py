@@ -37,7 +37,7 @@ def _llama(
         tie_word_embeddings=tied,
         max_position_embeddings=_LLAMA_3_CONTEXT,
         dtype="bfloat16",
-        name=_key(repository),
+        name=preset_key(repository),
         source=f"meta-llama/{repository}",
     )
 
@@ -69,7 +69,7 @@ def _qwen2(
         qkv_bias=True,
         max_position_embeddings=context,
         dtype="bfloat16",
-        name=_key(repository),
+        name=preset_key(repository),
         source=f"Qwen/{repository}",
     )
 
@@ -89,12 +89,12 @@ def _qwen3(repository: str, layers: int, hidden: int, heads: int, inner: int, *,
         qk_norm=True,
         max_position_embeddings=40_960,
         dtype="bfloat16",
-        name=_key(repository),
+        name=preset_key(repository),
         source=f"Qwen/{repository}",
     )
 
 
-def _key(name: str) -> str:
+def preset_key(name: str) -> str:
     """How a model is looked up: without owner, tuning (instruct and the like) and case."""
     return _VARIANT.sub("", name.rsplit("/", 1)[-1].lower()).removeprefix("meta-")
 
@@ -147,9 +147,9 @@ def find_model(name: str) -> ModelConfig:
         return ModelConfig.from_hf(path)
     if name and path.is_dir():
         raise EngineError(f"{name}: the folder has no {CONFIG_FILE}")
-    key = _key(name)
+    key = preset_key(name)
     for config in PRESETS.values():
-        if key in (config.name, _key(config.source)):
+        if key in (config.name, preset_key(config.source)):
             return config
     if path.suffix == ".json" or name.startswith((".", "/", "~")):
         raise EngineError(f"{name}: no such file or folder")

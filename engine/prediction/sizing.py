@@ -142,6 +142,9 @@ def block_bytes(geometry: Geometry, block_size: int, kv_cache_dtype: str = AUTO,
 
 def weight_bytes(geometry: Geometry, tensor_parallel: int = 1) -> int:
     """Weights on each accelerator: its part of the matrices, K/V projections that are copied included, and all norms and biases."""
+    if geometry.counted is not None:
+        kv_heads_per_rank(geometry, tensor_parallel)
+        return geometry.counted.stored_bytes(tensor_parallel)
     copied = kv_heads_per_rank(geometry, tensor_parallel) * tensor_parallel - geometry.num_kv_heads
     projections = 2 * geometry.num_layers * geometry.hidden_size * geometry.head_dim * copied
     matrices = geometry.parameters - geometry.vector_parameters + projections

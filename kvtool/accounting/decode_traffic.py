@@ -6,6 +6,7 @@ none, and the figures are those of conversations that would decode together (`Co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ from kvtool.engine.config import DecodeMode
 from kvtool.engine.hashing import block_hasher, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.request import Request
-from kvtool.engine.step import EngineStep, Runner
+from kvtool.engine.step import EngineStep, Runner, Sampled
 from kvtool.results.run_times import Decode, PredictedTpot, Tpot
 from kvtool.workload.turn import Turn
 
@@ -124,7 +125,7 @@ class SampledSteps:
         self._stride = self._next = 1
         self._seen = self._read = 0
 
-    def run(self, step: EngineStep) -> list[int | None]:
+    def run(self, step: EngineStep) -> Sequence[Sampled]:
         self._seen += 1
         if self._seen >= self._next:
             self._look(step)

@@ -248,3 +248,18 @@ def test_a_folder_is_an_error_and_no_file_at_all_is_one_too(tmp_path: Path, caps
     assert main([]) == 2
     assert main(["--help"]) == 0
     assert capsys.readouterr().err.count("usage: ") == 2
+
+
+GROUPED = sorted((RECORDED.parent / "vllm-0.33-hybrid").glob("h*.json"))
+
+
+@pytest.mark.skipif(not GROUPED, reason="no recorded workloads of several groups beside this checkout")
+@pytest.mark.parametrize("path", GROUPED, ids=lambda path: path.stem)
+def test_a_recorded_workload_of_several_groups_agrees(path: Path) -> None:
+    """In every field, and asynchronously in what was recorded of that."""
+    assert [difference for _, difference in compare(path) if difference is not None] == []
+
+
+@pytest.mark.skipif(not GROUPED, reason="no recorded workloads of several groups beside this checkout")
+def test_the_recorded_workloads_of_several_groups_are_all_there() -> None:
+    assert len(GROUPED) >= 35

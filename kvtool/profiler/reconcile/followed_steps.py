@@ -236,8 +236,8 @@ class StepFollower:
         """Whether all full blocks of its prompt are there, so that it would store nothing when it is admitted."""
         if not self._may_come(point, number):
             return False
-        request = self._prompts[number]
-        return len(point.engine.cache.match(request)) == request.num_prompt_tokens // self.config.block_size
+        request, size = self._prompts[number], self.config.block_size
+        return point.engine.cache.look_up(request) == request.num_prompt_tokens // size * size
 
     def _step(self, point: _Point, came: tuple[int, ...]) -> _Point | None:
         """The engine one step on; None where that is not what the server did."""

@@ -1,0 +1,48 @@
+"""What hashes of blocks are made of beside tokens: adapters, images, salts, embeddings; tagged and in order, as vLLM has them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from kvtool.engine.request import Request
+
+ExtraKey = tuple[str, str, str] | tuple[str, str, int] | tuple[str, str] | tuple[str, bytes]
+"""("lora", name, path), ("mm", id, offset in the block), ("cache_salt", salt), or ("prompt_embeds", SHA-256 of the rows)."""
+ExtraKeys = tuple[ExtraKey, ...]
+
+
+class Image(NamedTuple):
+    """An image, or another item that is no text: its id, and which tokens of the prompt stand for it."""
+
+    id: str
+    offset: int
+    length: int
+
+
+def content_keys(request: Request, start: int, stop: int) -> tuple[ExtraKeys, ExtraKeys]:
+    """What the prompt itself says beside its tokens, of those in [start, stop): its images, and its embeddings."""
+    images = tuple(
+        ("mm", image.id, image.offset - start)
+        for image in request.images
+        if image.offset < stop and start < image.offset + image.length
+    )
+    if request.prompt_embeds is None:
+        return images, ()
+    rows = np.ascontiguousarray(request.prompt_embeds[start:stop])
+    return images, (("prompt_embeds", hashlib.sha256(rows.tobytes()).digest()),)
+
+
+def extra_keys(request: Request, start: int, stop: int) -> ExtraKeys:
+    """All extra keys of a block that begins at token `start` and whose hash covers the tokens up to `stop`."""
+    lora, salt = request.lora, request.cache_salt
+    images, embeds = content_keys(request, start, stop)
+    return (
+        *([("lora", lora.name, lora.path)] if lora is not None else []),
+        *images,
+        *([("cache_salt", salt)] if salt and start == 0 else []),
+        *embeds,
+    )

@@ -1,0 +1,204 @@
+"""A group of layers at work: what of a request's table it needs, keeps, gives back and registers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.engine.free_queue import NULL_BLOCK
+from kvtool.engine.groups.group_table import GroupTable, SharedTail
+from kvtool.engine.groups.kv_group import KVGroup
+from kvtool.engine.groups.reachable import reachable_blocks
+from kvtool.engine.request import Request
+
+if TYPE_CHECKING:
+    from kvtool.engine.groups.grouped_manager import GroupedManager
+
+
+class GroupRules:
+    """Layers with full attention, or the MLA form of it; what other kinds do otherwise is in classes of their own.
+
+    `drops` says that its hits are looked up one block further, which is dropped again. `align` is where hits end.
+    """
+
+    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+        self.pool = pool
+        self.index = index
+        self.group = group
+        self.tag = tag
+        self.size = group.block_size
+        self.scale = group.block_size // pool.plan.hash_block_size
+        self.drops = drops
+        self.align = pool.plan.hit_alignment
+        self.most_admitted: int | None = None
+        """Blocks that one request holds at most, which is what it needs to be admitted; None where that is all of it."""
+
+    def out_of_reach(self, computed: int) -> int:
+        """Tokens that no layer reads any more once so many are computed."""
+        del computed
+        return 0
+
+    def slots(self, needed: int, main: int) -> int:
+        """Tokens to have room for, of those with drafts (`needed`) and without (`main`)."""
+        del main
+        return needed
+
+    def blocks_needed(self, num_tokens: int) -> int:
+        """Blocks without which a request of so many tokens could never be computed to its end."""
+        return -(-num_tokens // self.size) - self.out_of_reach(num_tokens - 1) // self.size
+
+    def give_back(self, table: GroupTable, processed: int) -> None:
+        """Free the blocks that nobody reads any more once so many tokens are processed."""
+        gone = self.out_of_reach(processed) // self.size
+        if gone <= table.gone:
+            return
+        blocks = table.blocks
+        freed: list[int] = []
+        for index in range(min(gone, len(blocks)) - 1, -1, -1):
+            if blocks[index] == NULL_BLOCK:
+                break
+            freed.append(blocks[index])
+            blocks[index] = NULL_BLOCK
+        table.gone = min(gone, len(blocks))
+        if freed:
+            self.pool.release(freed)
+
+    def need(
+        self,
+        table: GroupTable,
+        needed: int,
+        main: int,
+        hits: list[int],
+        computed: int,
+        *,
+        capped: bool,
+        prefill_end: int,
+    ) -> int:
+        """Free blocks that are taken for `needed` tokens, `main` of them not for drafts, `computed` of them computed or hit.
+
+        `capped` is for admission: what a request holds at most, however long it is.
+        """
+        del prefill_end
+        required = -(-self.slots(needed, main) // self.size)
+        if capped and self.most_admitted is not None:
+            required = min(required, self.most_admitted)
+        if not hits:
+            return max(required - len(table.blocks), 0)
+        gone = max(self.out_of_reach(computed) // self.size, 0)
+        new = max(required - max(gone, len(hits)), 0)
+        return new + self.pool.num_waking(hits[gone:]) + (computed % self.size != 0)
+
+    def adopt(self, table: GroupTable, hits: list[int], computed: int) -> None:
+        """Hold the blocks that were hit, so far as they are still needed behind `computed` tokens."""
+        gone = max(self.out_of_reach(computed) // self.size, 0)
+        hits = hits[gone:]
+        self.pool.hold(hits)
+        table.blocks = [NULL_BLOCK] * gone + hits
+        table.registered = len(table.blocks)
+        if hits and computed % self.size:
+            index = computed // self.size
+            table.tail = SharedTail(index, hits[-1])
+            table.registered = index
+
+    def extend(self, table: GroupTable, needed: int, main: int) -> None:
+        """Take the blocks that `need` counted, and copy a shared tail."""
+        if table.tail is not None:
+            index, source = table.tail
+            table.tail = None
+            (copy,) = self.pool.take(1)
+            self.copy_tail(table, index, source, copy)
+        missing = -(-self.slots(needed, main) // self.size) - len(table.blocks)
+        if missing > 0:
+            table.blocks += self.pool.take(missing)
+
+    def copy_tail(self, table: GroupTable, index: int, source: int, copy: int) -> None:
+        """Have a copy of a shared block in its place. Both are held until the step that copies is scheduled."""
+        assert table.blocks[index] == source
+        table.blocks[index] = copy
+        self.pool.copy_later(self, source, copy)
+        self.pool.hold([copy])
+
+    def register(self, request: Request, table: GroupTable, tokens: int, boundaries: list[int]) -> None:
+        """Make the blocks hittable that the first `tokens` tokens fill, so far as a hit could need them."""
+        self.register_full(request, table, tokens, boundaries)
+        if self.scale > 1:
+            self._register_tail(request, table, tokens)
+
+    def register_full(self, request: Request, table: GroupTable, tokens: int, boundaries: list[int]) -> None:
+        """Full blocks only."""
+        pool = self.pool
+        full = min(tokens, len(request.block_hashes) * pool.plan.hash_block_size) // self.size
+        first = table.registered
+        if full <= first:
+            return
+        if junction := request.shared_prefix_boundary:
+            boundaries = [*boundaries, junction, *([junction - self.size] if self.drops else [])]
+        kept = reachable_blocks(
+            self.group, range(first, full), self.align, pool.config.prefix_cache_retention_interval, boundaries,
+            drops=self.drops,
+        )  # fmt: skip
+        pool.store_full(request, self, table, first, full, kept)
+        table.registered = full
+
+    def _register_tail(self, request: Request, table: GroupTable, tokens: int) -> None:
+        """Have the prompt's last unit found, where it ends inside of a block."""
+        unit = self.pool.plan.hash_block_size
+        known = request.num_prompt_tokens if self.drops else request.num_prompt_tokens - 1
+        boundary = min(known // unit, len(request.block_hashes)) * unit
+        if not boundary or boundary > tokens or boundary % self.size == 0:
+            return
+        index = boundary // self.size
+        if index < len(table.blocks):
+            self.pool.store_part(request, self, table.blocks[index], boundary)
+
+    def free(self, table: GroupTable) -> None:
+        """Give all blocks back, last first."""
+        self.pool.release([block for block in reversed(table.blocks) if block != NULL_BLOCK])
+
+    def check(self, table: GroupTable, request: Request) -> None:
+        """Assert that the table covers what is computed, and that nothing is kept where nothing may be."""
+        assert len(table.blocks) * self.size >= request.num_computed_tokens
+        assert not any(table.blocks[: table.gone])
+
+
+class WindowGroup(GroupRules):
+    """Layers that see a window."""
+
+    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+        super().__init__(pool, index, group, tag, drops=drops)
+        assert group.window is not None
+        self._window = group.window - 1 + group.extra_retained
+        held = min(self._window + pool.in_flight_tokens, pool.config.max_model_len)
+        self.most_admitted = -(-held // self.size) + 1
+
+    def out_of_reach(self, computed: int) -> int:
+        return max(0, computed - self._window)
+
+    def register(self, request: Request, table: GroupTable, tokens: int, boundaries: list[int]) -> None:
+        self.register_full(request, table, tokens, boundaries)
+
+
+class ChunkGroup(GroupRules):
+    """Layers that see the chunk that a token is in."""
+
+    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+        super().__init__(pool, index, group, tag, drops=drops)
+        assert group.chunk is not None
+        self._chunk = group.chunk
+        self.most_admitted = -(-min(group.chunk + pool.in_flight_tokens, pool.config.max_model_len) // self.size)
+
+    def out_of_reach(self, computed: int) -> int:
+        return computed // self._chunk * self._chunk
+
+    def register(self, request: Request, table: GroupTable, tokens: int, boundaries: list[int]) -> None:
+        self.register_full(request, table, tokens, boundaries)
+
+
+class RunningStateGroup(GroupRules):
+    """Layers with a state, of which only the running one is kept, as without caching."""
+
+    def out_of_reach(self, computed: int) -> int:
+        return computed - 1
+
+    def slots(self, needed: int, main: int) -> int:
+        del main
+        return needed + self.size * self.group.spec_blocks

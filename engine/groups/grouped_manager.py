@@ -1,0 +1,324 @@
+"""The block manager of any number of groups of layers over one pool of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvtool.engine.block_pool import BlockPool
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.events import BlockRemoved, BlockStored
+from kvtool.engine.extra_keys import extra_keys
+from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
+from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups, drop_groups
+from kvtool.engine.groups.group_rules import ChunkGroup, GroupRules, RunningStateGroup, WindowGroup
+from kvtool.engine.groups.group_table import GroupTable
+from kvtool.engine.groups.keyed_blocks import KeyedBlocks, group_tag, split_key
+from kvtool.engine.groups.kv_group import CachePlan
+from kvtool.engine.groups.reachable import replay_boundaries
+from kvtool.engine.groups.state_group import StateGroup
+from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.request import Ids, Request
+
+_KINDS: dict[str, type[GroupRules]] = {"sliding": WindowGroup, "chunked": ChunkGroup, "mamba": StateGroup}
+
+
+class GroupedManager(BlockPool):
+    """Paged KV blocks and states with vLLM V1's prefix caching, of layers of several kinds.
+
+    Every group has a table of its own for a request (`Request.tables`), all of them from one pool. A content is cached once for
+    each group; a hit is what all groups have.
+    """
+
+    def __init__(self, config: EngineConfig, *, record_events: bool = False) -> None:
+        assert config.plan is not None
+        self.plan: CachePlan = config.plan
+        hasher = block_hasher(config.hash_algo, config.hash_seed)
+        num_blocks = config.num_blocks if config.num_blocks is not None else 1
+        self.keys = KeyedBlocks(num_blocks, self.plan.hash_block_size, hasher)
+        super().__init__(config, self.keys, FreeQueue(num_blocks), record_events=record_events)
+        self.in_flight_tokens = config.max_num_batched_tokens * (2 if config.async_scheduling else 1)
+        self._tag_order = self._tags()
+        tags = [group_tag(self._tag_order.index(index)) for index in range(len(self.plan.groups))]
+        dropping = drop_groups(self.plan)
+        self.groups = [
+            self._group_class(index)(self, index, group, tags[index], drops=index in dropping)
+            for index, group in enumerate(self.plan.groups)
+        ]
+        self._states = [group for group in self.groups if isinstance(group, StateGroup)]
+        self._hits = CommonHits(self.plan, tags)
+        self._found = CommonHit([], 0, 0)
+        self._copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
+        """By group: what is copied before the step runs that is being scheduled."""
+        self._drops = bool(dropping)
+        self._lag = max(self.plan.num_prefill_lookahead - 1, 0)
+        """Trailing tokens that several modules of drafts may compute once more."""
+        if config.enable_prefix_caching and draft_groups(self.plan):
+            size, ahead = self.plan.scheduler_block_size, self.plan.num_prefill_lookahead
+            if size < ahead:
+                raise EngineError(f"{ahead} modules that draft need blocks of as many tokens; they have {size}")
+
+    def _tags(self) -> list[int]:
+        """Groups in the order of their tags: the first with full attention, which has most blocks, needs none."""
+        indices = range(len(self.plan.groups))
+        first = next((index for index in indices if self.plan.groups[index].kind in ("full", "mla")), 0)
+        return [first, *(index for index in indices if index != first)]
+
+    def _group_class(self, index: int) -> type[GroupRules]:
+        group = self.plan.groups[index]
+        if group.kind == "mamba" and not group.mamba_align:
+            return RunningStateGroup
+        return _KINDS.get(group.kind, GroupRules)
+
+    def begin_step(self) -> None:
+        for group in self._states:
+            group.begin_step()
+
+    def end_step(self) -> tuple[tuple[int, int], ...]:
+        copies = tuple(pair for pairs in self._copies for pair in pairs)
+        if copies:
+            self._copies = [[] for _ in self.groups]
+            self.release([block for pair in copies for block in pair])
+        return copies
+
+    def look_up(self, request: Request) -> int:
+        self._found = self.match(request)
+        request.shared_prefix_boundary = self._found.junction
+        return self._found.tokens
+
+    def match(self, request: Request) -> CommonHit:
+        """The longest prefix that all groups have cached of a request of which nothing is computed, less its last token."""
+        if not self.config.enable_prefix_caching or request.skip_reading_cache:
+            return CommonHit([[] for _ in self.groups], 0, 0)
+        self._extend_hashes(request)
+        return self._hits.find(self.keys.lookup, request.block_hashes, request.num_tokens - 1)
+
+    def _extend_hashes(self, request: Request) -> None:
+        plan = self.plan
+        extend_hashes(request, plan.hash_block_size, self.keys.hasher, plan.num_hash_lookahead)
+
+    def admit(self, request: Request, num_new: int, *, reserve: int = 0, whole: bool = False) -> bool:
+        return self._allocate(request, num_new, self._found, reserve=reserve, whole=whole)
+
+    def allocate(self, request: Request, num_new: int) -> bool:
+        return self._allocate(request, num_new, None, reserve=0, whole=False)
+
+    def _allocate(self, request: Request, num_new: int, hit: CommonHit | None, *, reserve: int, whole: bool) -> bool:
+        if not request.tables:
+            request.tables = [GroupTable() for _ in self.groups]
+        tables, most = request.tables, self.config.max_model_len
+        computed = request.num_computed_tokens + (hit.tokens if hit is not None else 0)
+        prefill_end = 0
+        if self.config.prefix_cache_retention_interval == 0:
+            prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
+        if whole:
+            all_tokens = min(request.num_tokens, most)
+            if (
+                self._need(tables, all_tokens, all_tokens, hit, computed, prefill_end, capped=True) + reserve
+                > self.num_free
+            ):
+                return False
+        main = computed + num_new
+        slots = min(main + self.plan.num_lookahead_tokens, most)
+        processed = max(0, computed - request.num_in_flight_tokens)
+        for group, table in zip(self.groups, tables, strict=True):
+            group.give_back(table, processed)
+        if self._need(tables, slots, main, hit, computed, prefill_end) + reserve > self.num_free:
+            return False
+        if hit is not None and hit.tokens:
+            for group, table, blocks in zip(self.groups, tables, hit.tables, strict=True):
+                group.adopt(table, blocks, computed)
+        for group, table in zip(self.groups, tables, strict=True):
+            group.extend(table, slots, main)
+        used = self.num_blocks - 1 - self.free_queue.size
+        if used > self.peak_used:
+            self.peak_used = used
+        self.register(request, min(main, request.num_tokens))
+        return True
+
+    def _need(
+        self,
+        tables: list[GroupTable],
+        needed: int,
+        main: int,
+        hit: CommonHit | None,
+        computed: int,
+        prefill_end: int,
+        *,
+        capped: bool = False,
+    ) -> int:
+        total = 0
+        for index, group in enumerate(self.groups):
+            hits = hit.tables[index] if hit is not None else []
+            total += group.need(tables[index], needed, main, hits, computed, capped=capped, prefill_end=prefill_end)
+        return total
+
+    def register(self, request: Request, num_tokens: int) -> None:
+        if not self.config.enable_prefix_caching:
+            return
+        self._extend_hashes(request)
+        boundaries = replay_boundaries(request.num_prompt_tokens, self.plan.scheduler_block_size, self._drops)
+        for group, table in zip(self.groups, request.tables, strict=True):
+            group.register(request, table, self._cacheable(num_tokens, group), boundaries)
+
+    def _cacheable(self, num_tokens: int, group: GroupRules) -> int:
+        """Tokens whose blocks could be hit."""
+        settled = max(0, num_tokens - self._lag)
+        if len(self.groups) == 1:
+            return settled
+        hittable = self._aligned(num_tokens)
+        if group.drops and hittable > 0:
+            return min(settled, self._aligned(settled) + group.size)
+        return hittable
+
+    def _aligned(self, num_tokens: int) -> int:
+        size = self.plan.scheduler_block_size
+        return num_tokens if self.plan.partial_hits else num_tokens // size * size
+
+    def free(self, request: Request) -> None:
+        for group, table in zip(self.groups, request.tables, strict=False):
+            group.free(table)
+        request.tables = []
+
+    def blocks_needed(self, num_tokens: int) -> int:
+        return sum(group.blocks_needed(num_tokens) for group in self.groups)
+
+    def cached_tokens(self, request: Request) -> int:
+        """How far a request's own blocks are cached in all groups."""
+        hashes, tokens = self.keys.hashes, self.keys.tokens
+        return min(
+            max((tokens[block] for block in table.blocks if hashes[block] is not None), default=0)
+            for table in request.tables
+        )
+
+    # What groups do with the pool.
+
+    def hold(self, blocks: list[int]) -> None:
+        """One more holder for each of the blocks."""
+        kept = [block for block in blocks if block != NULL_BLOCK]
+        self._touch(kept, self.free_queue.among(kept))
+
+    def num_waking(self, blocks: list[int]) -> int:
+        """How many of the blocks nobody holds."""
+        return len(self.free_queue.among([block for block in blocks if block != NULL_BLOCK]))
+
+    def take(self, count: int) -> list[int]:
+        """So many blocks from the head of the free queue."""
+        return self._take(count) if count else []
+
+    def release(self, blocks: list[int]) -> None:
+        """Take a holder from each of the blocks; those that have none any more are free, in this order, cached ones last."""
+        left = self._left(blocks)
+        if not self.config.enable_prefix_caching:
+            self.free_queue.prepend(left[::-1])
+            return
+        holds = self.keys.hashes
+        self.free_queue.prepend([block for block in reversed(left) if holds[block] is None])
+        self.free_queue.append([block for block in left if holds[block] is not None])
+
+    def is_shared(self, block: int) -> bool:
+        """Whether several hold a block."""
+        return block in self.sharers
+
+    def copy_later(self, group: GroupRules, source: int, target: int) -> None:
+        """Copy a block of a group before the step runs."""
+        self._copies[group.index].append((source, target))
+
+    def forget(self, block: int) -> None:
+        """A block holds nothing any more that could be hit."""
+        self._evict([block])
+
+    def split(self, key: BlockHash) -> tuple[BlockHash, int]:
+        """The hash in a key of `keys`, and the group that it is of."""
+        block_hash, tag = split_key(key)
+        return block_hash, self._tag_order[tag]
+
+    def _removal(self, content: BlockHash) -> BlockRemoved:
+        return BlockRemoved(*self.split(content))
+
+    def store_full(
+        self, request: Request, group: GroupRules, table: GroupTable, first: int, stop: int, kept: list[int] | None
+    ) -> None:
+        """Register the full blocks at the places [first, stop) of a table, or those of them that are `kept`."""
+        keys, blocks, scale, size = self.keys, table.blocks, group.scale, group.size
+        hashes = request.block_hashes
+        stored: list[int] = []
+        for index in range(first, stop) if kept is None else kept:
+            block = blocks[index]
+            if block == NULL_BLOCK:
+                continue
+            if keys.hashes[block] is not None:  # it was filled in part
+                if keys.tokens[block] >= (index + 1) * size:
+                    raise EngineError(
+                        "vLLM 0.33 fails here: a state is registered that stands for a later token already"
+                    )
+                self._evict([block])
+            keys.put(block, BlockHash(hashes[(index + 1) * scale - 1] + group.tag), (index + 1) * size)
+            stored.append(index)
+        self.num_stored += len(stored)
+        if self.events is None:
+            return
+        parent = hashes[first * scale - 1] if first else None
+        ids = None if request.prompt_ids is None else request.token_ids(first * size, stop * size)
+        starts = [index * size for index in stored]
+        new = tuple(hashes[(index + 1) * scale - 1] for index in stored)
+        self._tell(request, group, new, parent, ids, starts, size)
+
+    def store_part(
+        self, request: Request, group: GroupRules, block: int, tokens: int, *, anew: bool = False
+    ) -> BlockHash | None:
+        """Have a block found by what the first `tokens` tokens of the request fill of it; returns the key.
+
+        `anew`: what it held before is overwritten.
+        """
+        if block == NULL_BLOCK:
+            return None
+        keys, unit, hashes = self.keys, self.plan.hash_block_size, request.block_hashes
+        at = tokens // unit
+        key = BlockHash(hashes[at - 1] + group.tag)
+        known = not anew and keys.goes_by(block, key)
+        if not known and keys.hashes[block] is not None and (anew or keys.tokens[block] < tokens):
+            self._evict([block])
+        keys.put(block, key, tokens)
+        if not known:
+            self.num_stored += 1
+            if self.events is not None:
+                ids = None if request.prompt_ids is None else request.token_ids(tokens - unit, tokens)
+                parent = hashes[at - 2] if at > 1 else None
+                self._tell(request, group, (hashes[at - 1],), parent, ids, [tokens - unit], unit)
+        return key
+
+    def _tell(
+        self,
+        request: Request,
+        group: GroupRules,
+        hashes: tuple[BlockHash, ...],
+        parent: BlockHash | None,
+        ids: Ids | None,
+        starts: list[int],
+        size: int,
+    ) -> None:
+        """Note that blocks were stored which begin at these tokens."""
+        assert self.events is not None
+        ahead = self.plan.num_hash_lookahead
+        extras = None
+        if request.images or request.prompt_embeds is not None or request.cache_salt or request.lora is not None:
+            extras = tuple(extra_keys(request, start, start + size + ahead) for start in starts)
+        behind = None
+        if ahead and request.prompt_ids is not None:
+            behind = tuple(request.token_ids(start + size, start + size + ahead) for start in starts)
+        self.events.append(
+            BlockStored(
+                hashes, parent, ids, request.cache_salt, request.lora,
+                group=group.index, block_size=size, extra_keys=extras, lookahead_ids=behind,
+            )
+        )  # fmt: skip
+
+    def check_held(self, running: Iterable[Request]) -> None:
+        refs = [0] * self.num_blocks
+        for request in running:
+            for group, table in zip(self.groups, request.tables, strict=True):
+                group.check(table, request)
+                for block in table.blocks:
+                    refs[block] += block != NULL_BLOCK
+        assert refs == self.refs

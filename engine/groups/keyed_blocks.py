@@ -1,0 +1,97 @@
+"""Which block holds what, where a content is kept once for each group of layers and a block may go by several keys."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from kvtool.engine.cached_blocks import HashedBlocks
+from kvtool.engine.hashing import BlockHash, BlockHasher
+
+_HASH_BYTES = 16
+"""Hashes are as long, or a multiple of it; the tag of a group is one more byte."""
+
+
+class KeyedBlocks(HashedBlocks):
+    """Contents by hash and group: a key is a hash with the tag of its group, which is nothing for one of them.
+
+    `hashes` has the first key of a block, and `more` the others: where a block is filled in part it goes by the hash of that part,
+    too. `tokens` says how many tokens of a prompt the first key covers.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int, hasher: BlockHasher) -> None:
+        super().__init__(num_blocks, block_size, hasher)
+        self.more: dict[int, dict[BlockHash, None]] = {}
+        self.tokens = [0] * num_blocks
+        self.lookup = cast("dict[bytes, int]", self.cached).get
+        """The block of a key."""
+
+    def grow(self, count: int) -> None:
+        super().grow(count)
+        self.tokens += [0] * count
+
+    def goes_by(self, block: int, key: BlockHash) -> bool:
+        """Whether a block holds the content of a key."""
+        return self.hashes[block] == key or key in self.more.get(block, ())
+
+    def put(self, block: int, key: BlockHash, tokens: int) -> None:
+        """The block holds this, too."""
+        if self.hashes[block] is None:
+            self.hashes[block] = key
+            self.tokens[block] = tokens
+        elif self.goes_by(block, key):
+            return
+        else:
+            self.more.setdefault(block, {})[key] = None
+        oldest = self.cached.setdefault(key, block)
+        if oldest != block:
+            self.copies.add(key, oldest, block)
+
+    def leave(self, blocks: list[int]) -> list[BlockHash]:
+        if not self.more:
+            return super().leave(blocks)
+        left: list[BlockHash] = []
+        for block in blocks:
+            left += super().leave([block])
+            for key in self.more.pop(block, ()):
+                left.append(key)
+                if key in self.copies:
+                    self.cached[key] = self.copies.drop(key, block)
+                else:
+                    del self.cached[key]
+        return left
+
+    def move(self, source: int, target: int) -> None:
+        """All that one block holds is held by another one from now on."""
+        tokens = self.tokens[source]
+        for key in self.leave([source]):
+            self.put(target, key, tokens)
+
+    def clear(self) -> None:
+        super().clear()
+        self.more.clear()
+
+    def check(self) -> None:
+        """Assert that both directions agree."""
+        holders: dict[BlockHash, set[int]] = {}
+        for block, key in enumerate(self.hashes):
+            assert key is not None or block not in self.more
+            for each in (key, *self.more.get(block, ())):
+                if each is not None:
+                    holders.setdefault(each, set()).add(block)
+        assert self.cached.keys() == holders.keys()
+        assert {key: set(blocks) for key, blocks in self.copies.items()} == {
+            key: blocks for key, blocks in holders.items() if len(blocks) > 1
+        }
+        assert all(block == next(iter(self.copies.get(key, [block]))) for key, block in self.cached.items())
+        assert self.hashes[0] is None, "the null block holds nothing"
+        assert len(self.tokens) == len(self.hashes)
+
+
+def group_tag(number: int) -> bytes:
+    """The tag of the group with this number among those that have one, from 1 on; 0 has none."""
+    return bytes([number]) if number else b""
+
+
+def split_key(key: BlockHash) -> tuple[BlockHash, int]:
+    """The hash in a key, and the number of its group's tag."""
+    return (BlockHash(key[:-1]), key[-1]) if len(key) % _HASH_BYTES else (key, 0)

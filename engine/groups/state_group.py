@@ -1,0 +1,239 @@
+"""Linear attention and Mamba: a block is a state, and a table has no more of them than the step needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.free_queue import NULL_BLOCK
+from kvtool.engine.groups.common_hit import draft_groups
+from kvtool.engine.groups.group_rules import GroupRules
+from kvtool.engine.groups.group_table import ExportedState, GroupTable, SharedTail
+from kvtool.engine.groups.kv_group import KVGroup
+from kvtool.engine.groups.reachable import reachable_blocks
+from kvtool.engine.groups.state_boundaries import can_export, state_boundary
+from kvtool.engine.hashing import BlockHash
+from kvtool.engine.request import Request
+
+if TYPE_CHECKING:
+    from kvtool.engine.groups.grouped_manager import GroupedManager
+
+NEVER = 1 << 62
+"""More blocks than any pool has."""
+
+
+class StateGroup(GroupRules):
+    """Layers whose states are kept at the ends of blocks ("align").
+
+    ::
+
+        null … null, [a state that was hit, or a boundary's], null …, the running state, those of drafts
+
+    The running state is written where the step ends; the one before it is read, and given back a step later. A state that is
+    registered in a step cannot be hit in it, as it is not computed yet: `_fresh` has their keys.
+    """
+
+    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+        super().__init__(pool, index, group, tag, drops=drops)
+        plan, config = pool.plan, pool.config
+        self._spare = group.spec_blocks
+        self._exports = group.ckpt_blocks > 0
+        self._earlier = plan.eagle_drop
+        """States are kept one block earlier where some group drops the last block of its hits."""
+        self._lookahead = plan.num_hash_lookahead
+        self._at_junctions = (
+            config.enable_mamba_shared_prefix_checkpoint
+            and plan.partial_hits
+            and plan.num_prefill_lookahead <= 1
+            and bool(draft_groups(plan))
+        )
+        self._fresh: set[BlockHash] = set()
+
+    def begin_step(self) -> None:
+        """What was registered before is computed."""
+        self._fresh.clear()
+
+    def out_of_reach(self, computed: int) -> int:
+        return computed - 1
+
+    def blocks_needed(self, num_tokens: int) -> int:
+        del num_tokens
+        return 1 + self._spare
+
+    def give_back(self, table: GroupTable, processed: int) -> None:
+        blocks = table.blocks
+        gone = min((processed - 1) // self.size, len(blocks))
+        if gone > table.gone:
+            freed: list[int] = []
+            for index in range(gone - 1, table.gone - 1, -1):
+                if blocks[index] != NULL_BLOCK:
+                    freed.append(blocks[index])
+                    blocks[index] = NULL_BLOCK
+            if freed:
+                self.pool.release(freed)
+            table.gone = gone
+        last = table.last_state
+        if last is not None and last < -(-processed // self.size) - 1 and blocks[last] != NULL_BLOCK:
+            self.pool.release([blocks[last]])
+            blocks[last] = NULL_BLOCK
+
+    def need(
+        self,
+        table: GroupTable,
+        needed: int,
+        main: int,
+        hits: list[int],
+        computed: int,
+        *,
+        capped: bool,
+        prefill_end: int,
+    ) -> int:
+        del needed  # layers of drafts have no states
+        if hits and self.pool.keys.hashes[hits[-1]] in self._fresh:
+            return NEVER
+        new = -(-main // self.size) + self._spare - len(hits) - len(table.blocks)
+        copies = bool(hits and computed % self.size) or table.tail is not None
+        if copies:
+            new = max(new, 0) + 1
+        position = state_boundary(main, self.align, drops=self._earlier, lookahead=self._lookahead)
+        exports = self._exports and position > 0 and self._is_exported(table, computed, main, position, prefill_end)
+        if not capped:
+            table.checkpoint = ExportedState(position, -(-main // self.size) - 2) if exports else None
+        if new > 0:
+            new = min(new, 1 + copies + exports + (0 if table.begun else self._spare))
+        return new + self.pool.num_waking(hits)
+
+    def _is_exported(self, table: GroupTable, start: int, end: int, position: int, prefill_end: int) -> bool:
+        """Whether this step exports a state to a block of its own."""
+        index = -(-end // self.size) - 2
+        blocks = table.blocks
+        return (
+            end >= prefill_end
+            and can_export(
+                start, end, position,
+                unit=self.pool.plan.hash_block_size, block=self.size, every=self.group.ckpt_align,
+            )
+            and index >= 0
+            and (
+                index >= len(blocks)
+                or blocks[index] == NULL_BLOCK
+                or (table.begun and index >= len(blocks) - self._spare)
+            )
+        )  # fmt: skip
+
+    def extend(self, table: GroupTable, needed: int, main: int) -> None:
+        del needed
+        blocks, spare, tail = table.blocks, self._spare, table.tail
+        required = -(-main // self.size) + spare
+        exports = table.checkpoint is not None
+        begun, before = table.begun, len(blocks)
+        table.begun = True
+        if required <= before and tail is None and not exports:
+            return
+        if begun:
+            table.last_state = before - 1 - spare
+        elif before:
+            table.last_state = before - 1  # the state that was hit
+        skipped = required - spare - 1
+        if before < skipped:
+            blocks += [NULL_BLOCK] * (skipped - exports - before)
+        if begun:
+            for index in range(before - spare, min(before, skipped - exports)):
+                self._move_along(blocks, index)
+        new = max(required - len(blocks), 0) + (tail is not None)
+        most = 1 + (tail is not None) + exports + (0 if begun else spare)
+        if new > most:
+            raise EngineError(f"vLLM 0.33 fails here: a step takes {new} states of a request, more than {most}")
+        taken = self.pool.take(new)
+        if tail is not None:
+            table.tail = None
+            copy = taken.pop(0)
+            if begun:
+                self._leave_copy(table, tail, copy)
+            else:
+                self.copy_tail(table, tail.place, tail.block, copy)
+        blocks += taken
+
+    def _move_along(self, blocks: list[int], index: int) -> None:
+        """A spare state that the step leaves behind is one of its spare states again."""
+        block = blocks[index]
+        if block == NULL_BLOCK or self.pool.keys.holds(block) or self.pool.is_shared(block):
+            raise EngineError("vLLM 0.33 fails here: a state for drafts is registered, so that it cannot be moved")
+        blocks.append(block)
+        blocks[index] = NULL_BLOCK
+
+    def _leave_copy(self, table: GroupTable, tail: SharedTail, copy: int) -> None:
+        """The request goes on in its block, so what is cached of it is in the copy from now on."""
+        pool, source = self.pool, tail.block
+        assert table.blocks[tail.place] == source
+        pool.keys.move(source, copy)
+        pool.copy_later(self, source, copy)
+        pool.hold([source])
+        key = pool.keys.hashes[copy]
+        if key is not None:
+            self._fresh.add(key)
+
+    def register(self, request: Request, table: GroupTable, tokens: int, boundaries: list[int]) -> None:
+        before = table.registered
+        self.register_full(request, table, tokens, boundaries)
+        after = table.registered
+        key = self._register_part(request, table, tokens)
+        if key is not None:
+            self._fresh.add(key)
+        hashes = self.pool.keys.hashes
+        for block in table.blocks[before:after]:
+            if block != NULL_BLOCK and (own := hashes[block]) is not None:
+                self._fresh.add(own)
+
+    def _register_part(self, request: Request, table: GroupTable, tokens: int) -> BlockHash | None:
+        """Register an exported state, or the one at the prompt's last unit; returns its key."""
+        pool = self.pool
+        if table.checkpoint is not None:
+            return self._register_export(request, table, table.checkpoint)
+        unit = pool.plan.hash_block_size
+        if tokens <= 0 or tokens % unit:
+            return None
+        at_end = tokens == state_boundary(
+            request.num_prompt_tokens, unit, drops=self._earlier, lookahead=self._lookahead
+        )
+        at_junction = (
+            self._at_junctions
+            and tokens == request.shared_prefix_boundary
+            and request.num_computed_tokens < tokens <= request.num_prompt_tokens
+        )
+        index = -(-tokens // self.size) - 1
+        if not (at_end or at_junction) or index >= len(table.blocks):
+            return None
+        block = table.blocks[index]
+        if block == NULL_BLOCK or (pool.keys.holds(block) and pool.keys.tokens[block] == tokens):
+            return None
+        key = pool.store_part(request, self, block, tokens)
+        if tokens % self.size:
+            table.tail = SharedTail(index, block)
+            table.registered = index
+        return key
+
+    def _register_export(self, request: Request, table: GroupTable, checkpoint: ExportedState) -> BlockHash | None:
+        pool, (position, index) = self.pool, checkpoint
+        block = table.blocks[index]
+        of_prompt = position == state_boundary(
+            request.num_prompt_tokens, self.align, drops=self._earlier, lookahead=self._lookahead
+        )
+        retained = False
+        if position % self.size == 0:
+            place = position // self.size - 1
+            kept = reachable_blocks(
+                self.group, range(place, place + 1), self.align, pool.config.prefix_cache_retention_interval, [],
+                drops=self._earlier,
+            )  # fmt: skip
+            retained = kept is None or bool(kept)
+        if not (of_prompt or retained or position == request.shared_prefix_boundary):
+            pool.forget(block)
+            return None
+        if pool.keys.holds(block) and pool.keys.tokens[block] == position:
+            return None
+        return pool.store_part(request, self, block, position, anew=True)
+
+    def check(self, table: GroupTable, request: Request) -> None:
+        del request
+        assert not any(table.blocks[: table.gone])

@@ -1,0 +1,51 @@
+"""Whether an engine still gets anywhere: where vLLM would go on for ever without a token, the reason is told."""
+
+from __future__ import annotations
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.request import Request
+from kvtool.engine.waiting_queue import WaitingQueue
+
+_MOST_LONELY = 8
+"""A request that was alone and preempted itself so often without a new token will do so for ever."""
+
+
+class StuckSteps:
+    """Looks at steps that schedule nothing."""
+
+    def __init__(self) -> None:
+        self._last = ("", 0)
+        """The request that preempted itself last while it was alone, and its tokens; and how often it did with these."""
+        self._times = 0
+
+    def check(self, running: list[Request], waiting: WaitingQueue, preempted: list[Request], most: int) -> None:
+        """Raise EngineError if every later step would schedule nothing, as this one does. A step takes `most` tokens."""
+        if any(request.num_awaited_outputs for request in running):
+            return
+        if preempted:
+            if not running and len(preempted) == 1:
+                self._check_preempts_on(preempted[0])
+            return
+        if cut := next((request for request in running if request.num_tokens > request.num_computed_tokens), None):
+            raise EngineError(
+                f"request {cut.id} can never go on: a step would end its next chunk where it may not end",
+                hint="raise --max-num-batched-tokens",
+            )
+        if running:
+            raise EngineError(f"request {running[0].id} waits for a token that no step will sample")
+        stuck = waiting.peek()
+        raise EngineError(
+            f"request {stuck.id} can never be scheduled: {stuck.num_tokens} tokens are to be computed, a step takes {most}",
+            hint="raise --max-num-batched-tokens or --capacity",
+        )
+
+    def _check_preempts_on(self, request: Request) -> None:
+        """Raise EngineError for a request that, alone, preempts itself over and over without a token in between."""
+        this = (request.id, request.num_tokens)
+        self._last, self._times = this, self._times + 1 if this == self._last else 1
+        if self._times > _MOST_LONELY:
+            raise EngineError(
+                f"request {request.id} preempts itself over and over: its {request.num_tokens} tokens do not fit in the "
+                "cache with all that a step needs",
+                hint="raise --capacity",
+            )
