@@ -130,7 +130,8 @@ class ProfileCommand(Command):
         taken = {each.name for each in walk(CompareEnginesCommand)} | {"rules", "advice", "dry_run"}
         parts: list[object] = [self, *(value for value in vars(self).values() if is_dataclass(value))]
         for part in parts:
-            for each in option_fields(part.__class__):
+            kind: type = type(part)
+            for each in option_fields(kind):
                 if each.name in taken or not isinstance(each.mark, Option):
                     continue
                 if getattr(part, each.name) != each.default:

@@ -101,13 +101,12 @@ def asked_choice(
             hint="say --ctx-size for its slots and --cache-ram for what it saves" if name == "llamacpp" else None,
             place=None if options.serving.capacity is not None else place("capacity"),
         )
-    by_capacity = limited(made, tokens)
-    twice = [flag for flag in said if getattr(by_capacity, flag) != getattr(made, flag)]
+    twice = sorted(said.keys() & _size_options(found))
     if twice:
         raise KvtoolError(
             f"--capacity and --{twice[0].replace('_', '-')} both say how large the cache is", hint="give one of them"
         )
-    return RuleChoice(found, by_capacity)
+    return RuleChoice(found, limited(made, tokens))
 
 
 def own_choice(
@@ -120,10 +119,15 @@ def own_choice(
     found = find_rule_set(name)
     said = _own(options, asked, found)
     made = _made(found, facts, said)
-    sized = found.limited is not None and any(
-        getattr(found.limited(made, 1), flag) != getattr(made, flag) for flag in said
-    )
-    return RuleChoice(found, made), sized
+    return RuleChoice(found, made), bool(said.keys() & _size_options(found))
+
+
+def _size_options(rules: AnyRuleSet) -> set[str]:
+    """Those of the engine's own options that say how much it keeps."""
+    if rules.limited is None:
+        return set()
+    some, more = (rules.limited(rules.options, tokens) for tokens in (1 << 30, 1 << 31))
+    return {each.name for each in fields(some) if getattr(some, each.name) != getattr(more, each.name)}
 
 
 def _own(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet) -> dict[str, object]:
