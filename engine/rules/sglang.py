@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
-from kvtool.engine.rules.sglang_memory import RadixMemory, RadixRequest
+from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
+from kvtool.engine.rules.sglang_request import RadixRequest
 from kvtool.engine.rules.sglang_tree import PageTree
 
 
@@ -31,20 +32,32 @@ class SglangCache:
         request = RadixRequest(asked, memory.tree.root)
         memory.match(request)
         memory.tree.lock(request.node)
-        memory.prefill([request])
-        present = memory.publish(request)
+        present = self._prefill(request)
         memory.decode_alone(request, request.num_answer - 1)
         memory.release(request)
+        assert request.cached is not None
         return Served(request.cached, memory.num_evicted - evicted, self._loss(request, present))
+
+    def _prefill(self, request: RadixRequest) -> int:
+        """Compute a prompt, chunk by chunk: how many of its tokens the tree had then."""
+        chunk = self.options.chunked_prefill_size or request.num_prompt
+        present = 0
+        while request.computed < request.num_prompt:
+            request.target = min(request.computed + chunk, request.num_prompt)
+            self.memory.prefill([request])
+            present = self.memory.publish(request)
+        return present
 
     def _loss(self, request: RadixRequest, present: int) -> str:
         """What cost the request a hit: `present` tokens of its prompt, in whole pages, were in the pool when it was computed."""
         if self._everything is not None:
-            _, present = self._everything.extend(self._everything.root, request.scope, request.key, 0)
+            _, present = self._everything.extend(self._everything.root, request.scope, request.text, 0)
             present = min(present, request.num_prompt)
         pages = self.memory.tree.pages_of
+        assert request.cached is not None
         if request.cached < pages(min(present, request.num_prompt - 1)):
             return "evicted"
+        assert request.cached is not None
         if request.cached < pages(present):
             return "last token"
         return "page" if request.cached < present else ""
@@ -90,8 +103,7 @@ SGLANG: Final = RuleSet(
     status="driven",
     evidence="compared with SGLang's own radix cache, queue and admission, which run without a GPU",
     not_modelled=(
-        "chunked prefill",
-        "retraction of running requests",
+        "overlap of scheduling and computing",
         "HiCache's host and storage tiers",
         "EAGLE's bigram keys",
         "sliding windows and Mamba layers",

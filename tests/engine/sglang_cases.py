@@ -32,9 +32,9 @@ def random_case(seed: int, mode: str) -> Case:
         if chance.random() < 0.4:
             request["priority"] = chance.randrange(-1, 4)
         requests.append(request)
-    longest = max(-(-len(each["prompt"]) // page) * page + len(each["output"]) for each in requests) + 2 * page + 8
+    longest = max(_least_pool(len(each["prompt"]), len(each["output"]), page) for each in requests)
     together = sum(len(each["prompt"]) + len(each["output"]) for each in requests)
-    capacity = chance.choice((longest, int(longest * 1.3), 2 * longest, 4 * longest, longest + together // 3))
+    capacity = chance.choice((longest, longest, int(longest * 1.3), 2 * longest, 4 * longest, longest + together // 3))
     engine: Case = {
         "page_size": page,
         "eviction": chance.choice(("lru", "lfu", "slru", "priority")),
@@ -42,10 +42,12 @@ def random_case(seed: int, mode: str) -> Case:
     }
     if engine["eviction"] == "slru" and chance.random() < 0.5:
         engine["eviction_config"] = {"protected_threshold": chance.randrange(1, 5)}
+    if chance.random() < 0.35:
+        engine["chunked_prefill_size"] = page * chance.choice((1, 2, max(3, longest // page // 3)))
     if mode == "queue":
         engine |= {
             "policy": chance.choice(("fcfs", "lpm", "lpm", "dfs-weight")),
-            "new_token_ratio": chance.choice((0.1, 0.5, 0.7, 1.0)),
+            "new_token_ratio": chance.choice((0.0, 0.1, 0.5, 0.7, 1.0)),
             "max_prefill_tokens": chance.choice((longest // 2, longest, 3 * longest, 16384)),
             "max_running": chance.choice((1, 2, 4, 16)),
         }
@@ -53,6 +55,13 @@ def random_case(seed: int, mode: str) -> Case:
             arrival += chance.random() < 0.15
             request["arrival"] = arrival
     return {"engine": engine, "mode": mode, "requests": requests, "seed": seed}
+
+
+def _least_pool(prompt: int, output: int, page: int) -> int:
+    """Tokens of the smallest pool in which SGLang runs a request: a prompt leaves 6 or a page, most answers a page, too."""
+    if output == 1:
+        return prompt + 1 + max(6, page)
+    return max(prompt + 7, -(-prompt // page) * page + page + 1 + output)
 
 
 def _tokens(chance: random.Random, words: int, least: int, most: int) -> list[int]:

@@ -60,6 +60,7 @@ class Batch(SimpleNamespace):
     new_tokens_required_next_decode = ScheduleBatch.new_tokens_required_next_decode
     retract_decode = ScheduleBatch.retract_decode
     release_req = ScheduleBatch.release_req
+    _get_decode_retraction_order = staticmethod(ScheduleBatch._get_decode_retraction_order)
 
     def __init__(self, reqs: list[Req] = (), batch_is_full: bool = False, **more: Any) -> None:
         super().__init__(reqs=list(reqs), batch_is_full=batch_is_full, is_prefill_only=False, chunked_req=None, **more)
@@ -80,9 +81,10 @@ class Batch(SimpleNamespace):
         return not self.reqs
 
     def filter_batch(self, reqs_to_exclude: list[Req] = (), keep_indices: list[int] | None = None) -> None:
-        if keep_indices is not None:
+        if keep_indices is None:
+            self.reqs = [req for req in self.reqs if not req.finished() and req not in reqs_to_exclude]
+        elif len(keep_indices) < len(self.reqs):
             self.reqs = [self.reqs[index] for index in keep_indices]
-        self.reqs = [req for req in self.reqs if not req.finished() and req not in reqs_to_exclude]
 
     def merge_batch(self, other: Batch) -> None:
         self.reqs += other.reqs
@@ -171,6 +173,7 @@ class Loop(Scheduler):
         for name in OFF:
             setattr(self, name, None)
         self.max_running_requests = self.max_running
+        self.max_total_num_tokens, self.max_req_len, self.kv_shard_widening = size, size - 1, 1
         self.grammar_manager = SimpleNamespace(has_waiting_grammars=lambda: False)
         self.beam_coordinator = SimpleNamespace(pending_member_rows=lambda _: 0)
         self.dp_attn_adapter = SimpleNamespace(
@@ -231,7 +234,7 @@ class Loop(Scheduler):
     def request(self, number: int, spec: dict[str, Any]) -> Req:
         sampling = SamplingParams(max_new_tokens=len(spec["output"]))
         sampling.stop_token_ids, sampling.stop_strs, sampling.stop_regex_strs = None, [], []
-        return Req(
+        req = Req(
             str(number),
             "",
             array("q", spec["prompt"]),
@@ -242,6 +245,8 @@ class Loop(Scheduler):
             cache_salt=spec.get("cache_salt"),
             priority=spec.get("priority"),
         )
+        self.init_req_max_new_tokens(req)
+        return req
 
     def sampled(self, batch: Batch, answers: dict[str, list[int]]) -> None:
         for req in batch.reqs:
@@ -282,6 +287,10 @@ OFF = (
     "result_queue",
     "dynamic_chunk_sizer",
     "lora_drainer",
+    "max_new_tokens_limit",
+    "disaggregation_mode",
+    "_pending_chunked_abort_req",
+    "sliding_window_size",
 )
 """What of SGLang a case does not use."""
 
