@@ -5,6 +5,7 @@ Every format leads with it: the terminal, Markdown, HTML. Nothing in it is escap
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from kvtool.text.terminal.numbers import percent, plural
 _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
 _LOSSES_NAMED = 2
+_SETTING = re.compile(r"(--[a-z]+(?:-[a-z]+)*)(?: ([\w.]+))?(?=[ :]|$)")
+"""A flag in what is told of a fix, with its value."""
 _SEVERAL = 2
 
 
@@ -127,6 +130,14 @@ def _next(
         for flag in ("--num-gpu-blocks", "--gpu-memory", "--gpu-memory-utilization"):
             sized = without(sized, flag)
         return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
+    other_engine = finding is not None and finding.tried is not None and report.config.get("rules_of")
+    if other_engine and finding is not None and (flags := _SETTING.findall(finding.fix)):
+        for flag, value in flags:
+            opposite = flag.replace("--", "--no-", 1)
+            command = [word for word in without(command, flag) if word != opposite]
+            command = with_flag(command, flag, value or None)
+        change = " ".join(word for pair in flags for word in pair if word)
+        return "see what is left with the setting that won most", command, change
     if finding is not None and finding.fix and finding.tried is None:
         return f"{finding.fix}; then run this again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100
