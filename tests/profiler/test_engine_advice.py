@@ -54,6 +54,20 @@ def test_a_lost_slot_and_the_memory_that_saves_it() -> None:
     assert with_it.totals.hit_rate == pytest.approx(finding.tried.group_after)
 
 
+def test_the_next_command_has_the_setting_that_won(capsys: pytest.CaptureFixture[str]) -> None:
+    write("p.jsonl", "".join(f'{{"prompt": "{prompt}"}}\n' for prompt in IN_TURN))
+    arguments = ["profile", "p.jsonl", "--no-config", "--rules", "llamacpp", "--parallel", "1", "--cache-ram", "0"]
+    assert run([*arguments, "--dry-run", "--width", "400"]) == 0
+    told = capsys.readouterr().out
+    finding = found(profiled(IN_TURN, "llamacpp", parallel=1, cache_ram=0), "KV331")
+    setting = finding.fix.partition(": ")[2].partition(":")[0]
+    assert setting.startswith("--")
+    kept = [word for word in ("--parallel 1", "--cache-ram 0") if word.split()[0] not in setting]
+    next_command = next(line for line in told.splitlines() if line.strip().startswith("kvtool profile p.jsonl"))
+    assert next_command.endswith(setting)
+    assert all(word in next_command for word in kept)
+
+
 def test_a_full_list_and_a_larger_one() -> None:
     finding = found(profiled(IN_TURN, "llamacpp", parallel=1, cache_ram=1), "KV332")
     assert "--cache-ram" in finding.fix
