@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.kv_group import CachePlan
-from kvtool.engine.groups.layer_spec import LayerSpec
+from kvtool.engine.groups.layer_spec import LayerSpec, State
 from kvtool.engine.groups.planner import Layout, PlanOptions, Speculation, plan_cache
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
-from kvtool.engine.model.layer_shapes import AttentionShape
+from kvtool.engine.model.layer_shapes import AttentionLayerShape, StateShape
 from kvtool.engine.model.served_model import ServedModel
 
 KERNEL_UNIT = 16
@@ -33,6 +33,8 @@ class ServeOptions:
     concurrent_batches: int = 1
     enable_prefix_caching: bool | None = None
     prefix_match_unit: int | None = None
+    mamba_ssm_cache_dtype: str | None = None
+    """Of the recurrent state of linear attention."""
     disable_hybrid_kv_cache_manager: bool | None = None
     kv_cache_layout: Layout = "LBNHC"
     decode_context_parallel_size: int = 1
@@ -68,6 +70,9 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
     if options.disable_hybrid_kv_cache_manager:
         one_group = "the hybrid KV cache manager is off"
     layers = _layers(model, options, kept, block_size, caching)
+    drafts = options.speculation
+    if drafts is not None and drafts.method == "mtp":
+        drafts = replace(drafts, modules=model.mtp_layers)
     plan = plan_cache(
         layers,
         PlanOptions(
@@ -79,7 +84,7 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
             decode_context_parallel_size=options.decode_context_parallel_size,
             max_num_batched_tokens=options.max_num_batched_tokens,
             concurrent_batches=options.concurrent_batches,
-            speculation=options.speculation,
+            speculation=drafts,
         ),
     )
     return ModelPlan(
@@ -95,6 +100,11 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
     )
 
 
+def _states(shape: StateShape, model: ServedModel, options: ServeOptions) -> tuple[State, ...]:
+    """The tensors of a state on one accelerator."""
+    return shape.states(model.dtype, options.tensor_parallel, _drafts(options), options.mamba_ssm_cache_dtype)
+
+
 def _drafts(options: ServeOptions) -> int:
     return options.speculation.tokens if options.speculation else 0
 
@@ -108,10 +118,10 @@ def _layers(
     page = _attention_page(model, options, kept, block_size)
     layers: list[LayerSpec] = []
     for shape in model.layers:
-        if isinstance(shape, AttentionShape):
+        if isinstance(shape, AttentionLayerShape):
             layers.append(shape.layer(block_size, kept, parts))
         else:
-            layer = shape.layer(block_size if caching else longest, shape.states(model.dtype, parts, _drafts(options)))
+            layer = shape.layer(block_size if caching else longest, _states(shape, model, options))
             layers.append(layer.padded_to(page) if page and page != layer.page_bytes else layer)
     return layers + _draft_layers(model, options, kept, block_size)
 
@@ -125,7 +135,8 @@ def _draft_layers(model: ServedModel, options: ServeOptions, kept: KVDtype, bloc
     if not count:
         raise EngineError(f"{model.name} has no layers that predict further tokens", hint="another method than mtp")
     full = [shape for shape in model.attention if shape.kind in ("full", "mla")]
-    return [shape.layer(block_size, kept, options.tensor_parallel, draft=True) for shape in full[-1:] * count]
+    last = full[-2:] if model.sparse else full[-1:]  # an index stands before its layer
+    return [shape.layer(block_size, kept, options.tensor_parallel, draft=True) for shape in last * count]
 
 
 def _attention_page(model: ServedModel, options: ServeOptions, kept: KVDtype, block_size: int) -> int | None:
@@ -137,15 +148,21 @@ def _attention_page(model: ServedModel, options: ServeOptions, kept: KVDtype, bl
 
 def _block_size(model: ServedModel, options: ServeOptions, kept: KVDtype) -> tuple[int, str | None, int]:
     """Tokens of a block of attention, why they are what they are, and bytes of one state."""
-    asked, parts = options.block_size, options.tensor_parallel
+    asked = options.block_size
     if asked is not None and asked < 1:
         raise EngineError(f"block size must be at least 1, not {asked}")
-    states = [shape.layer(1, shape.states(model.dtype, parts, _drafts(options))).page_bytes for shape in model.states]
+    states = [shape.layer(1, _states(shape, model, options)).page_bytes for shape in model.states]
     state = max(states, default=0)
     if not model.hybrid:
         latent = model.latent and asked is None
         block = asked or (LATENT_BLOCK if latent else DEFAULT_BLOCK)
-        return block, f"FlashMLA's page has {LATENT_BLOCK} tokens" if latent else None, state
+        return (
+            block,
+            f"pages of FlashMLA have {LATENT_BLOCK} tokens; other kernels of MLA take --block-size 16 or 32"
+            if latent
+            else None,
+            state,
+        )
     if asked is not None and asked % KERNEL_UNIT:
         raise EngineError(
             f"{model.name} cannot have blocks of {asked} tokens: its attention kernels take multiples of {KERNEL_UNIT}",
@@ -155,5 +172,5 @@ def _block_size(model: ServedModel, options: ServeOptions, kept: KVDtype) -> tup
     unit = max(asked or DEFAULT_BLOCK, LATENT_UNIT if model.latent else KERNEL_UNIT)
     block = unit * -(-state // (unit * token))
     block = max(KERNEL_UNIT * -(-block // KERNEL_UNIT), asked or DEFAULT_BLOCK)
-    reason = f"a block holds one state of {state:,} bytes, which take the room of {-(-state // token):,} tokens"
-    return block, f"{reason}; blocks are multiples of {unit}", state
+    reason = f"one state takes {state:,} bytes, a page of which holds {-(-state // token):,} tokens of attention"
+    return block, f"{reason}; blocks are multiples of {unit} tokens", state

@@ -1,6 +1,7 @@
 """What config.json leaves out: values that a family's class in transformers has where its file is silent.
 
-Files hold only what differs from the class, above all those of models that see images, whose language model is nested.
+Files hold only what differs from the class, above all those of models that see images, whose language model is nested. Layers that
+predict further tokens are those that vLLM takes where a file says none.
 """
 
 from __future__ import annotations
@@ -57,16 +58,20 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     | _LINEAR
     | {
         "head_dim": 256,
+        "num_nextn_predict_layers": 1,
         "num_experts": 512,
         "num_experts_per_tok": 10,
         "moe_intermediate_size": 512,
         "shared_expert_intermediate_size": 512,
     },
-    "qwen3_5_text": _shape(32, 16, 4, 4096, 12_288, 248_320, 32_768) | _LINEAR | {"head_dim": 256},
+    "qwen3_5_text": _shape(32, 16, 4, 4096, 12_288, 248_320, 32_768)
+    | _LINEAR
+    | {"head_dim": 256, "mtp_num_hidden_layers": 1},
     "qwen3_5_moe_text": _shape(40, 16, 2, 2048, 5632, 248_320, 32_768)
     | _LINEAR
     | {
         "head_dim": 256,
+        "mtp_num_hidden_layers": 1,
         "num_experts": 256,
         "num_experts_per_tok": 8,
         "moe_intermediate_size": 512,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.layer_shapes import (
-    AttentionShape,
+    AttentionLayerShape,
     LayerShape,
     StateShape,
     attention,
@@ -193,7 +193,9 @@ def _latent(config: JsonObject) -> Layers:
     if "index_topk" not in config:
         return [layer] * count_layers(config)
     size = config.integer("index_head_dim")
-    index = AttentionShape(kind="mla", kv_heads=1, head_size=size + size // 128 * 4, value_size=0, dtype="fp8_e4m3")
+    index = AttentionLayerShape(
+        kind="mla", kv_heads=1, head_size=size + size // 128 * 4, value_size=0, dtype="fp8_e4m3"
+    )
     return [index, layer] * count_layers(config)
 
 

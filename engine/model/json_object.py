@@ -9,6 +9,9 @@ from pathlib import Path
 
 from kvtool.engine.engine_error import EngineError
 
+_LARGEST = 1 << 53
+"""What a float can hold exactly; no model has that many of anything."""
+
 
 class JsonObject:
     """`…_or` methods take null for missing; all raise EngineError for a value of another type."""
@@ -45,6 +48,8 @@ class JsonObject:
         value = self._required(key)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong(key, "a whole number")
+        if abs(value) > _LARGEST:
+            raise self._wrong(key, "a whole number of at most 2**53")
         return value
 
     def number(self, key: str) -> float:

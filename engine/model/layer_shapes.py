@@ -16,7 +16,7 @@ def _even(count: int, parts: int, what: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionShape:
+class AttentionLayerShape:
     """Attention with `kv_heads` of `head_size` numbers in a key and `value_size` in a value; MLA has one head and no value."""
 
     kind: AttentionKind
@@ -76,8 +76,10 @@ class StateShape:
         if self.channels < 1 or self.kernel < 2 or any(size < 1 for size in self.recurrent):
             raise EngineError("a state needs channels, a kernel of at least 2 and heads of at least one number")
 
-    def states(self, model_dtype: str, tensor_parallel: int, draft_tokens: int) -> tuple[State, ...]:
-        """The tensors of one accelerator."""
+    def states(
+        self, model_dtype: str, tensor_parallel: int, draft_tokens: int, recurrent_dtype: str | None = None
+    ) -> tuple[State, ...]:
+        """The tensors of one accelerator; `recurrent_dtype` where the server was told one."""
         kept = find_kv_dtype(AUTO, model_dtype)
         groups = self.groups
         if groups % tensor_parallel:
@@ -88,7 +90,7 @@ class StateShape:
         if not self.recurrent:
             return (convolution,)
         heads = _even(self.recurrent[0], tensor_parallel, "heads of a state")
-        return convolution, ((heads, *self.recurrent[1:]), find_kv_dtype(self.dtype, model_dtype))
+        return convolution, ((heads, *self.recurrent[1:]), find_kv_dtype(recurrent_dtype or self.dtype, model_dtype))
 
     def layer(self, block_size: int, states: tuple[State, ...]) -> MambaLayer:
         """As an accelerator that keeps these tensors has it."""
@@ -100,23 +102,25 @@ class StateShape:
         )
 
 
-LayerShape = AttentionShape | StateShape
+LayerShape = AttentionLayerShape | StateShape
 
 
-def attention(kv_heads: int, head_size: int, *, window: int | None = None) -> AttentionShape:
+def attention(kv_heads: int, head_size: int, *, window: int | None = None) -> AttentionLayerShape:
     """Plain attention, over a window where there is one."""
     kind: AttentionKind = "full" if window is None else "sliding"
-    return AttentionShape(kind=kind, kv_heads=kv_heads, head_size=head_size, value_size=head_size, window=window)
+    return AttentionLayerShape(kind=kind, kv_heads=kv_heads, head_size=head_size, value_size=head_size, window=window)
 
 
-def chunked(kv_heads: int, head_size: int, chunk: int) -> AttentionShape:
+def chunked(kv_heads: int, head_size: int, chunk: int) -> AttentionLayerShape:
     """Attention within chunks of so many tokens."""
-    return AttentionShape(kind="chunked", kv_heads=kv_heads, head_size=head_size, value_size=head_size, chunk=chunk)
+    return AttentionLayerShape(
+        kind="chunked", kv_heads=kv_heads, head_size=head_size, value_size=head_size, chunk=chunk
+    )
 
 
-def latent(rank: int, rope_size: int) -> AttentionShape:
+def latent(rank: int, rope_size: int) -> AttentionLayerShape:
     """MLA: a latent vector and the part of the key that is rotated."""
-    return AttentionShape(kind="mla", kv_heads=1, head_size=rank + rope_size, value_size=0)
+    return AttentionLayerShape(kind="mla", kv_heads=1, head_size=rank + rope_size, value_size=0)
 
 
 def mamba2(

@@ -10,8 +10,7 @@ from kvtool.engine.model.family_defaults import DEFAULTS
 from kvtool.engine.model.family_layers import FAMILIES, kv_heads
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.json_object import JsonObject
-from kvtool.engine.model.layer_shapes import AttentionShape, LayerShape
-from kvtool.engine.model.model_config import ARCHITECTURES
+from kvtool.engine.model.layer_shapes import AttentionLayerShape, LayerShape
 from kvtool.engine.model.served_model import ServedModel
 from kvtool.engine.model.uncached_models import attention_free, why_not_cached
 from kvtool.engine.model.weight_count import count_weights
@@ -48,6 +47,8 @@ _ARCHITECTURES = {
     "Phi3ForCausalLM": "phi3",
 }
 """Of families whose files exist without a `model_type`."""
+_ALIKE = ("llama", "mistral", "qwen2", "qwen3")
+"""Families of which all layers have the same weights, which a geometry counts by itself."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16", "float": "bf16"}
 """Servers load float32 checkpoints in 16 bits."""
 _KEY = re.compile(r"`(?:[\w.]+\.)?(\w+)`")
@@ -124,6 +125,11 @@ def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
     if not family:
         named = config.texts("architectures")
         known = [_ARCHITECTURES[each] for each in named if each in _ARCHITECTURES]
+        if named and not known:
+            raise EngineError(
+                f"the architecture {', '.join(named)[:80]!a} is not supported ({config.named('architectures')})",
+                hint=f"kvtool plans {', '.join(FAMILIES)}",
+            )
         if not known:
             raise EngineError(f"{config.named('model_type')} is missing", hint=f"kvtool plans {', '.join(FAMILIES)}")
         family = known[0]
@@ -143,10 +149,10 @@ def _geometry(config: JsonObject, text: JsonObject, family: str, name: str, laye
         if text.integer(key) < 1:
             raise EngineError(f"{text.named(key)} must be at least 1, not {text.integer(key)}")
     quantized = config.child("quantization_config") or text.child("quantization_config")
-    first = next((layer for layer in layers if isinstance(layer, AttentionShape)), None)
+    first = next((layer for layer in layers if isinstance(layer, AttentionLayerShape)), None)
     heads = text.integer_or("num_attention_heads", 1)
     counted = count_weights(text, family, quantized, tied) if first is not None else None
-    alike = counted is not None and family in ARCHITECTURES and quantized is None
+    alike = counted is not None and family in _ALIKE and quantized is None
     return Geometry(
         name=name,
         num_layers=text.integer("num_hidden_layers"),

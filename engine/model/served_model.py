@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry
-from kvtool.engine.model.layer_shapes import AttentionShape, LayerShape, StateShape, attention
+from kvtool.engine.model.layer_shapes import AttentionLayerShape, LayerShape, StateShape, attention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ class ServedModel:
         return [layer for layer in self.layers if isinstance(layer, StateShape)]
 
     @property
-    def attention(self) -> list[AttentionShape]:
+    def attention(self) -> list[AttentionLayerShape]:
         """Those of its layers that keep something for every token."""
-        return [layer for layer in self.layers if isinstance(layer, AttentionShape)]
+        return [layer for layer in self.layers if isinstance(layer, AttentionLayerShape)]
 
     @property
     def hybrid(self) -> bool:

@@ -21,7 +21,6 @@ def _qwen35(layers: int, hidden: int, inner: int, heads: int, kv_heads: int, sta
         "linear_num_value_heads": states,
         "mamba_ssm_dtype": "float32",
         "max_position_embeddings": 262_144,
-        "mtp_num_hidden_layers": 1,
         "tie_word_embeddings": tied,
     }
 
@@ -39,7 +38,6 @@ def _qwen35_moe(layers: int, hidden: int, heads: int, states: int, experts: int,
         "shared_expert_intermediate_size": width,
         "mamba_ssm_dtype": "float32",
         "max_position_embeddings": 262_144,
-        "mtp_num_hidden_layers": 1,
     }
 
 

@@ -22,6 +22,8 @@ class WeightCount:
     active: int
     bits: float = 16.0
     expert_bits: float = 16.0
+    note: str | None = None
+    """How they are quantized, or that it is not known how large that makes them."""
 
     @property
     def total(self) -> int:
@@ -57,7 +59,7 @@ def count_weights(config: JsonObject, family: str, quantized: JsonObject | None,
         _mlp(whole, config, family, at, hidden)
         whole.vectors += _NORMS.get(family, 2) * hidden
     vocabulary = config.integer("vocab_size") * hidden
-    bits, expert_bits = _bits(quantized)
+    bits, expert_bits, note = _bits(quantized)
     return WeightCount(
         embeddings=vocabulary if tied else 2 * vocabulary,
         matrices=whole.matrices,
@@ -66,8 +68,12 @@ def count_weights(config: JsonObject, family: str, quantized: JsonObject | None,
         active=whole.active,
         bits=bits,
         expert_bits=expert_bits,
+        note=note,
     )
 
+
+_SCALE_BITS = 0.25
+"""Of AWQ and GPTQ with groups of 128 numbers, for each number: a scale and a zero, about."""
 
 _NORMS = {"gemma2": 4, "gemma3_text": 4, "gemma4_text": 4, "nemotron_h": 1, "glm4": 4, "cohere2": 1}
 """Norms of a layer, where they are not two."""
@@ -250,16 +256,16 @@ def _experts(config: JsonObject) -> int:
     return 0
 
 
-def _bits(quantized: JsonObject | None) -> tuple[float, float]:
-    """Bits of a number of the matrices and of those of experts, with scales, as far as the file says them."""
+def _bits(quantized: JsonObject | None) -> tuple[float, float, str | None]:
+    """Bits of a number of the matrices and of those of experts, with scales, as far as the file says them; and what to say."""
     if quantized is None:
-        return 16.0, 16.0
-    method = quantized.text_or("quant_method", "")
+        return 16.0, 16.0, None
+    method = quantized.text_or("quant_method", "")[:40]
     if method == "mxfp4":
-        return 16.0, 4.25
-    if method == "fp8" or "fp8" in method:
-        return 8.0, 8.0
+        return 16.0, 4.25, "experts in mxfp4, the rest in 16 bits"
+    if "fp8" in method:
+        return 8.0, 8.0, "matrices in fp8, embeddings in 16 bits"
     if method in ("awq", "gptq"):
-        bits = quantized.integer_or("bits", quantized.integer_or("w_bit", 4)) + 0.25
-        return bits, bits
-    return 16.0, 16.0
+        bits = quantized.integer_or("bits", quantized.integer_or("w_bit", 4)) + _SCALE_BITS
+        return bits, bits, f"matrices by {method} in {bits:g} bits with scales, embeddings in 16"
+    return 16.0, 16.0, f"how large {method!a} makes them is not known: counted in 16 bits, which is more than they take"

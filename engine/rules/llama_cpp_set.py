@@ -18,8 +18,8 @@ _ALIKE = 0.9
 """The part of a prompt that a slot must hold to be taken for it, where a shared head alone should not be enough."""
 
 
-def _whole_window(options: LlamaCppOptions) -> LlamaCppOptions:
-    return options if options.kept_window is None else replace(options, swa_full=True)
+def _no_window(options: LlamaCppOptions) -> LlamaCppOptions:
+    return replace(options, sliding_window=None) if options.sliding_window is not None else options
 
 
 def _endless_list(options: LlamaCppOptions) -> LlamaCppOptions:
@@ -41,17 +41,22 @@ def _more_slots(options: LlamaCppOptions, times: int, similarity: float | None) 
     return OtherSetting(SLOT_LOST, what, changed, f"memory for {times} times the context")
 
 
+def _more_of_windows(options: LlamaCppOptions) -> list[OtherSetting[LlamaCppOptions]]:
+    """Of a saved prompt only the window is there, even with --swa-full: so prompts are to stay in their slots besides."""
+    full, memory = replace(options, swa_full=True), "layers with a window need memory for the whole context then"
+    found = [OtherSetting(WINDOW, "keep all tokens of layers with a window: --swa-full", full, memory)]
+    if options.saves_idle_slots:
+        what = "keep all tokens of layers with a window, and prompts in their slots: --swa-full --no-cache-idle-slots"
+        found.append(OtherSetting(WINDOW, what, replace(full, cache_idle_slots=False), memory))
+    if options.ubatch_size < options.batch_size:
+        what = f"keep more tokens behind the window: --ubatch-size {options.batch_size}"
+        larger = replace(options, ubatch_size=options.batch_size)
+        found.append(OtherSetting(WINDOW, what, larger, "the buffers of a micro batch grow with it"))
+    return found
+
+
 def _remedies(options: LlamaCppOptions) -> tuple[OtherSetting[LlamaCppOptions], ...]:
-    found = []
-    if options.kept_window is not None:
-        found.append(
-            OtherSetting(
-                WINDOW,
-                "keep all tokens of layers with a window: --swa-full",
-                replace(options, swa_full=True),
-                "these layers need memory for the whole context then",
-            )
-        )
+    found = _more_of_windows(options) if options.kept_window is not None else []
     if options.cache_ram:
         larger = 8 * (options.cache_ram if options.cache_ram > 0 else LlamaCppOptions().cache_ram)
         found.append(
@@ -91,7 +96,7 @@ LLAMA_CPP = RuleSet(
     options=LlamaCppOptions(),
     make=LlamaCppCache,
     unit=lambda _: 1,
-    ladder=(Rung(WINDOW, _whole_window), Rung(LIST_FULL, _endless_list)),
+    ladder=(Rung(LIST_FULL, _endless_list), Rung(WINDOW, _no_window)),
     rest=SLOT_LOST,
     scopes=False,
     moves=True,

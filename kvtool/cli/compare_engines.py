@@ -48,7 +48,7 @@ class CompareEnginesCommand(Command):
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
         from kvtool.lint.sources import refuse_templates
-        from kvtool.profiler.engines.comparison import EngineComparison
+        from kvtool.profiler.engines.side_by_side import EngineComparison
         from kvtool.profiler.opening import open_workload
         from kvtool.report.engine_formats import FORMATTERS
         from kvtool.report.outputs import check_outputs, write_texts

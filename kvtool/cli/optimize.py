@@ -167,7 +167,7 @@ class OptimizeCommand(Command):
 
 def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
     """The tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
-    from kvtool.profiler.advice.advisor import ALL_TIERS
+    from kvtool.fixes.fix import ALL_TIERS
 
     named = [part.strip().upper() for part in (allow or "").split(",") if part.strip()]
     for name in named:

@@ -1,4 +1,4 @@
-"""The options of other engines' rules, named as in those engines; each counts where `rules` names its engine."""
+"""The options of engines' own rules, named as in those engines; each counts where `rules` names its engine."""
 
 from __future__ import annotations
 
@@ -7,12 +7,65 @@ from typing import Annotated
 
 from kvtool.config import bounds
 from kvtool.config.option import Option
-from kvtool.results.choices import RadixEviction
+from kvtool.results.choices import MambaDtype, RadixEviction
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleFlags:
-    """What decides reuse in SGLang, llama.cpp's server and TensorRT-LLM; the rule sets have fields of the same names."""
+    """What decides reuse in SGLang, llama.cpp's server and TensorRT-LLM, whose rule sets have fields of the same names; and in vLLM
+    of models that have windows, linear attention or drafts."""
+
+    prefix_cache_retention_interval: Annotated[
+        str | None,
+        Option(
+            "Windows and states are kept at multiples of N tokens, or wherever they can be. [default: {default}]",
+            "N|none",
+            table="engine",
+            rules="vllm",
+            words="0: at the end of a prompt",
+            check=bounds.interval,
+        ),
+    ] = None
+    prefix_match_unit: Annotated[
+        int | None,
+        Option(
+            "Hits end on multiples of N tokens, inside of long blocks, too.",
+            "N",
+            table="engine",
+            rules="vllm",
+            words="a block",
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    disable_hybrid_kv_cache_manager: Annotated[
+        bool | None,
+        Option(
+            "Keep windows as if they were full attention.",
+            flag="--disable-hybrid-kv-cache-manager/--no-disable-hybrid-kv-cache-manager",
+            table="engine",
+            rules="vllm",
+            words="as vLLM decides",
+        ),
+    ] = None
+    mamba_ssm_cache_dtype: Annotated[
+        MambaDtype | None,
+        Option(
+            "Of the recurrent state of linear attention: it makes the blocks. [default: {default}]",
+            table="engine",
+            rules="vllm",
+            words="the model's",
+        ),
+    ] = None
+    speculative_config: Annotated[
+        str | None,
+        Option(
+            'Drafts: {{"method": "mtp", "num_speculative_tokens": 2}}.',
+            "JSON",
+            table="engine",
+            rules="vllm",
+            words="none",
+        ),
+    ] = None
 
     page_size: Annotated[
         int | None,

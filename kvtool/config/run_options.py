@@ -33,8 +33,9 @@ class Predicting:
     model: Annotated[
         str | None,
         Option(
-            "Model for predictions and sizes. [default: {default}]",
+            "Model for predictions and sizes: a preset, or its config.json. [default: {default}]",
             "NAME",
+            flag="--model --model-preset --model-config",
             short="-m",
             table="engine",
             default=DEFAULT_MODEL,

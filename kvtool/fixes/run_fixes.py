@@ -44,11 +44,15 @@ def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
         return list(_settings(plan.cache.engine, list(groups)))
     if lost & {*KV301.wins}:
         fixes += _capacity(plan)
-    if lost & {*KV303.wins} and not plan.one_at_a_time and not plan.one_first:
+    if lost & {*KV303.wins} and not plan.one_at_a_time and not plan.first_alone:
         what = "send one request of each group first, and the others when it is answered"
-        fixes.append(_fix("one-first", KV303.code, what, lambda plan: replace(plan, one_first=True)))
+        fixes.append(_fix("one-first", KV303.code, what, lambda plan: replace(plan, first_alone=1)))
     if plan.cache is not None:
         fixes += _rules(plan.cache, lost)
+    if plan.served is not None:
+        from kvtool.fixes.group_fixes import group_fixes
+
+        fixes += group_fixes(lost, plan)
     return fixes
 
 
@@ -69,6 +73,8 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
     yield _fix("double-capacity", KV301.code, what, lambda plan: _with_blocks(plan, 2 * blocks))
     if find_kv_dtype(plan.kv_cache_dtype).quantized:
         return
+    if plan.served is not None and plan.served.plan is not None:
+        return  # of several groups, another type changes the blocks themselves
     small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
     room = blocks * plan.bytes_per_block // small
     what = f"keep keys and values in fp8: {room:,} blocks in the memory of {blocks:,}"

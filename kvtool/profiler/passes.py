@@ -42,11 +42,12 @@ from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.kinder_engines import KinderEngines
     from kvtool.accounting.caches.provider_cache import ProviderCache
     from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
@@ -154,7 +155,7 @@ class Pass:
         views: ViewBook | None = None,
         only_hits: bool = False,
         only_causes: bool = False,
-        keep: KeptTrace | KeptTexts | None = None,
+        keep: KeptTrace | KeptRequests | None = None,
         jobs: int | None = 1,
         money: MoneyBook | None = None,
         timed: bool = False,
@@ -192,7 +193,7 @@ class Pass:
         self._looks = Looks(one_in or {})
         self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         ledger = Ledger(
-            plan.engine.block_size,
+            plan.base_block,
             newline=lambda: maker.renderer.tokenizer.newline_mask,
             caching=plan.engine.enable_prefix_caching,
             whole_prompt_may_hit=plan.rules == "block-lru",
@@ -203,14 +204,15 @@ class Pass:
             salted=self._salted,
             moves=plan.cache is not None and plan.cache.engine is not None and plan.cache.engine.rules.moves,
         )
-        boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
-        causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
+        boundaries = BoundaryBook(plan.base_block, whole_prompt_may_hit=plan.rules == "block-lru")
+        causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.base_block)
         self.result = PassResult(ledger, causes, boundaries, views=views)
         self._entries: dict[int, LedgerEntry] = {}
         self._untold = 0
         """Requests before the first of which a server told what it read."""
         self._shield = Shield()
         dry = DryRunner()
+        look_at_decode = look_at_decode and plan.engine.plan is None  # windows and states are read otherwise
         self._windows = ConversationWindows(plan) if look_at_decode else None
         self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
         self._prefill = PrefillTimes(plan.latency, plan.engine.max_num_batched_tokens)
@@ -221,6 +223,17 @@ class Pass:
         """Stands for the engine's cache, as far as prompts come with their tokens."""
         if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
             self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
+        self._kinder_engines: KinderEngines | None = None
+        """Beside an engine with several KV cache groups."""
+        if (
+            plan.engine.plan is not None
+            and plan.rules == "vllm"
+            and plan.one_at_a_time
+            and not (only_hits or only_causes)
+        ):
+            from kvtool.accounting.caches.kinder_engines import KinderEngines
+
+            self._kinder_engines = KinderEngines(plan.engine)
         self._pool: SequentialPool | None = None
         """Stands for it in the run of a trace."""
         if numbers is not None and events is None and plan.one_at_a_time:
@@ -320,7 +333,7 @@ class Pass:
                 self._end_timed,
                 concurrency=plan.concurrency,
                 use_arrivals=plan.use_arrivals,
-                one_first=plan.one_first,
+                first_alone=plan.first_alone,
             )
             arrivals.run(self.engine)
 
@@ -424,6 +437,8 @@ class Pass:
             return
         account(self.engine.scheduler, job.request, fits=True)  # or `_begin` had refused it
         self._drain()
+        if self._kinder_engines is not None:
+            self._kinder_engines.execute(job)
 
     def _drain(self) -> None:
         if self.events is not None:
@@ -475,6 +490,8 @@ class Pass:
     def _kinder(self, job: Job, hit: int) -> Sequence[tuple[str, int]] | None:
         """What a request of the engine hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
         rungs = [("evicted", hit)] if self.plan.engine.num_blocks is None else []
+        if self._kinder_engines is not None:
+            rungs += self._kinder_engines.rungs(job, self._entries[id(job)].own)
         for fate, hits in self.kinder_hits:
             others = hits.get(_hits_key(job))
             if others:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
@@ -11,6 +11,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.config.asked_run import RunOptions, of_engine
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
 from kvtool.config.engine_rules import asked_choice, asked_rule_set, described_engine, engine_notes
+from kvtool.config.served_options import ServedOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -21,12 +22,15 @@ from kvtool.engine.config import (
 )
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.engine.model.find_served import find_served
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.profiler.engines.model_facts import left_out_of, model_facts
+from kvtool.profiler.group_notes import described_groups, group_notes
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
@@ -38,6 +42,7 @@ from kvtool.workload.yaml.schema import EngineOptions
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
+    from kvtool.accounting.served_cache import ServedCache
     from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.measure.bench.calibration_file import Calibration
 
@@ -96,7 +101,11 @@ class PlannedRun:
             hash_algo=options.mirroring.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
-        latency = self._latency(geometry, block_bytes(geometry, 1, kv_dtype))
+        self.served = self._served(engine, kv_dtype, alone=rules is None and trace_block is None)
+        if self.served is not None:
+            engine = self._grouped(engine, self.served)
+        token_bytes = block_bytes(geometry, 1, kv_dtype) if self.served is None else self.served.token_bytes
+        latency = self._latency(geometry, token_bytes)
         if choice is None and (rules is None or not rules.hosted):  # nobody says how large a provider's is
             engine = replace(engine, num_blocks=self._num_blocks(engine, latency, kv_dtype))
         concurrency = None if rules is not None else options.caching.concurrency or asked.concurrency
@@ -115,7 +124,53 @@ class PlannedRun:
             decode_batch=self._decode_batch(engine, concurrency),
             cache=rules,
             traced=trace_block is not None,
+            served=self.served,
         )
+
+    def _served(self, engine: EngineConfig, kv_dtype: str, *, alone: bool) -> ServedCache | None:
+        """The KV cache of the model that is named, as vLLM plans it; None where none is, or where other rules are followed.
+
+        `alone`: one engine runs, and on tokens.
+        """
+        asked = ServedOptions(self.options, self.asked, self._place_of_flag)
+        if self.model is None or not alone or self.rules != "vllm":
+            asked.refuse(
+                "no model is named"
+                if self.model is None
+                else "these rules know one group of layers with full attention",
+                "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",
+            )
+            return None
+        from kvtool.accounting.served_cache import ServedCache
+
+        caching = self.options.serving.enable_prefix_caching
+        try:
+            served = ServedCache.of(
+                find_served(self.model),
+                asked.serving(engine, kv_dtype, self.asked.enable_prefix_caching if caching is None else caching),
+            )
+        except EngineError as error:
+            raise asked.error(error) from None
+        if served.plan is None and not served.options.disable_hybrid_kv_cache_manager:
+            asked.refuse(
+                f"{served.model.name} has one group of layers with full attention",
+                "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",
+            )
+        return served
+
+    def _grouped(self, engine: EngineConfig, served: ServedCache) -> EngineConfig:
+        """The configuration with the groups of the model."""
+        asked = ServedOptions(self.options, self.asked, self._place_of_flag)
+        try:
+            return replace(
+                engine,
+                plan=served.plan,
+                block_size=served.block_size,
+                prefix_cache_retention_interval=asked.retention(),
+                enable_prefix_caching=engine.enable_prefix_caching and served.planned.caching,
+            )
+        except EngineError as error:
+            raise asked.error(error) from None
 
     def _decode_batch(self, engine: EngineConfig, concurrency: int | None) -> int:
         """How many conversations decode together where no run says it."""
@@ -151,7 +206,7 @@ class PlannedRun:
     def _choice(self, geometry: Geometry, kv_dtype: str) -> RuleChoice | None:
         """Another engine's rules for this model, where they are asked for."""
         token = block_bytes(geometry, 1, kv_dtype)
-        self.facts = {"kv_bytes_per_token": token, "kv_layers": geometry.num_layers}
+        self.facts = model_facts(self.model, geometry, find_kv_dtype(kv_dtype))
         return asked_choice(self.options, self.asked, self._place_of, self.facts, token)
 
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
@@ -197,7 +252,7 @@ class PlannedRun:
         elif capacity is not None:
             name = "capacity"
             try:
-                blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+                blocks = self._capacity_blocks(capacity, geometry, block_size, kv_dtype)
             except KvtoolError as error:
                 raise self._of_option(name, error) from None
         elif memory is not None:
@@ -212,6 +267,7 @@ class PlannedRun:
                 max_model_len=engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
                 max_num_batched_tokens=engine.max_num_batched_tokens,
                 max_num_seqs=engine.max_num_seqs,
+                plan=engine.plan,
             )
         else:
             return None
@@ -222,6 +278,21 @@ class PlannedRun:
             )
             raise self._of_option(name, too_many)
         return blocks
+
+    def _capacity_blocks(self, capacity: Capacity, geometry: Geometry, block_size: int, kv_dtype: str) -> int:
+        """With the null block; KvtoolError where it holds none."""
+        if self.served is None or self.served.plan is None:
+            return _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+        if capacity.unit == "tokens":
+            return self.served.blocks_of_tokens(capacity.number)
+        return _blocks(capacity, block_size, self.served.bytes_per_block) + 1
+
+    def _place_of_flag(self, name: str) -> Place | None:
+        """Where a file says an option of the engine that a flag may say, too."""
+        if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
+            return self._source.document.place(("engine", name))
+        file = self.options.fallback_file
+        return file.place("engine", name) if file is not None else None
 
     def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
         """A mistake in an option of the engine, with the flag or the place that says the option."""
@@ -242,7 +313,10 @@ class PlannedRun:
         """How requests meet the cache, for the head of the report."""
         plan, engine = self.plan, self.plan.engine
         if plan.cache is not None and plan.cache.engine is not None:
-            return engine_notes(plan.cache.engine)
+            choice = plan.cache.engine
+            lack = left_out_of(self.model, windows="sliding_window" in {each.name for each in fields(choice.options)})
+            notes = engine_notes(choice)
+            return notes if lack is None else [*notes, f"{lack}: here every layer has full attention"]
         if plan.cache is not None:
             how = rule_note(plan.cache)
         elif plan.rules == "block-lru":
@@ -265,6 +339,8 @@ class PlannedRun:
         if engine.async_scheduling and plan.rules == "vllm":
             how += ", asynchronous scheduling"
         notes = [f"{how}; {cache}"]
+        if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
+            notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
@@ -342,6 +418,7 @@ class PlannedRun:
             "predicted_dtype": find_kv_dtype(AUTO).torch_name,
             "kv_cache_dtype": self.plan.kv_cache_dtype,
             "tensor_parallel": self.plan.latency.tensor_parallel,
+            **described_groups(self.served, engine.prefix_cache_retention_interval),
             "async_scheduling": engine.async_scheduling,
             "hash_algo": engine.hash_algo,
             "hash_seed": engine.hash_seed if engine.hash_algo != "native" else None,

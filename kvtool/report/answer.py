@@ -19,9 +19,10 @@ from kvtool.text.terminal.numbers import percent, plural
 _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
 _LOSSES_NAMED = 2
-_SETTING = re.compile(r"(--[a-z]+(?:-[a-z]+)*)(?: ([\w.]+))?(?=[ :]|$)")
-"""A flag in what is told of a fix, with its value."""
 _SEVERAL = 2
+_FLAG = re.compile(r"(--[a-z][a-z-]+)(?: ([0-9a-z_.]+))?")
+_TRIED_FLAGS = re.compile(rf": ({_FLAG.pattern}(?: {_FLAG.pattern})*): ")
+"""The settings that a fix of the run was tried with, as they stand in the words of the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,18 @@ def _rate(report: Report) -> str:
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (measured by running again)"
         more = reachable - max(now, fixed)
-        return f"{text}, {percent(reachable)} with an unlimited cache" if more >= _NOTICEABLE else text
+        return f"{text}, {percent(reachable)} with {_unlimited(report)}" if more >= _NOTICEABLE else text
     if reachable - now >= _NOTICEABLE:
-        return f"{percent(now)} now, {percent(reachable)} with an unlimited cache"
+        return f"{percent(now)} now, {percent(reachable)} with {_unlimited(report)}"
     if any(finding.tokens_lost and finding.fix for finding in report.findings):
         return f"{percent(now)} now; a larger cache would hit no more"
     return f"{percent(now)}, all that these prompts can hit as they are"
+
+
+def _unlimited(report: Report) -> str:
+    """The cache that hits all that can be hit."""
+    several = report.config.get("kv_cache_groups")
+    return "an unlimited cache of full attention" if several else "an unlimited cache"
 
 
 def _lost(report: Report, finding: Finding | None) -> str:
@@ -130,14 +137,13 @@ def _next(
         for flag in ("--num-gpu-blocks", "--gpu-memory", "--gpu-memory-utilization"):
             sized = without(sized, flag)
         return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
-    other_engine = finding is not None and finding.tried is not None and report.config.get("rules_of")
-    if other_engine and finding is not None and (flags := _SETTING.findall(finding.fix)):
-        for flag, value in flags:
+    setting = _TRIED_FLAGS.search(finding.fix) if finding is not None and finding.tried is not None else None
+    if setting is not None:
+        for flag, value in _FLAG.findall(setting[1]):
             opposite = flag.replace("--", "--no-", 1)
             command = [word for word in without(command, flag) if word != opposite]
             command = with_flag(command, flag, value or None)
-        change = " ".join(word for pair in flags for word in pair if word)
-        return "see what is left with the setting that won most", command, change
+        return "see what is left with the setting that was tried", command, setting[1]
     if finding is not None and finding.fix and finding.tried is None:
         return f"{finding.fix}; then run this again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100

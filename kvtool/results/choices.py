@@ -18,5 +18,8 @@ By = Literal["session", "tenant", "line"]
 OnBadLine = Literal["error", "skip"]
 """A record that cannot be read stops the run, or is left out and counted."""
 
+MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
+"""Of the states of linear attention, as vLLM takes it."""
+
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

@@ -112,6 +112,24 @@ def test_what_files_say_of_an_engine_is_in_its_rows(capsys: pytest.CaptureFixtur
     assert all(row.refused_requests for row in found.rows if row.rules != "llamacpp")
 
 
+def test_a_model_with_windows_has_them_where_the_rules_know_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """vLLM by its groups, llama.cpp by its window; what the others leave out is told."""
+    found = table(str(CHAT), "--model", "gpt-oss-20b", capsys=capsys)
+    rows = {(row.rules, " ".join(row.flags)): row for row in found.rows}
+    vllm, sglang = rows["vllm", ""], rows["sglang", ""]
+    assert vllm.cached_tokens < sglang.cached_tokens
+    assert vllm.cause == "window or state not kept"
+    assert rows["llamacpp", "--sliding-window 128"].settings["window_layers"] == 12
+    assert ("llamacpp", "--swa-full --sliding-window 128") in rows
+    assert any("gpt-oss-20b has sliding windows: in all rows but vLLM and llama.cpp" in note for note in found.notes)
+    arguments = ["profile", str(CHAT), "--no-config", "--dry-run", "--no-advice", "--json", "--model", "gpt-oss-20b"]
+    assert run(arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["totals"]["hit_tokens"] == vllm.cached_tokens
+    assert run([*arguments, "--rules", "trtllm"]) == 0
+    assert any("sliding windows" in note for note in json.loads(capsys.readouterr().out)["notes"])
+
+
 def test_each_row_is_what_a_profile_finds(capsys: pytest.CaptureFixture[str]) -> None:
     """The table and the profile run the same rules over the same tokens."""
     found = table(str(CHAT), capsys=capsys)

@@ -97,6 +97,35 @@ CASES = [
     ),
     Case("ttl", "ttl_seconds", None, ("5m", 300), ("1h", 3600), ("30s", 30), ("90", 90)),
     Case("rules", "rules", "vllm", *[(name, name) for name in ("sglang", "trtllm", "block-lru", "llamacpp")]),
+    Case(
+        "prefix_cache_retention_interval",
+        "prefix_cache_retention_interval",
+        0,
+        *[("544", 544), ("1088", 1088), ("none", None), ("1632", 1632)],
+        needs="model=qwen3-next-80b",
+    ),
+    Case(
+        "prefix_match_unit",
+        "prefix_match_unit",
+        None,
+        *[(text, int(text)) for text in ("16", "32", "272", "136")],
+        needs="model=qwen3-next-80b",
+    ),
+    switch("disable_hybrid_kv_cache_manager", None, "model=gpt-oss-20b"),
+    Case(
+        "mamba_ssm_cache_dtype",
+        "mamba_ssm_cache_dtype",
+        None,
+        *[(name, name) for name in ("float32", "float16", "bfloat16", "float32")],
+        needs="model=qwen3-next-80b",
+    ),
+    Case(
+        "speculative_config",
+        "num_speculative_tokens",
+        None,
+        *[(json.dumps({"method": "ngram", "num_speculative_tokens": count}), count) for count in (1, 2, 3, 4)],
+        needs="model=qwen3-next-80b",
+    ),
     numbers("page_size", 1, needs="rules=sglang"),
     numbers("max_total_tokens", None, needs="rules=sglang"),
     Case(
@@ -196,6 +225,7 @@ def test_every_option_goes_by_the_same_order(
     config = f"{case.name} = {written}\n" if top else f"[engine]\n{case.name} = {written}\n"
     expect(value, "kvtool.toml:1" if top else "kvtool.toml:2")
     text, value = case.workload
+    text = f"'{text}'" if text.startswith("{") else text
     workload = (
         f"version: 1\n{case.name}: {text}\n{GROUPS}"
         if top

@@ -18,7 +18,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.parameters import parameter_shapes
+from kvtool.engine.model.parameter_shapes import parameter_shapes
 from kvtool.engine.model.presets import PRESETS, find_model
 from kvtool.engine.model.rope_config import DefaultRope, Llama3Rope
 

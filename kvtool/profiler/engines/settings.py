@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from kvtool.accounting.caches.kinder_configs import kinder_configs
 from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.rule_flags import RuleFlags
-from kvtool.engine.rules.rule_set import RuleChoice
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.rules.rule_set import AnyRuleSet, RuleChoice, Rung
 from kvtool.engine.rules.rule_sets import find_rule_set, rule_set_names
 from kvtool.engine.rules.vllm import VllmOptions
 from kvtool.profiler.planned_run import PlannedRun
@@ -28,7 +30,7 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> list[RuleChoice]:
     for name in rule_set_names():
         rules = find_rule_set(name)
         if name == "vllm":
-            found.append(RuleChoice(rules, VllmOptions(engine.block_size, engine.num_blocks)))
+            found.append(_embedded(rules, engine))
             continue
         base, sized = own_choice(options, planned.asked, name, planned.facts)
         if room is not None and not sized and rules.limited is not None:
@@ -39,6 +41,25 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> list[RuleChoice]:
             if other != base.options and (not changes.get("swa_full") or base.options.sliding_window):
                 found.append(RuleChoice(rules, other))
     return found
+
+
+def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:
+    """The embedded engine; of a model of several groups with the limits that these have."""
+    if engine.plan is None:
+        return RuleChoice(rules, VllmOptions(engine.block_size, engine.num_blocks))
+    alignment = engine.plan.hit_alignment
+    options = VllmOptions(num_gpu_blocks=engine.num_blocks, engine=engine)
+    ladder = tuple(_rung(fate, kind) for fate, kind in kinder_configs(engine))
+    return RuleChoice(replace(rules, unit=lambda _: alignment, ladder=ladder, rest="no_state"), options)
+
+
+def _rung(fate: str, kind: EngineConfig) -> Rung[VllmOptions]:
+    """The embedded engine as it is without a limit."""
+
+    def lifted(options: VllmOptions) -> VllmOptions:
+        return replace(options, engine=kind)
+
+    return Rung(fate, lifted)
 
 
 def flags_of(choice: RuleChoice) -> list[str]:

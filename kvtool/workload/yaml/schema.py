@@ -23,6 +23,7 @@ from kvtool.workload.yaml.fields import (
     Fraction,
     HostMib,
     Integer,
+    Interval,
     LimitField,
     LongestField,
     Name,
@@ -62,6 +63,7 @@ Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_
 UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str), WithJsonSchema({"enum": [4, "4", "hex"]})]
 Routing = Annotated[choices.Routing, BeforeValidator(as_str)]
 Rules = Annotated[choices.Rules, BeforeValidator(as_str)]
+MambaDtype = Annotated[choices.MambaDtype, BeforeValidator(as_str)]
 RadixEviction = Annotated[choices.RadixEviction, BeforeValidator(as_str)]
 BadLine = Annotated[choices.OnBadLine, BeforeValidator(as_str)]
 GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
@@ -117,6 +119,16 @@ class EngineOptions(SpecModel):
     """Cache rules of a provider: openai, anthropic, gemini, deepseek and others."""
     rules: Rules | None = None
     """Whose cache it is: vllm, sglang, llamacpp, trtllm; or block-lru, the LRU list of trace studies."""
+    prefix_cache_retention_interval: Interval | None = None
+    """Tokens on whose multiples vLLM keeps windows and states; 0: at the end of a prompt alone; "none": wherever they can be."""
+    prefix_match_unit: Count | None = None
+    """Tokens on whose multiples hits of vLLM end; left out: a block."""
+    disable_hybrid_kv_cache_manager: Bool | None = None
+    """Whether vLLM keeps windows as if they were full attention; left out: as it decides itself."""
+    mamba_ssm_cache_dtype: MambaDtype | None = None
+    """Of the recurrent state of linear attention: auto, float32, float16, bfloat16."""
+    speculative_config: Str | None = None
+    """Drafts of vLLM, as JSON: {"method": "mtp", "num_speculative_tokens": 2}."""
     page_size: Count | None = None
     """Tokens in a page of SGLang."""
     max_total_tokens: Count | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ from kvtool.engine.groups.model_plan import ModelPlan, ServeOptions, plan_model
 from kvtool.engine.groups.planner import Speculation
 from kvtool.engine.model.find_served import find_served, preset_sources
 from kvtool.engine.model.geometry import Geometry
-from kvtool.engine.model.layer_shapes import AttentionShape
+from kvtool.engine.model.layer_shapes import AttentionLayerShape
 from kvtool.engine.model.presets import PRESETS
 from kvtool.engine.model.served_config import served_of
 from kvtool.engine.model.served_model import ServedModel
+from kvtool.engine.model.served_presets import SERVED_PRESETS
 
 SIZES = Path(__file__).resolve().parents[4] / "shared" / "oracle" / "vllm-0.33-hybrid" / "sizing_hybrid.json"
 ROWS: list[dict[str, Any]] = json.loads(SIZES.read_text(encoding="utf-8"))["rows"] if SIZES.exists() else []
@@ -64,8 +64,6 @@ def test_a_recorded_size_comes_out_of_the_models_config(row: dict[str, Any]) -> 
     """Groups, the block that holds a state, blocks of the pool and of a request: nothing of it is taken from the row."""
     params, served = row["params"], model(row["name"])
     drafts, longest = params["spec"], params["max_model_len"]
-    if drafts and drafts["method"] == "mtp":
-        served = replace(served, mtp_layers=1)
     found = plan_model(
         served,
         ServeOptions(
@@ -78,7 +76,7 @@ def test_a_recorded_size_comes_out_of_the_models_config(row: dict[str, Any]) -> 
             speculation=drafts and Speculation(method=drafts["method"], tokens=drafts["num_speculative_tokens"]),
         ),
     )
-    order = "".join(LETTERS[shape.kind] if isinstance(shape, AttentionShape) else "M" for shape in served.layers)
+    order = "".join(LETTERS[shape.kind] if isinstance(shape, AttentionLayerShape) else "M" for shape in served.layers)
     assert order == params["layers"]["order"].rstrip("D")
     pool = PlannedPool.of(row["available_bytes"], found.plan)
     if "error" in row:
@@ -179,6 +177,15 @@ def test_caching_that_is_asked_for_is_on() -> None:
     assert found.caching_off is None
     assert found.plan.groups[0].mamba_align
     assert planned("qwen3-8b").caching_off is None
+
+
+def test_several_modules_of_mtp_read_further_ahead() -> None:
+    config = {**SERVED_PRESETS["deepseek-ai/DeepSeek-V3"], "num_nextn_predict_layers": 3}
+    plan = planned(config, speculation=Speculation(method="mtp", tokens=4)).plan
+    assert (plan.num_prefill_lookahead, plan.groups[0].layers, plan.groups[0].eagle) == (4, 64, True)
+    one = planned("deepseek-v3", speculation=Speculation(method="mtp", tokens=4)).plan
+    assert (one.num_prefill_lookahead, one.groups[0].layers) == (1, 62)
+    assert planned("deepseek-v3.2", speculation=Speculation(method="mtp", tokens=1)).plan.groups[0].layers == 124
 
 
 def test_drafts_of_a_model_that_has_none() -> None:

@@ -13,6 +13,7 @@ from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, T
 from kvtool.config.rule_flags import RuleFlags
 from kvtool.engine.rules.rule_set import Asked, RuleChoice
 from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.profiler.engines.model_facts import left_out_of
 from kvtool.profiler.engines.settings import choices_of, flags_of
 from kvtool.profiler.opening import Opened
 from kvtool.results.documents.engine_table import EngineGroupRow, EngineRow, EngineTable
@@ -31,6 +32,9 @@ _CAUSES = {
     "host_list_full": "host list full",
     "slot_lost": "slot lost",
     "taken_over": "block taken over",
+    "not_kept": "window or state not kept",
+    "no_state": "window or state not kept",
+    "drafts": "drafts",
 }
 """What a fate is called as the cause of a difference."""
 _MOVED = "shifted"
@@ -150,6 +154,10 @@ class EngineComparison:
         if self._plan.use_arrivals:
             how += ", in the order in which they arrive"
         notes = [*self.opened.options.notes, how]
+        model = self.opened.planned.model
+        if (lack := left_out_of(model, windows=False)) is not None:
+            but = " and llama.cpp" if left_out_of(model, windows=True) is None else ""
+            notes.append(f"{lack}: in all rows but vLLM{but} every layer has full attention")
         if self._refused:
             notes.append(f"{self._refused:,} requests that the chat template refuses are left out")
         return notes
@@ -195,7 +203,11 @@ def _row(tally: EngineTally, total: TallySums, best: TallySums) -> EngineRow:
     return EngineRow(
         rules=choice.rules.name,
         engine=choice.rules.engine,
-        settings={each.name: getattr(choice.options, each.name) for each in fields(choice.options)},
+        settings={
+            each.name: value
+            for each in fields(choice.options)
+            if isinstance(value := getattr(choice.options, each.name), str | int | float | None)
+        },
         flags=flags_of(choice),
         requests=total.requests,
         refused_requests=tally.refused,
