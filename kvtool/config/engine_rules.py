@@ -143,7 +143,7 @@ def _own(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet) -> dict[s
 def _made(rules: AnyRuleSet, facts: Mapping[str, int], said: Mapping[str, object]) -> Any:
     """The engine's own options with these changed, and with what of the model it has a field for."""
     own = {each.name for each in fields(rules.options)}
-    return replace(rules.options, **{key: value for key, value in facts.items() if key in own}, **said)
+    return replace(rules.options, **({key: value for key, value in facts.items() if key in own} | dict(said)))
 
 
 def checked_flags(said: Mapping[str, object]) -> Mapping[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
-from kvtool.profiler.engines.model_facts import left_out_of, model_facts
+from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.group_notes import described_groups, group_notes
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
@@ -76,7 +77,8 @@ class PlannedRun:
         served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
         geometry = find_geometry(self.model or DEFAULT_MODEL) if self.model or served is None else served
         kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
-        choice = self._choice(geometry, kv_dtype)
+        self.geometry, self.kv_dtype = geometry, kv_dtype
+        choice = self._choice(block_bytes(geometry, 1, kv_dtype))
         if choice is not None:
             rules = CacheRules(engine=choice)
         provided = rules is not None and rules.hosted
@@ -203,11 +205,27 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
-    def _choice(self, geometry: Geometry, kv_dtype: str) -> RuleChoice | None:
-        """Another engine's rules for this model, where they are asked for."""
-        token = block_bytes(geometry, 1, kv_dtype)
-        self.facts = model_facts(self.model, geometry, find_kv_dtype(kv_dtype))
-        return asked_choice(self.options, self.asked, self._place_of, self.facts, token)
+    def _named_model(self) -> str | None:
+        """The model that is served, by its name or folder; None where only a calibration knows it."""
+        fitted = self.calibration is not None and self.calibration.of_server
+        return self.model or (None if fitted else DEFAULT_MODEL)
+
+    def _choice(self, token: int) -> RuleChoice | None:
+        """Another engine's rules for this model, where they are asked for; `token` are the bytes of its KV."""
+        facts = self.facts_of(self.rules) if self.rules == "llamacpp" else {}
+        return asked_choice(self.options, self.asked, self._place_of, facts, token)
+
+    def facts_of(self, rules: str) -> Mapping[str, int]:
+        """What these rules read from the model, by the names of their options. EngineError where they leave its layers out."""
+        if rules != "llamacpp":
+            return {}
+        if (named := self._named_model()) is not None:
+            from kvtool.engine.model.find_served import find_served
+            from kvtool.engine.rules.llama_cpp_model import llama_cpp_facts
+
+            return llama_cpp_facts(find_served(named), self.kv_dtype)
+        geometry = self.geometry
+        return {"kv_bytes_per_token": block_bytes(geometry, 1, self.kv_dtype), "kv_layers": geometry.num_layers}
 
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""

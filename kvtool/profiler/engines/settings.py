@@ -8,6 +8,7 @@ from kvtool.accounting.caches.kinder_configs import kinder_configs
 from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.rule_flags import RuleFlags
 from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.rules.rule_set import AnyRuleSet, RuleChoice, Rung
 from kvtool.engine.rules.rule_sets import find_rule_set, rule_set_names
 from kvtool.engine.rules.vllm import VllmOptions
@@ -21,18 +22,27 @@ _USUAL: dict[str, tuple[dict[str, object], ...]] = {
 _VLLM_FLAGS = ("block_size", "num_gpu_blocks")
 
 
-def choices_of(planned: PlannedRun, flags: RuleFlags) -> list[RuleChoice]:
-    """All engines with the room that the plan's cache has, in the order of the table; `flags` are the engines' own options."""
+def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice], list[str]]:
+    """All engines with the room that the plan's cache has, in the order of the table, and why some are not there.
+
+    `flags` are the engines' own options.
+    """
     options = replace(planned.options, rule_flags=flags)
     engine = planned.plan.engine
     room = None if engine.num_blocks is None else (engine.num_blocks - 1) * engine.block_size
     found: list[RuleChoice] = []
+    missing: list[str] = []
     for name in rule_set_names():
         rules = find_rule_set(name)
         if name == "vllm":
             found.append(_embedded(rules, engine))
             continue
-        base, sized = own_choice(options, planned.asked, name, planned.facts)
+        try:
+            facts = planned.facts_of(name)
+        except EngineError as error:
+            missing.append(f"not there: {error.message}")
+            continue
+        base, sized = own_choice(options, planned.asked, name, facts)
         if room is not None and not sized and rules.limited is not None:
             base = RuleChoice(rules, rules.limited(base.options, room))
         found.append(base)
@@ -40,7 +50,7 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> list[RuleChoice]:
             other = replace(base.options, **changes)
             if other != base.options and (not changes.get("swa_full") or base.options.sliding_window):
                 found.append(RuleChoice(rules, other))
-    return found
+    return found, missing
 
 
 def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:

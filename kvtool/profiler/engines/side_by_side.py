@@ -13,7 +13,7 @@ from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, T
 from kvtool.config.rule_flags import RuleFlags
 from kvtool.engine.rules.rule_set import Asked, RuleChoice
 from kvtool.errors import KvtoolError, MessageRefusedError
-from kvtool.profiler.engines.model_facts import left_out_of
+from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.engines.settings import choices_of, flags_of
 from kvtool.profiler.opening import Opened
 from kvtool.results.documents.engine_table import EngineGroupRow, EngineRow, EngineTable
@@ -51,7 +51,8 @@ class EngineComparison:
         """`flags` are the engines' own options."""
         self.opened = opened
         self.progress = progress
-        self.tallies = [EngineTally(choice) for choice in choices_of(opened.planned, flags)]
+        choices, self._missing = choices_of(opened.planned, flags)
+        self.tallies = [EngineTally(choice) for choice in choices]
         self._known = SharedPrefixes()
         self._plan = opened.planned.plan
         self._maker = JobMaker(opened.renderer, seed=self._plan.seed)
@@ -153,10 +154,10 @@ class EngineComparison:
         how = "requests one at a time"
         if self._plan.use_arrivals:
             how += ", in the order in which they arrive"
-        notes = [*self.opened.options.notes, how]
+        notes = [*self.opened.options.notes, how, *self._missing]
         model = self.opened.planned.model
         if (lack := left_out_of(model, windows=False)) is not None:
-            but = " and llama.cpp" if left_out_of(model, windows=True) is None else ""
+            but = " and llama.cpp" if not self._missing else ""
             notes.append(f"{lack}: in all rows but vLLM{but} every layer has full attention")
         if self._refused:
             notes.append(f"{self._refused:,} requests that the chat template refuses are left out")
