@@ -112,7 +112,7 @@ class Scheduler:
         if not preempted and len(self.waiting):
             self._admit(budget, cap, scheduled, holds=holds)
         if not scheduled and len(self):
-            self._stuck.check(self.running, self.waiting, preempted, self.config.max_num_batched_tokens)
+            self._stuck.check(self.running, self.waiting, preempted, self.config)
         if self._watches_prefill:
             self._note_prefills(scheduled, preempted, holds=holds)
         copies = self.cache.end_step() if self._grouped else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.request import Request
 from kvtool.engine.waiting_queue import WaitingQueue
@@ -18,8 +19,10 @@ class StuckSteps:
         """The request that preempted itself last while it was alone, and its tokens; and how often it did with these."""
         self._times = 0
 
-    def check(self, running: list[Request], waiting: WaitingQueue, preempted: list[Request], most: int) -> None:
-        """Raise EngineError if every later step would schedule nothing, as this one does. A step takes `most` tokens."""
+    def check(
+        self, running: list[Request], waiting: WaitingQueue, preempted: list[Request], config: EngineConfig
+    ) -> None:
+        """Raise EngineError if every later step would schedule nothing, as this one does."""
         if any(request.num_awaited_outputs for request in running):
             return
         if preempted:
@@ -33,7 +36,13 @@ class StuckSteps:
             )
         if running:
             raise EngineError(f"request {running[0].id} waits for a token that no step will sample")
-        stuck = waiting.peek()
+        stuck, most = waiting.peek(), config.max_num_batched_tokens
+        if config.num_blocks is not None and stuck.num_tokens <= most:
+            raise EngineError(
+                f"request {stuck.id} can never be scheduled: the whole cache has {config.num_blocks - 1} blocks, and its "
+                f"{stuck.num_tokens} tokens need more",
+                hint="raise --capacity",
+            )
         raise EngineError(
             f"request {stuck.id} can never be scheduled: {stuck.num_tokens} tokens are to be computed, a step takes {most}",
             hint="raise --max-num-batched-tokens or --capacity",

@@ -38,9 +38,11 @@ class ServedOptions:
         """Which of `GROUP_OPTIONS` anybody says."""
         return [name for name in GROUP_OPTIONS if self._value(name) is not None]
 
-    def refuse(self, why: str, hint: str) -> None:
-        """KvtoolError where any of them is said."""
+    def refuse(self, why: str, hint: str, *names: str) -> None:
+        """KvtoolError where any of them, or of `names`, is said."""
         for name in self.said():
+            if names and name not in names:
+                continue
             raise KvtoolError(f"{self._written(name)} has no effect: {why}", hint=hint, place=self._where(name))
 
     def error(self, problem: EngineError) -> KvtoolError:

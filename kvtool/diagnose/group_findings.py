@@ -59,18 +59,18 @@ def _long_block(group: GroupTotals, served: ServedCache, engine: EngineConfig) -
     why = ""
     if served.planned.state_bytes:
         why = ": one state of its linear attention takes the room of so many tokens of attention"
+    over, missing = shared % block, -shared % block
+    if (
+        sum(group.fates[fate] for fate in KV321.wins) > over * group.requests
+    ):  # what some share weighs more than what all share
+        message = f"prefixes that requests share end inside blocks of {served.model.name}, {block:,} tokens{why}"
+        return message, "make the blocks shorter, or let hits end inside of them"
     if shared < block:
-        message = (
-            f"the shared prefix of {shared:,} tokens is shorter than a block of {served.model.name}, {block:,}{why}"
-        )
-    elif shared % block:
-        over = shared % block
-        message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {served.model.name}, {block:,}{why}"
+        message = f"the shared prefix of {shared:,} tokens is shorter than a block of {served.model.name}, {block:,}"
     else:
-        message = f"shared prefixes end inside blocks of {served.model.name}, {block:,} tokens{why}"
-    missing = -shared % block
+        message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {served.model.name}, {block:,}"
     fix = f"put {missing:,} more tokens that requests share at the front: {shared + missing:,} fill whole blocks"
-    return message, fix
+    return f"{message} ({missing:,} more would fill it){why}", fix
 
 
 def _not_kept(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
@@ -84,6 +84,9 @@ def _not_kept(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> 
 
 def _no_state(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
     del group, engine
+    if not served.model.attention:  # nothing then tells where prompts part
+        message = f"{served.model.name} has a state at the end of a prompt alone, and none where prompts part"
+        return message, "send prompts that continue one that was sent: turns of a chat hit"
     message = (
         f"linear attention of {served.model.name} has no state where prompts part: one is kept at the end of a prompt, and "
         "where the second request of a prefix parted; the third is the first to hit"
@@ -127,7 +130,12 @@ def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> l
         return []
     message = f"vLLM caches no prefixes of {served.model.name}: {why}"
     fix = "choose another model, or switch it on at your own risk where vLLM allows it: --enable-prefix-caching"
-    return [Finding.of(KV326.code, "error", groups[0].name, path, 0, 0, message, 0, fix)]
+    found = []
+    for group in groups:
+        lost = group.fates["caching_off"]
+        points = lost / group.prompt_tokens if group.prompt_tokens else 0.0
+        found.append(Finding.of(KV326.code, "error", group.name, path, 0, 0, message, lost, fix, points=points))
+    return found
 
 
 def _capacity(groups: list[GroupTotals], served: ServedCache, engine: EngineConfig, path: str) -> list[Finding]:

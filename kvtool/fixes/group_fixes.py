@@ -10,6 +10,7 @@ from kvtool.diagnose.codes.kv321 import KV321
 from kvtool.diagnose.codes.kv322 import KV322
 from kvtool.diagnose.codes.kv323 import KV323
 from kvtool.diagnose.codes.kv324 import KV324
+from kvtool.diagnose.codes.kv326 import KV326
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.fixes.fix import Fix
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _APART = 512
 """Tokens between boundaries that are tried where not all are kept."""
+_EXPERIMENTAL = "vLLM calls it experimental for models without attention: compare answers"
 _MORE_ROOM = "boundaries that are kept take blocks: prefixes are evicted sooner where the cache is small"
 _FULL_WINDOWS = "windows then keep all tokens: more memory for a token, fewer blocks"
 _COARSE = "a state in bf16 is coarser than in float32: compare answers"
@@ -32,6 +34,9 @@ def group_fixes(lost: set[str], plan: Plan) -> Iterator[Fix]:
     served = plan.served
     if served is None or served.plan is None:
         return
+    if "caching_off" in lost and served.planned.caching_off is not None and not served.model.attention:
+        what = "switch prefix caching on: --enable-prefix-caching"
+        yield from _served("caching-on", KV326.code, what, served, _EXPERIMENTAL, enable_prefix_caching=True)
     for entry in (KV322, KV324):
         if lost & {*entry.wins}:
             yield from _retention(entry.code, plan, served)
@@ -103,7 +108,13 @@ def _served(key: str, code: str, what: str, served: ServedCache, *warnings: str,
         blocks = plan.engine.num_blocks
         if blocks is not None:
             blocks = max(blocks * served.bytes_per_block // changed.bytes_per_block, 2)
-        engine = replace(plan.engine, plan=changed.plan, block_size=changed.block_size, num_blocks=blocks)
+        engine = replace(
+            plan.engine,
+            plan=changed.plan,
+            block_size=changed.block_size,
+            num_blocks=blocks,
+            enable_prefix_caching=changed.planned.caching,
+        )
         return replace(
             plan, engine=engine, served=changed, kv_cache_dtype=find_kv_dtype(changed.options.kv_cache_dtype).name
         )

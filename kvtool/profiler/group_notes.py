@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvtool.accounting.served_cache import ServedCache
-from kvtool.engine.groups.kv_group import KVGroup
+from kvtool.engine.groups.kv_group import CachePlan, KVGroup
 from kvtool.text.terminal.numbers import plural
 
 _KINDS = {
@@ -32,10 +32,30 @@ def group_notes(served: ServedCache, retention: int | None) -> list[str]:
         kept = "wherever they can be" if retention is None else "at the end of prompts alone"
         if retention:
             kept = f"at multiples of {retention:,} tokens"
-        notes.append(f"boundaries of windows and states are kept {kept}")
+        said = "none" if retention is None else retention
+        notes.append(f"{_kept(plan)} are kept {kept}: prefix_cache_retention_interval {said}")
     if plan.num_spec_tokens:
         notes.append(f"{plan.num_spec_tokens} draft tokens a step, none of them accepted")
     return notes
+
+
+def one_group_notes(served: ServedCache) -> list[str]:
+    """Why a model with windows or chunks has one group all the same."""
+    why = served.planned.one_group
+    return [] if served.plan is not None or why is None else [f"{served.model.name}: one KV cache group, as {why}"]
+
+
+def plain_note(served: ServedCache, what: str) -> str:
+    """Where a model's groups are not followed: `what` is, and knows one group with full attention."""
+    groups = plural(len(served.planned.plan.groups), "KV cache group")
+    return f"{served.model.name} has {groups}, and {what} with one of full attention: hits may be fewer"
+
+
+def _kept(plan: CachePlan) -> str:
+    kinds = {group.kind for group in plan.groups}
+    if kinds >= {"sliding", "mamba"}:
+        return "windows and states"
+    return "states of linear attention" if "mamba" in kinds else "windows"
 
 
 def _kind(group: KVGroup) -> str:

@@ -31,7 +31,7 @@ from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.engines.left_out_layers import left_out_of
-from kvtool.profiler.group_notes import described_groups, group_notes
+from kvtool.profiler.group_notes import described_groups, group_notes, one_group_notes, plain_note
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
@@ -153,7 +153,13 @@ class PlannedRun:
             )
         except EngineError as error:
             raise asked.error(error) from None
-        if served.plan is None and not served.options.disable_hybrid_kv_cache_manager:
+        if not served.model.states:
+            asked.refuse(
+                f"{served.model.name} keeps no states",
+                "name a model with linear attention: --model-preset qwen3-next-80b",
+                "mamba_ssm_cache_dtype",
+            )
+        if served.plan is None and served.planned.one_group is None:
             asked.refuse(
                 f"{served.model.name} has one group of layers with full attention",
                 "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",
@@ -359,9 +365,29 @@ class PlannedRun:
         notes = [f"{how}; {cache}"]
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
+        notes += self._plain_notes()
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
+
+    def _plain_notes(self) -> list[str]:
+        """Where one group with full attention stands for a model that has several."""
+        plan = self.plan
+        if self.served is not None:
+            return one_group_notes(self.served)
+        if self.model is None or (plan.cache is not None and plan.cache.hosted):
+            return []
+        from kvtool.accounting.served_cache import ServedCache
+        from kvtool.engine.groups.model_plan import ServeOptions
+
+        try:
+            served = ServedCache.of(find_served(self.model), ServeOptions())
+        except EngineError:  # another size of block is needed, which these accounts do not have
+            return []
+        if served.plan is None:
+            return []
+        what = "whole requests are accounted for"
+        return [plain_note(served, "a trace of block hashes is followed" if plan.traced else what)]
 
     def native_engine(self) -> EngineConfig | None:
         """The engine with a KV cache in the model's own dtype in the same memory; None where that is the same or cannot be."""

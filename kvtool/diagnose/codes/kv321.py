@@ -17,9 +17,13 @@ KV321 = CodeEntry(
         "the last whole block is computed again by every request; a prefix shorter than a block is never reused."
     ),
     before="1,500 shared tokens, block 2,096: nothing is reused",
-    after="the same with --prefix-match-unit, a state in bf16 or keys and values that are not fp8, tried by running again",
+    after=(
+        "the same with a state in bf16, keys and values that are not fp8, --tensor-parallel or --prefix-match-unit, tried by "
+        "running again"
+    ),
     remedies=(
         CodeRemedy("keys and values in bf16 instead of fp8, or a state in bf16: the block becomes shorter", "P3"),
+        CodeRemedy("more accelerators that share the model: each keeps a smaller state", "P0"),
         CodeRemedy("a match unit below the block, for prompts that are repeated or continued", "P0"),
         CodeRemedy("move shared text to the front until it fills the block", "P2"),
     ),
