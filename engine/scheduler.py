@@ -343,5 +343,6 @@ class Scheduler:
         assert all(request.status is Status.RUNNING for request in self.running)
         self.cache.check_held(self.running)
         assert all(
-            not request.block_ids and not request.tables and not request.num_computed_tokens for request in self.waiting
+            not request.block_ids and not request.num_computed_tokens and not any(any(t.blocks) for t in request.tables)
+            for request in self.waiting
         )

@@ -10,7 +10,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import BlockRemoved, BlockStored
 from kvtool.engine.extra_keys import extra_keys
 from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
-from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups, drop_groups
+from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups
 from kvtool.engine.groups.group_rules import ChunkGroup, GroupRules, RunningStateGroup, WindowGroup
 from kvtool.engine.groups.group_table import GroupTable
 from kvtool.engine.groups.keyed_blocks import KeyedBlocks, group_tag, split_key
@@ -40,17 +40,16 @@ class GroupedManager(BlockPool):
         self.in_flight_tokens = config.max_num_batched_tokens * (2 if config.async_scheduling else 1)
         self._tag_order = self._tags()
         tags = [group_tag(self._tag_order.index(index)) for index in range(len(self.plan.groups))]
-        dropping = drop_groups(self.plan)
+        self._hits = CommonHits(self.plan, tags)
         self.groups = [
-            self._group_class(index)(self, index, group, tags[index], drops=index in dropping)
+            self._group_class(index)(self, index, group, tags[index], drops=index in self._hits.dropping)
             for index, group in enumerate(self.plan.groups)
         ]
         self._states = [group for group in self.groups if isinstance(group, StateGroup)]
-        self._hits = CommonHits(self.plan, tags)
         self._found = CommonHit([], 0, 0)
         self._copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
         """By group: what is copied before the step runs that is being scheduled."""
-        self._drops = bool(dropping)
+        self._drops = bool(self._hits.dropping)
         self._lag = max(self.plan.num_prefill_lookahead - 1, 0)
         """Trailing tokens that several modules of drafts may compute once more."""
         if config.enable_prefix_caching and draft_groups(self.plan):
@@ -186,9 +185,13 @@ class GroupedManager(BlockPool):
     def cached_tokens(self, request: Request) -> int:
         """How far a request's own blocks are cached in all groups."""
         hashes, tokens = self.keys.hashes, self.keys.tokens
-        return min(
-            max((tokens[block] for block in table.blocks if hashes[block] is not None), default=0)
-            for table in request.tables
+        return (
+            min(
+                max((tokens[block] for block in table.blocks if hashes[block] is not None), default=0)
+                for table in request.tables
+            )
+            if request.tables
+            else 0
         )
 
     # What groups do with the pool.
