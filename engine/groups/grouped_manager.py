@@ -50,6 +50,15 @@ class GroupedManager(BlockPool):
         self._copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
         """By group: what is copied before the step runs that is being scheduled."""
         self._drops = bool(self._hits.dropping)
+        self._estimates = not any(group.group.ckpt_blocks for group in self.groups)
+        self._sizes = [group.size for group in self.groups if not isinstance(group, StateGroup)]
+        self._constant_need = sum(2 * group.group.spec_blocks + 4 for group in self.groups)
+        self._rests = (
+            not self._drops
+            and not self.plan.partial_hits
+            and all(group.scale == 1 for group in self.groups if group.group.kind in ("full", "mla"))
+        )
+        """Whether it can be told in advance when a request is to be looked at again."""
         self._lag = max(self.plan.num_prefill_lookahead - 1, 0)
         """Trailing tokens that several modules of drafts may compute once more."""
         if config.enable_prefix_caching and draft_groups(self.plan):
@@ -100,6 +109,8 @@ class GroupedManager(BlockPool):
         return self._allocate(request, num_new, self._found, reserve=reserve, whole=whole)
 
     def allocate(self, request: Request, num_new: int) -> bool:
+        if request.num_computed_tokens + num_new <= request.quiet_until:
+            return True
         return self._allocate(request, num_new, None, reserve=0, whole=False)
 
     def _allocate(self, request: Request, num_new: int, hit: CommonHit | None, *, reserve: int, whole: bool) -> bool:
@@ -107,22 +118,24 @@ class GroupedManager(BlockPool):
             request.tables = [GroupTable() for _ in self.groups]
         tables, most = request.tables, self.config.max_model_len
         computed = request.num_computed_tokens + (hit.tokens if hit is not None else 0)
+        main = computed + num_new
+        slots = min(main + self.plan.num_lookahead_tokens, most)
+        all_tokens = min(request.num_tokens, most) if whole else 0
+        # Where there is room for more than any request of this length takes, it is not counted what this one does.
+        ample = self._estimates and self._most_needed(max(slots, all_tokens)) + reserve <= self.num_free
         prefill_end = 0
         if self.config.prefix_cache_retention_interval == 0:
             prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
-        if whole:
-            all_tokens = min(request.num_tokens, most)
-            if (
-                self._need(tables, all_tokens, all_tokens, hit, computed, prefill_end, capped=True) + reserve
-                > self.num_free
-            ):
+        if whole and not ample:
+            need = self._need(tables, all_tokens, all_tokens, hit, computed, prefill_end, capped=True)
+            if need + reserve > self.num_free:
                 return False
-        main = computed + num_new
-        slots = min(main + self.plan.num_lookahead_tokens, most)
+        if ample and hit is not None and any(group.is_fresh(hit.tables[group.index]) for group in self._states):
+            return False
         processed = max(0, computed - request.num_in_flight_tokens)
         for group, table in zip(self.groups, tables, strict=True):
             group.give_back(table, processed)
-        if self._need(tables, slots, main, hit, computed, prefill_end) + reserve > self.num_free:
+        if not ample and self._need(tables, slots, main, hit, computed, prefill_end) + reserve > self.num_free:
             return False
         if hit is not None and hit.tokens:
             for group, table, blocks in zip(self.groups, tables, hit.tables, strict=True):
@@ -132,8 +145,27 @@ class GroupedManager(BlockPool):
         used = self.num_blocks - 1 - self.free_queue.size
         if used > self.peak_used:
             self.peak_used = used
-        self.register(request, min(main, request.num_tokens))
+        self._register(request, min(main, request.num_tokens))
+        if self._rests and main >= request.num_tokens:
+            request.quiet_until = self._quiet_until(request, min(main, request.num_tokens))
         return True
+
+    def _quiet_until(self, request: Request, num_tokens: int) -> int:
+        """Tokens up to which nothing has to be done for a request of which so many were registered."""
+        tables = request.tables
+        quiet = min([group.quiet_until(table) for group, table in zip(self.groups, tables, strict=True)])
+        if self.config.enable_prefix_caching:
+            size = self.plan.scheduler_block_size
+            full = max(0, num_tokens - self._lag) // size
+            for group, table in zip(self.groups, tables, strict=True):
+                if table.registered * group.size < full * size:
+                    return 0  # a hash is awaited
+            quiet = min(quiet, (full + 1) * size - 1 + self._lag)
+        return quiet
+
+    def _most_needed(self, num_tokens: int) -> int:
+        """As many free blocks as an allocation for a request of so many tokens can take."""
+        return self._constant_need + sum([-(-num_tokens // size) for size in self._sizes])
 
     def _need(
         self,
@@ -153,6 +185,10 @@ class GroupedManager(BlockPool):
         return total
 
     def register(self, request: Request, num_tokens: int) -> None:
+        if num_tokens > request.quiet_until:
+            self._register(request, num_tokens)
+
+    def _register(self, request: Request, num_tokens: int) -> None:
         if not self.config.enable_prefix_caching:
             return
         self._extend_hashes(request)
@@ -178,6 +214,7 @@ class GroupedManager(BlockPool):
         for group, table in zip(self.groups, request.tables, strict=False):
             group.free(table)
         request.tables = []
+        request.quiet_until = 0
 
     def blocks_needed(self, num_tokens: int) -> int:
         return sum(group.blocks_needed(num_tokens) for group in self.groups)
@@ -198,12 +235,12 @@ class GroupedManager(BlockPool):
 
     def hold(self, blocks: list[int]) -> None:
         """One more holder for each of the blocks."""
-        kept = [block for block in blocks if block != NULL_BLOCK]
+        kept = list(filter(None, blocks))
         self._touch(kept, self.free_queue.among(kept))
 
     def num_waking(self, blocks: list[int]) -> int:
         """How many of the blocks nobody holds."""
-        return len(self.free_queue.among([block for block in blocks if block != NULL_BLOCK]))
+        return len(self.free_queue.among(list(filter(None, blocks))))
 
     def take(self, count: int) -> list[int]:
         """So many blocks from the head of the free queue."""
@@ -216,8 +253,10 @@ class GroupedManager(BlockPool):
             self.free_queue.prepend(left[::-1])
             return
         holds = self.keys.hashes
-        self.free_queue.prepend([block for block in reversed(left) if holds[block] is None])
-        self.free_queue.append([block for block in left if holds[block] is not None])
+        cached = [block for block in left if holds[block] is not None]
+        if len(cached) < len(left):
+            self.free_queue.prepend([block for block in reversed(left) if holds[block] is None])
+        self.free_queue.append(cached)
 
     def is_shared(self, block: int) -> bool:
         """Whether several hold a block."""
@@ -245,7 +284,16 @@ class GroupedManager(BlockPool):
         """Register the full blocks at the places [first, stop) of a table, or those of them that are `kept`."""
         keys, blocks, scale, size = self.keys, table.blocks, group.scale, group.size
         hashes = request.block_hashes
-        stored: list[int] = []
+        if kept is None and group.keeps_all:
+            stored = list(range(first, stop))
+            new = hashes[first:stop]
+            named = [BlockHash(each + group.tag) for each in new] if group.tag else new
+            keys.put_run(blocks[first:stop], named, first * size, size)
+            self.num_stored += stop - first
+            if self.events is not None:
+                self._tell_full(request, group, first, stop, stored)
+            return
+        stored = []
         for index in range(first, stop) if kept is None else kept:
             block = blocks[index]
             if block == NULL_BLOCK:
@@ -259,8 +307,12 @@ class GroupedManager(BlockPool):
             keys.put(block, BlockHash(hashes[(index + 1) * scale - 1] + group.tag), (index + 1) * size)
             stored.append(index)
         self.num_stored += len(stored)
-        if self.events is None:
-            return
+        if self.events is not None:
+            self._tell_full(request, group, first, stop, stored)
+
+    def _tell_full(self, request: Request, group: GroupRules, first: int, stop: int, stored: list[int]) -> None:
+        """Note that of the blocks at the places [first, stop) these were stored."""
+        hashes, scale, size = request.block_hashes, group.scale, group.size
         parent = hashes[first * scale - 1] if first else None
         ids = None if request.prompt_ids is None else request.token_ids(first * size, stop * size)
         starts = [index * size for index in stored]
@@ -278,6 +330,11 @@ class GroupedManager(BlockPool):
             return None
         keys, unit, hashes = self.keys, self.plan.hash_block_size, request.block_hashes
         at = tokens // unit
+        if at > len(hashes):
+            raise EngineError(
+                "vLLM 0.33 fails here: a state is kept where its hash covers tokens that do not exist yet",
+                hint="disable_lookahead_block_hashes",
+            )
         key = BlockHash(hashes[at - 1] + group.tag)
         known = not anew and keys.goes_by(block, key)
         if not known and keys.hashes[block] is not None and (anew or keys.tokens[block] < tokens):

@@ -410,18 +410,24 @@ def _plain(key: Any) -> Any:
     return key.hex() if isinstance(key, bytes) else key
 
 
+def tried(case: dict[str, Any], folder: str, *, asynchronous: bool) -> dict[str, Any]:
+    try:
+        return {"expected": Run(case, folder, asynchronous=asynchronous).run()}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+
+
 def answers() -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
         for line in sys.stdin:
             case = json.loads(line)
-            try:
-                answer = {"expected": Run(case, folder, asynchronous=False).run()}
-                if case["params"]["spec"] is None:
-                    later = Run(case, folder, asynchronous=True).run()
-                    answer["expected_async_scheduling"] = {name: later[name] for name in ("requests", "totals")}
-            except Exception as error:
-                answer = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+            answer = tried(case, folder, asynchronous=False)
+            if case["params"]["spec"] is None and "error" not in answer:
+                later = tried(case, folder, asynchronous=True)
+                if "error" not in later:
+                    totals = {name: later["expected"][name] for name in ("requests", "totals")}
+                    answer["expected_async_scheduling"] = totals
             yield answer
 
 
