@@ -31,6 +31,8 @@ class GroupRules:
         self.align = pool.plan.hit_alignment
         self.keeps_all = self.scale == 1
         """Whether all blocks that become full are registered, and have held nothing before."""
+        self.settled = self.scale == 1
+        """Whether nothing is registered but blocks that become full."""
         self.most_admitted: int | None = None
         """Blocks that one request holds at most, which is what it needs to be admitted; None where that is all of it."""
 
@@ -176,7 +178,7 @@ class WindowGroup(GroupRules):
         self._window = group.window - 1 + group.extra_retained
         held = min(self._window + pool.in_flight_tokens, pool.config.max_model_len)
         self.most_admitted = -(-held // self.size) + 1
-        self.keeps_all = False
+        self.keeps_all, self.settled = False, True
 
     def quiet_until(self, table: GroupTable) -> int:
         return min(super().quiet_until(table), (table.gone + 1) * self.size + self._window)
@@ -197,7 +199,7 @@ class ChunkGroup(GroupRules):
         self._chunk = group.chunk
         self.most_admitted = -(-min(group.chunk + pool.in_flight_tokens, pool.config.max_model_len) // self.size)
 
-        self.keeps_all = False
+        self.keeps_all, self.settled = False, True
 
     def quiet_until(self, table: GroupTable) -> int:
         return min(super().quiet_until(table), -(-(table.gone + 1) * self.size // self._chunk) * self._chunk)

@@ -192,19 +192,24 @@ class GroupedManager(BlockPool):
         if not self.config.enable_prefix_caching:
             return
         self._extend_hashes(request)
-        boundaries = replay_boundaries(request.num_prompt_tokens, self.plan.scheduler_block_size, self._drops)
+        hittable = self._cacheable(num_tokens)
+        boundaries: list[int] = []
         for group, table in zip(self.groups, request.tables, strict=True):
-            group.register(request, table, self._cacheable(num_tokens, group), boundaries)
+            tokens = self._cacheable_and_dropped(num_tokens, group) if group.drops and hittable else hittable
+            if group.settled and tokens // group.size <= table.registered:
+                continue
+            if not boundaries:
+                boundaries = replay_boundaries(request.num_prompt_tokens, self.plan.scheduler_block_size, self._drops)
+            group.register(request, table, tokens, boundaries)
 
-    def _cacheable(self, num_tokens: int, group: GroupRules) -> int:
+    def _cacheable(self, num_tokens: int) -> int:
         """Tokens whose blocks could be hit."""
+        return max(0, num_tokens - self._lag) if len(self.groups) == 1 else self._aligned(num_tokens)
+
+    def _cacheable_and_dropped(self, num_tokens: int, group: GroupRules) -> int:
+        """Tokens whose blocks could be hit with one more, which is dropped."""
         settled = max(0, num_tokens - self._lag)
-        if len(self.groups) == 1:
-            return settled
-        hittable = self._aligned(num_tokens)
-        if group.drops and hittable > 0:
-            return min(settled, self._aligned(settled) + group.size)
-        return hittable
+        return settled if len(self.groups) == 1 else min(settled, self._aligned(settled) + group.size)
 
     def _aligned(self, num_tokens: int) -> int:
         size = self.plan.scheduler_block_size
@@ -248,7 +253,7 @@ class GroupedManager(BlockPool):
 
     def release(self, blocks: list[int]) -> None:
         """Take a holder from each of the blocks; those that have none any more are free, in this order, cached ones last."""
-        left = self._left(blocks)
+        left = self._left(blocks) if self.sharers else blocks
         if not self.config.enable_prefix_caching:
             self.free_queue.prepend(left[::-1])
             return

@@ -48,6 +48,8 @@ class StateGroup(GroupRules):
             and bool(draft_groups(plan))
         )
         self.keeps_all = False
+        same_units = plan.hash_block_size == plan.scheduler_block_size
+        self.settled = same_units and not self._exports and plan.num_hash_lookahead <= 1
         self._fresh: set[BlockHash] = set()
         self._reach = 2 * pool.plan.hash_block_size + self._lookahead + 1
         """A prompt's last boundary is not so many tokens before its end."""
@@ -80,6 +82,8 @@ class StateGroup(GroupRules):
 
     def give_back(self, table: GroupTable, processed: int) -> None:
         blocks = table.blocks
+        if not blocks:
+            return
         gone = min((processed - 1) // self.size, len(blocks))
         if gone > table.gone:
             among = blocks[table.gone : gone]
@@ -194,8 +198,7 @@ class StateGroup(GroupRules):
         before = table.registered
         self.register_full(request, table, tokens, boundaries)
         after = table.registered
-        key = self._register_part(request, table, tokens)
-        if key is not None:
+        if not self.settled and (key := self._register_part(request, table, tokens)) is not None:
             self._fresh.add(key)
         hashes = self.pool.keys.hashes
         for block in filter(None, table.blocks[before:after]):
