@@ -61,6 +61,11 @@ class GroupedManager(BlockPool):
         """Whether it can be told in advance when a request is to be looked at again."""
         self._lag = max(self.plan.num_prefill_lookahead - 1, 0)
         """Trailing tokens that several modules of drafts may compute once more."""
+        if any(group.drops and group.group.kind == "chunked" for group in self.groups):
+            raise EngineError(
+                "vLLM 0.33 has no chunked attention in groups of which the last block of a hit is dropped",
+                hint="let the hashes cover the next token, which is the default",
+            )
         if config.enable_prefix_caching and draft_groups(self.plan):
             size, ahead = self.plan.scheduler_block_size, self.plan.num_prefill_lookahead
             if size < ahead:
