@@ -68,6 +68,7 @@ class Run:
 RUNS = (
     Run("install", "benchmarks/install.py"),
     Run("startup", "benchmarks/startup.py"),
+    Run("first_figure", "benchmarks/first_figure.py"),
     Run("reports", "benchmarks/reports.py"),
     Run("accounting", "benchmarks/accounting.py"),
     Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM"),

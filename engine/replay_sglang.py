@@ -22,6 +22,7 @@ _OPTIONS: Final = {
     "max_running": "max_running_requests",
     "max_prefill_tokens": "max_prefill_tokens",
     "new_token_ratio": "new_token_ratio",
+    "chunked_prefill_size": "chunked_prefill_size",
 }
 """What a recorded case calls SGLang's options."""
 
@@ -37,8 +38,9 @@ def differences(case: dict[str, Any]) -> Iterator[str]:
     got = _queue(options, case["requests"]) if case["mode"] == "queue" else _sequential(options, case["requests"])
     for name in ("prefill_batches", "cached_tokens", "evicted_tokens"):
         yield from _sequence(name, got[name], expected[name])
-    if got["tree_tokens"] != expected["tree_tokens"]:
-        yield f"tree_tokens is {got['tree_tokens']}, SGLang has {expected['tree_tokens']}"
+    for name in ("tree_tokens", "retracted"):
+        if expected.get(name, got[name]) != got[name]:
+            yield f"{name} is {got[name]}, SGLang has {expected[name]}"
 
 
 def _options(engine: dict[str, Any]) -> SglangOptions:
@@ -61,12 +63,16 @@ def _asked(request: dict[str, Any]) -> Asked:
 
 def _sequential(options: SglangOptions, requests: list[dict[str, Any]]) -> dict[str, Any]:
     cache = SglangCache(options)
-    served = [cache.serve(_asked(request)) for request in requests]
+    asked = list(map(_asked, requests))
+    served = list(map(cache.serve, asked))
+    computed = [len(one.prompt) - each.cached for one, each in zip(asked, served, strict=True)]
+    chunk = options.chunked_prefill_size or max(computed, default=1)
     return {
-        "prefill_batches": [[number] for number in range(len(requests))],
+        "prefill_batches": [[number] for number, tokens in enumerate(computed) for _ in range(0, tokens, chunk)],
         "cached_tokens": [each.cached for each in served],
         "evicted_tokens": [each.evicted for each in served],
         "tree_tokens": cache.num_tokens,
+        "retracted": 0,
     }
 
 
@@ -78,6 +84,7 @@ def _queue(options: SglangOptions, requests: list[dict[str, Any]]) -> dict[str, 
         "cached_tokens": run.cached,
         "evicted_tokens": run.evicted,
         "tree_tokens": run.num_tokens,
+        "retracted": run.num_retracted,
     }
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.config.run_options import Reading, Tracing
+from kvtool.config.run_options import Reading
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
@@ -50,7 +50,8 @@ def profile(
     routing: str | None = None,
     ttl: str | None = None,
     provider: str | None = None,
-    rules: Rules = Tracing.rules,
+    rules: Rules | None = None,
+    rule_options: Mapping[str, object] | None = None,
     requests: int | None = None,
     group_by: str | None = None,
     groups: Sequence[str] = (),
@@ -99,7 +100,9 @@ def profile(
         routing: `"round-robin"`, `"random"`, `"sticky"` or `"prefix-aware"`.
         ttl: How long a block is kept after its last use: `"5m"`, `"1h"`. Needs arrival times.
         provider: Cache rules of a provider: `"openai"`, `"anthropic"`, …
-        rules: `"vllm"`, or `"block-lru"`, the accounting of trace studies.
+        rules: Whose cache it is: `"vllm"` (the default), `"sglang"`, `"llamacpp"`, `"trtllm"`, or `"block-lru"`, the accounting of
+            trace studies.
+        rule_options: Options of these rules, as the workload file names them: `{"page_size": 16}`.
         requests: Only the first so many.
         group_by: What divides logs and prompts into groups: fields of their records (`"service"`, `"metadata.route,model"`),
             `"file"` or `"system"`; found out by default.
@@ -127,12 +130,23 @@ def profile(
     """
     given = dict(locals())
     from kvtool.config.asked_run import RunOptions
+    from kvtool.config.engine_rules import checked_flags
     from kvtool.config.judged_options import Limits
     from kvtool.config.option import made
     from kvtool.profiler.profiler import ReportOptions
 
     wanted = ReportOptions(advice=advice, per_request=per_request, by=by, views=views)
-    for name in ("inputs", "min_hit_rate", "by", "per_request", "advice", "views", "show_text", "network"):
+    for name in (
+        "inputs",
+        "min_hit_rate",
+        "by",
+        "per_request",
+        "advice",
+        "views",
+        "show_text",
+        "network",
+        "rule_options",
+    ):
         del given[name]  # the others are options of the run, by the same names
     with _told():
         for name in ("calibration", "tokenizer", "chat_template"):
@@ -140,6 +154,7 @@ def profile(
         for name in ("capacity", "gpu_memory"):
             given[name] = None if given[name] is None else str(given[name])
         paths, source = sorted_inputs(inputs, on_bad_line=on_bad_line, log_format=log_format, requests=requests)
+        given.update(checked_flags(rule_options or {}))
         options = made(RunOptions, inputs=paths, **{**given, "groups": tuple(groups)})
         limits = Limits(min_hit_rate=min_hit_rate)
         return _report(options, limits, wanted, source, show_text=show_text, network=network)

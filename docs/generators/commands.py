@@ -11,6 +11,7 @@ import typer
 
 from docs.generators.shell import plain_terminal
 from docs.generators.tables import table
+from kvtool.cli.env_variables import long_flag
 from kvtool.cli.root import app
 
 _LITERAL = re.compile(
@@ -100,5 +101,5 @@ def variables() -> str:
     for command in _root().commands.values():
         for parameter in command.params:
             if isinstance(parameter.envvar, str):
-                found.setdefault(parameter.envvar, max(parameter.opts, key=len))
+                found.setdefault(parameter.envvar, long_flag(parameter.opts))
     return table(("variable", "option"), [(f"`{name}`", f"`{flag}`") for name, flag in sorted(found.items())])

@@ -67,7 +67,7 @@ class Tails:
     longest: int = 0
     places: torch.Tensor = field(init=False)  # int64[n]: the newest in a copy [Hkv, n * room, D]
     mask: torch.Tensor | None = None  # float32[n, 1, 1, room], or None where all are equally long
-    copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
+    copies: dict[int, tuple[torch.Tensor, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.longest = int(self.lengths.max())
@@ -99,18 +99,19 @@ class Tails:
 
     def tokens(self, layer: int, k_cache: torch.Tensor, v_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V [n, Hkv, longest, D] of a layer."""
+        caches = (k_cache,) if v_cache is k_cache else (k_cache, v_cache)  # latent vectors are both
         copies = self.copies.get(layer)
         if copies is None:
-            copies = self._copy(k_cache), self._copy(v_cache)
+            copies = tuple(self._copy(cache) for cache in caches)
             if self.kept:
                 self.copies[layer] = copies
         else:
-            for copy, cache in zip(copies, (k_cache, v_cache), strict=True):
+            for copy, cache in zip(copies, caches, strict=True):
                 copy.flatten(1, 2).index_copy_(
                     1, self.places, by_head(cache).flatten(1, 2).index_select(1, self.newest)
                 )
-        k, v = (copy[:, :, : self.longest].transpose(0, 1) for copy in copies)
-        return k, v
+        seen = [copy[:, :, : self.longest].transpose(0, 1) for copy in copies]
+        return seen[0], seen[-1]
 
     def _copy(self, cache: torch.Tensor) -> torch.Tensor:
         heads = by_head(cache)
@@ -206,9 +207,9 @@ def _pieces(
     k, v = by_head(k_cache), by_head(v_cache)
     pieces = [(k[:, first:last].flatten(1, 2), v[:, first:last].flatten(1, 2)) for first, last in context.runs]
     if len(context.scattered):
-        pieces.append(
-            (k.index_select(1, context.scattered).flatten(1, 2), v.index_select(1, context.scattered).flatten(1, 2))
-        )
+        keys = k.index_select(1, context.scattered).flatten(1, 2)
+        same = v_cache is k_cache
+        pieces.append((keys, keys if same else v.index_select(1, context.scattered).flatten(1, 2)))
     return pieces
 
 
@@ -232,7 +233,8 @@ def _attend_fresh(
 
     q = rows[:, fresh.rows].view(kv_heads, requests, -1, group, dim)
     q = q.permute(1, 0, 3, 2, 4).flatten(0, 1)  # [requests * Hkv, group, new, D]
-    out, lse = _causal(q, read(k_cache), read(v_cache), fresh.before, rule)
+    k = read(k_cache)
+    out, lse = _causal(q, k, k if v_cache is k_cache else read(v_cache), fresh.before, rule)
     out = out.view(requests, kv_heads, group, -1, dim).permute(1, 0, 3, 2, 4).flatten(1, 2)
     return out, lse.reshape(requests, kv_heads, group, -1).permute(1, 0, 3, 2).flatten(1, 2)
 

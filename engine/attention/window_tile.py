@@ -40,7 +40,8 @@ class WindowTile:
         at, own = torch.arange(self.length), torch.arange(self.length - count, self.length)[:, None]
         hidden = (at > own) | (at <= own - self.window)
         mask = torch.zeros(hidden.shape, dtype=q.dtype).masked_fill_(hidden, -torch.inf)
-        out, lse = attend_lse(q, read(k_cache), read(v_cache), rule, mask=mask[None, None])
+        k = read(k_cache)
+        out, lse = attend_lse(q, k, k if v_cache is k_cache else read(v_cache), rule, mask=mask[None, None])
         return out.transpose(1, 2), lse.transpose(1, 2)
 
 

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.json_object import JsonObject
-from kvtool.engine.model.parameters import Shape
+from kvtool.engine.model.parameter_shapes import Shape
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.presets import find_model
+from kvtool.engine.model.presets import config_file, plain_preset
+
+if TYPE_CHECKING:
+    from kvtool.engine.model.weight_count import WeightCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Geometry:
     """Norms and biases of the whole model."""
     max_position_embeddings: int | None = None
     """Tokens of the longest sequence that the model was made for."""
+    counted: WeightCount | None = None
+    """The weights of a model whose layers are not all alike, or hold experts."""
 
     @classmethod
     def of(cls, config: ModelConfig) -> Geometry:
@@ -54,13 +60,17 @@ class Geometry:
 
     @property
     def layer_parameters(self) -> int:
-        """Weights of the matrices of one layer."""
+        """Weights of the matrices of one layer; of layers that differ the average that a token meets."""
+        if self.counted is not None:
+            return self.counted.active // self.num_layers
         attention = self.hidden_size * self.head_dim * (2 * self.num_heads + 2 * self.num_kv_heads)
         return attention + 3 * self.hidden_size * self.intermediate_size
 
     @property
     def parameters(self) -> int:
         """All weights, embeddings included; those that input and output share are counted once."""
+        if self.counted is not None:
+            return self.counted.total
         embeddings = self.vocab_size * self.hidden_size * (1 if self.tied_embeddings else 2)
         return self.num_layers * self.layer_parameters + embeddings + self.vector_parameters
 
@@ -70,5 +80,9 @@ class Geometry:
 
 
 def find_geometry(name: str) -> Geometry:
-    """The geometry of a preset, folder or config.json, named as for `find_model`."""
-    return Geometry.of(find_model(name))
+    """The geometry of a preset, folder or config.json, named as for `find_served`."""
+    if config_file(name) is None and (plain := plain_preset(name)) is not None:
+        return Geometry.of(plain)
+    from kvtool.engine.model.find_served import find_served  # it imports this module, and takes long to
+
+    return find_served(name).geometry

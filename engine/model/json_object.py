@@ -9,6 +9,9 @@ from pathlib import Path
 
 from kvtool.engine.engine_error import EngineError
 
+_LARGEST = 1 << 53
+"""What a float can hold exactly; no model has that many of anything."""
+
 
 class JsonObject:
     """`…_or` methods take null for missing; all raise EngineError for a value of another type."""
@@ -37,10 +40,16 @@ class JsonObject:
         """Whether the key is there, with null: for the few where that is not the same as a missing key."""
         return key in self._values and self._values[key] is None
 
+    def value(self, key: str) -> object:
+        """Whatever stands there, None where nothing does: for keys that may have values of several types."""
+        return self._values.get(key)
+
     def integer(self, key: str) -> int:
         value = self._required(key)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong(key, "a whole number")
+        if abs(value) > _LARGEST:
+            raise self._wrong(key, "a whole number of at most 2**53")
         return value
 
     def number(self, key: str) -> float:
@@ -81,6 +90,21 @@ class JsonObject:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self._wrong(key, "a list of texts")
         return value
+
+    def integers(self, key: str) -> list[int]:
+        """A list of whole numbers; empty where it is missing."""
+        value = self._values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(
+            isinstance(item, int) and not isinstance(item, bool) for item in value
+        ):
+            raise self._wrong(key, "a list of whole numbers")
+        return value
+
+    def over(self, defaults: Mapping[str, object]) -> JsonObject:
+        """The same object, with what others say where it has no such key."""
+        return JsonObject({**defaults, **self._values}, self._prefix)
 
     def text_map(self, key: str) -> dict[str, str]:
         """An object whose values are texts."""

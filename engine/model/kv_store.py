@@ -16,6 +16,8 @@ _E4M3_CAPABILITY = (8, 9)  # CUDA devices before it have no e4m3; Triton refuses
 class KVStore:
     """K and V of every layer, each [num_blocks, Hkv, P, D], indexed by physical block id (0 is the null block).
 
+    With latent attention there is one head, whose latent vectors are both: `v` is `k`.
+
     They are kept in `dtype`, the model's, unless `cache_dtype` names another. int8 has scales f32[num_blocks, Hkv, P] besides; the
     scale of any other type is 1.0. Memory is taken as block ids come into use: it doubles, keeping what is stored, up to `limit`
     blocks (None: without end). Slots that nobody wrote hold garbage; attention does not read them.
@@ -41,8 +43,10 @@ class KVStore:
         if cache_dtype != AUTO:
             kept = find_kv_dtype(cache_dtype)
             dtype, scaled = storage_dtype(kept, device), kept.scale_bytes > 0
-        scales_shape = (self.num_blocks, config.num_key_value_heads, block_size)
+        scales_shape = (self.num_blocks, config.cache_heads, block_size)
         layers = range(config.num_hidden_layers)
+
+        dim = config.cache_dim
 
         def scale() -> Scale:
             return torch.empty(scales_shape, device=device, dtype=torch.float32) if scaled else 1.0
@@ -50,18 +54,26 @@ class KVStore:
         def cache() -> torch.Tensor:
             blocks, heads, page = scales_shape
             if by_head:
-                return torch.empty(heads, blocks, page, config.head_dim, device=device, dtype=dtype).transpose(0, 1)
-            return torch.empty(*scales_shape, config.head_dim, device=device, dtype=dtype)
+                return torch.empty(heads, blocks, page, dim, device=device, dtype=dtype).transpose(0, 1)
+            return torch.empty(*scales_shape, dim, device=device, dtype=dtype)
 
         self.k = [cache() for _ in layers]
-        self.v = [cache() for _ in layers]
         self.k_scale = [scale() for _ in layers]
-        self.v_scale = [scale() for _ in layers]
+        self.v, self.v_scale = self.k, self.k_scale
+        if config.latent is None:
+            self.v = [cache() for _ in layers]
+            self.v_scale = [scale() for _ in layers]
+
+    @property
+    def _both(self) -> list[tuple[list[torch.Tensor], list[Scale]]]:
+        """What there is of keys, and of values, each once."""
+        keys = [(self.k, self.k_scale)]
+        return keys if self.v is self.k else [*keys, (self.v, self.v_scale)]
 
     @property
     def bytes_per_block(self) -> int:
         """Of all layers, with the scales."""
-        parts = (*self.k, *self.v, *self.k_scale, *self.v_scale)
+        parts = [part for caches, scales in self._both for part in (*caches, *scales)]
         return sum(part[0].numel() * part.element_size() for part in parts if isinstance(part, torch.Tensor))
 
     @property
@@ -80,9 +92,8 @@ class KVStore:
             size *= 2
         size = size if self.limit is None else min(size, self.limit)
         for layer in range(len(self.k)):  # one at a time: old and new memory overlap for one tensor only
-            self.k[layer] = _grown(self.k[layer], size, by_head=self._by_head)
-            self.v[layer] = _grown(self.v[layer], size, by_head=self._by_head)
-            for scales in (self.k_scale, self.v_scale):
+            for caches, scales in self._both:
+                caches[layer] = _grown(caches[layer], size, by_head=self._by_head)
                 scale = scales[layer]
                 scales[layer] = _grown(scale, size) if isinstance(scale, torch.Tensor) else scale
         self.num_blocks = size

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.model.experts import Experts, read_experts
 from kvtool.engine.model.json_object import JsonObject
-from kvtool.engine.model.rope_config import DefaultRope, Rope, read_rope
+from kvtool.engine.model.latent import LatentDims, read_latent
+from kvtool.engine.model.rope_config import DefaultRope, Rope, read_ropes
+from kvtool.engine.model.traits import Traits, read_traits
 from kvtool.engine.model.window_config import read_windows
 
 ARCHITECTURES = {
@@ -15,6 +18,11 @@ ARCHITECTURES = {
     "mistral": "MistralForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "deepseek_v2": "DeepseekV2ForCausalLM",
+    "deepseek_v3": "DeepseekV3ForCausalLM",
 }
 """The supported families: `model_type` and `architectures` in their config.json."""
 
@@ -23,7 +31,8 @@ CONFIG_FILE = "config.json"
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """A decoder with grouped-query attention and a gated MLP (SiLU), RMS norms before each, and rotary embeddings."""
+    """A decoder with grouped-query attention and a gated MLP, RMS norms before each, and rotary embeddings; or with latent
+    attention, experts and what else there is in `traits`."""
 
     vocab_size: int
     hidden_size: int
@@ -43,6 +52,12 @@ class ModelConfig:
     """Queries and keys of each head are normed before they are rotated."""
     windows: tuple[int | None, ...] = ()
     """Of each layer: tokens that a query sees, its own included, or None for all; empty where no layer has a window."""
+    window_rope: Rope | None = None
+    """Of layers with a window, where it is another than that of the others."""
+    latent: LatentDims | None = None
+    """Latent attention; the head dimension is then that of queries, and all heads share one vector in the cache."""
+    experts: Experts | None = None
+    traits: Traits = field(default_factory=Traits)
     max_position_embeddings: int | None = None
     dtype: str | None = None
     """Of the published weights, as config.json spells it."""
@@ -67,7 +82,7 @@ class ModelConfig:
                 f"{self.num_attention_heads} attention heads cannot share {self.num_key_value_heads} K/V heads evenly "
                 "(num_attention_heads, num_key_value_heads)"
             )
-        if self.head_dim % 2:
+        if self.head_dim % 2 and self.latent is None:
             raise EngineError(f"head_dim must be even for rotary embeddings, not {self.head_dim}")
         if not self.rms_norm_eps >= 0.0:
             raise EngineError(f"rms_norm_eps must not be negative: {self.rms_norm_eps:g}")
@@ -81,7 +96,24 @@ class ModelConfig:
     @property
     def plain_attention(self) -> bool:
         """Whether all layers attend to all tokens up to the query's own, as every kernel can."""
-        return not any(self.windows)
+        traits = self.traits
+        rules = (traits.attention_scale, traits.attention_softcap, traits.attention_sinks or None, self.latent)
+        return not any(self.windows) and all(rule is None for rule in rules)
+
+    @property
+    def plain(self) -> bool:
+        """Whether layers are what Llama's are, but for biases and norms of heads: what predictions of times are made for."""
+        return self.plain_attention and self.experts is None and self.traits == Traits()
+
+    @property
+    def cache_heads(self) -> int:
+        """Heads of a layer's K/V in the cache."""
+        return self.num_key_value_heads if self.latent is None else 1
+
+    @property
+    def cache_dim(self) -> int:
+        """Numbers of each: of a key, and of a value; or of a latent vector, which is both."""
+        return self.head_dim if self.latent is None else self.latent.width
 
     def window(self, layer: int) -> int | None:
         """Tokens that a query of a layer sees, its own included; None for all."""
@@ -115,8 +147,10 @@ class ModelConfig:
 
 def _read(config: JsonObject, file: Path) -> ModelConfig:
     family = _family(config)
-    _refuse_what_changes_the_model(config)
-    attention_bias = family in ("llama", "qwen3") and config.flag_or("attention_bias", False)
+    _refuse_what_changes_the_model(config, family)
+    attention_bias = family not in ("mistral", "qwen2") and config.flag_or("attention_bias", family == "gpt_oss")
+    latent = read_latent(config, family)
+    rope, window_rope = read_ropes(config, family)
     return ModelConfig(
         vocab_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
@@ -124,15 +158,19 @@ def _read(config: JsonObject, file: Path) -> ModelConfig:
         num_hidden_layers=config.integer("num_hidden_layers"),
         num_attention_heads=config.integer("num_attention_heads"),
         num_key_value_heads=_kv_heads(config, family),
-        head_dim=_head_dim(config, family),
-        rms_norm_eps=config.number_or("rms_norm_eps", 1e-6),
-        rope=read_rope(config),
-        tie_word_embeddings=config.flag_or("tie_word_embeddings", False),
+        head_dim=_head_dim(config, family) if latent is None else latent.query_dim,
+        rms_norm_eps=config.number_or("rms_norm_eps", 1e-5 if family == "gpt_oss" else 1e-6),
+        rope=rope,
+        tie_word_embeddings=config.flag_or("tie_word_embeddings", family.startswith("gemma")),
         qkv_bias=attention_bias or family == "qwen2",
         output_bias=attention_bias,
-        mlp_bias=family == "llama" and config.flag_or("mlp_bias", False),
-        qk_norm=family == "qwen3",
+        mlp_bias=family in ("llama", "deepseek_v2") and config.flag_or("mlp_bias", False),
+        qk_norm=family in ("qwen3", "gemma3_text"),
         windows=read_windows(config, family),
+        window_rope=window_rope,
+        latent=latent,
+        experts=read_experts(config, family),
+        traits=read_traits(config, family),
         max_position_embeddings=config.integer("max_position_embeddings")
         if "max_position_embeddings" in config
         else None,
@@ -167,8 +205,8 @@ def _kv_heads(config: JsonObject, family: str) -> int:
 
 
 def _head_dim(config: JsonObject, family: str) -> int:
-    """Given, or the hidden size divided by the heads; Qwen3 always gives it."""
-    if "head_dim" in config or family == "qwen3":
+    """Given, or the hidden size divided by the heads; families that have no such rule always give it."""
+    if "head_dim" in config or family not in ("llama", "mistral", "qwen2"):
         return config.integer("head_dim")
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     if heads < 1 or hidden % heads:
@@ -178,8 +216,9 @@ def _head_dim(config: JsonObject, family: str) -> int:
     return hidden // heads
 
 
-def _refuse_what_changes_the_model(config: JsonObject) -> None:
-    if (activation := config.text_or("hidden_act", "silu")) != "silu":
+def _refuse_what_changes_the_model(config: JsonObject, family: str) -> None:
+    # Gemma's is `hidden_activation`, whatever `hidden_act` says.
+    if not family.startswith("gemma") and (activation := config.text_or("hidden_act", "silu")) != "silu":
         raise EngineError(f"`hidden_act` {activation[:40]!a} is not supported", hint="kvtool's decoder has silu")
     if (quantization := config.child("quantization_config")) is not None:
         method = quantization.text_or("quant_method", "unknown")

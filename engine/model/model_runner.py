@@ -34,8 +34,16 @@ def _reads_in_place(model: Decoder, kv_cache_dtype: str) -> bool:
 
 
 def shares_by_default(model: Decoder, kv_cache_dtype: str) -> bool:
-    """Whether `auto` may be prefix-aware: not where torch reads caches of another type than the model's."""
-    return model.kernels is not torch_twins or _reads_in_place(model, kv_cache_dtype)
+    """Whether `auto` may be prefix-aware: not where torch reads request by request."""
+    in_place = _reads_in_place(model, kv_cache_dtype)
+    return in_place or (model.config.plain_attention and model.kernels is not torch_twins)
+
+
+def attention_shortfall(model: Decoder) -> str:
+    """Why attention is not computed by the kernels that compute the rest; empty where it is."""
+    if model.config.plain_attention or model.kernels is torch_twins:
+        return ""
+    return "windows, sinks, softcaps and latent vectors are not in the Triton kernels, so torch computes attention"
 
 
 class ModelRunner:
@@ -117,7 +125,7 @@ class ModelRunner:
 
     def _make_cpu_planner(self, mode: DecodeMode, window: int | None) -> CpuPlanner:
         config, dtype = self.model.config, self.model.dtype
-        heads, kv_heads, dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        heads, kv_heads, dim = config.num_attention_heads, config.cache_heads, config.cache_dim
         return CpuPlanner(
             self.block_size,
             token_bytes=self.kv.bytes_per_block // self.block_size,

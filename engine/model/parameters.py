@@ -1,177 +1,200 @@
-"""The weights of a decoder: their names in a checkpoint, and how the forward pass has them."""
+"""A state dict's weights, taken over into memory that is laid out for the forward pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import torch
 
-from kvtool.engine.engine_error import EngineError
+from kvtool.engine.model.experts import Experts
+from kvtool.engine.model.latent import LatentDims
+from kvtool.engine.model.layer_weights import (
+    AttentionWeights,
+    DenseWeights,
+    ExpertWeights,
+    GroupedWeights,
+    LatentWeights,
+    Layer,
+)
 from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.parameter_shapes import (
+    CORRECTION,
+    EMBEDDING,
+    HEAD,
+    NORM,
+    Shape,
+    check_names,
+    check_shapes,
+    has_experts,
+    layer_shapes,
+    parameter_shapes,
+)
 
-Shape = tuple[int, ...]
 State = Mapping[str, torch.Tensor]
-
-_EMBEDDING, _HEAD, _NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
-_SHOWN = 4
-_MISMATCH_HINT = "config.json and the weights must belong together"
-
-
-def parameter_shapes(config: ModelConfig) -> dict[str, Shape]:
-    """Names and shapes of a complete checkpoint, as Hugging Face's classes write them."""
-    shapes: dict[str, Shape] = {_EMBEDDING: (config.vocab_size, config.hidden_size)}
-    layer = _layer_shapes(config)
-    for index in range(config.num_hidden_layers):
-        shapes |= {f"model.layers.{index}.{name}": shape for name, shape in layer.items()}
-    shapes[_NORM] = (config.hidden_size,)
-    if not config.tie_word_embeddings:
-        shapes[_HEAD] = (config.vocab_size, config.hidden_size)
-    return shapes
-
-
-def _layer_shapes(config: ModelConfig) -> dict[str, Shape]:
-    hidden, inner, dim = config.hidden_size, config.intermediate_size, config.head_dim
-    q_size, kv_size = config.num_attention_heads * dim, config.num_key_value_heads * dim
-    projections = {
-        "self_attn.q_proj": (q_size, hidden, config.qkv_bias),
-        "self_attn.k_proj": (kv_size, hidden, config.qkv_bias),
-        "self_attn.v_proj": (kv_size, hidden, config.qkv_bias),
-        "self_attn.o_proj": (hidden, q_size, config.output_bias),
-        "mlp.gate_proj": (inner, hidden, config.mlp_bias),
-        "mlp.up_proj": (inner, hidden, config.mlp_bias),
-        "mlp.down_proj": (hidden, inner, config.mlp_bias),
-    }
-    shapes: dict[str, Shape] = {"input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,)}
-    if config.qk_norm:
-        shapes |= {"self_attn.q_norm.weight": (dim,), "self_attn.k_norm.weight": (dim,)}
-    for name, (rows, columns, bias) in projections.items():
-        shapes[f"{name}.weight"] = (rows, columns)
-        if bias:
-            shapes[f"{name}.bias"] = (rows,)
-    return shapes
-
-
-def check_names(config: ModelConfig, found: Iterable[str], where: str) -> list[str]:
-    """The names of `found` that the decoder uses, in its order; EngineError unless they are exactly the model's.
-
-    Left aside are a head that is tied to the embeddings and spelled out all the same, and the rotary frequencies that old versions
-    of transformers wrote, which follow from the config.
-    """
-    expected = parameter_shapes(config)
-    found = dict.fromkeys(found)  # to ask a lazy state dict whether a tensor is in it would read the tensor
-    aside = {_HEAD} if config.tie_word_embeddings else set()
-    extra = [n for n in found if n not in expected and n not in aside and not n.endswith(".rotary_emb.inv_freq")]
-    for problem, names in (("lacks", [name for name in expected if name not in found]), ("has the unknown", extra)):
-        if names:
-            raise EngineError(f"{where} {problem} {_listed(names)}", hint=_MISMATCH_HINT)
-    return [name for name in found if name in expected]
-
-
-def check_shapes(expected: Mapping[str, Shape], found: Mapping[str, Shape], where: str) -> None:
-    """EngineError unless tensors of these names have the shapes that `parameter_shapes` gave."""
-    for name, shape in found.items():
-        if name in expected and shape != expected[name]:
-            raise EngineError(
-                f"{where}: {name} is {list(shape)}, not {list(expected[name])} as the config says",
-                hint=_MISMATCH_HINT,
-            )
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(name if name.isprintable() else ascii(name) for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """Weights are [out, in]; projections of the same input are one matrix."""
-
-    attention_norm: torch.Tensor  # [hidden]
-    qkv: torch.Tensor  # [(Hq + 2 Hkv) * D, hidden]
-    qkv_bias: torch.Tensor | None
-    qk_norm: torch.Tensor | None  # [Hq + Hkv, D]: q_norm and k_norm, repeated for each head
-    output: torch.Tensor  # [hidden, Hq * D]
-    output_bias: torch.Tensor | None
-    mlp_norm: torch.Tensor  # [hidden]
-    gate_up: torch.Tensor  # [2 * intermediate, hidden]
-    gate_up_bias: torch.Tensor | None
-    down: torch.Tensor  # [hidden, intermediate]
-    down_bias: torch.Tensor | None
 
 
 class Parameters:
-    """A state dict's weights, taken over one by one, so that no second copy of the model is ever in memory."""
+    """Weights are taken one by one, so that no second copy of the model is ever in memory."""
 
     def __init__(self, config: ModelConfig, state: State, device: torch.device, dtype: torch.dtype) -> None:
         names = check_names(config, state, "the state dict")
+        self._config = config
         self._device = device
         self._dtype = dtype
         self._targets: dict[str, torch.Tensor] = {}
-        self.layers = [self._layer(config, f"model.layers.{index}.") for index in range(config.num_hidden_layers)]
-        self.norm = self._new(_NORM, config.hidden_size)
+        self.layers = [
+            _LayerMemory(self, index, layer_shapes(config, has_experts=has_experts(config, index))).layer(config)
+            for index in range(config.num_hidden_layers)
+        ]
+        self.norm = self.new(NORM, (config.hidden_size,))
         # The head is kept as [hidden, vocab]: for the few rows that get logits, CPU libraries multiply by it up to three
         # times as fast as by [vocab, hidden]. Tied embeddings are the same memory.
-        self.head = torch.empty(config.hidden_size, config.vocab_size, device=device, dtype=dtype)
+        self.head = self.memory(config.hidden_size, config.vocab_size)
         if config.tie_word_embeddings:
-            self.embedding = self._targets[_EMBEDDING] = self.head.t()
+            self.embedding = self._targets[EMBEDDING] = self.head.t()
         else:
-            self._targets[_HEAD] = self.head.t()
-            self.embedding = self._new(_EMBEDDING, config.vocab_size, config.hidden_size)
+            self._targets[HEAD] = self.head.t()
+            self.embedding = self.new(EMBEDDING, (config.vocab_size, config.hidden_size))
         shapes = parameter_shapes(config)
         for name in names:
             self._fill(name, state[name], shapes)
         assert not self._targets, f"no values for {', '.join(self._targets)}"
 
+    def memory(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Without numbers; of the model's type unless another is given."""
+        return torch.empty(shape, device=self._device, dtype=dtype or self._dtype)
+
+    def new(self, name: str, shape: Shape, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Memory for the tensor of that name."""
+        self._targets[name] = self.memory(*shape, dtype=dtype)
+        return self._targets[name]
+
+    def aim(self, name: str, target: torch.Tensor) -> None:
+        """The tensor of that name goes there; a target with one dimension more gets it in every row."""
+        self._targets[name] = target
+
     def _fill(self, name: str, weight: torch.Tensor, shapes: Mapping[str, Shape]) -> None:
-        """Convert and copy; a target with one dimension more gets the weight in every row."""
+        """Convert and copy."""
         check_shapes(shapes, {name: tuple(weight.shape)}, "the state dict")
         target = self._targets.pop(name)
+        if self._config.traits.centred_norms and name.endswith("norm.weight"):
+            weight = weight.to(torch.float32) + 1.0
         if not target.is_contiguous():
             # Converted before, and written in the order of the target's memory, a transposed copy is several times as fast.
             weight, target = weight.to(target.device, target.dtype).t(), target.t()
         target.copy_(weight.detach())
 
-    def _new(self, name: str, *shape: int) -> torch.Tensor:
-        """Memory for the tensor of that name."""
-        self._targets[name] = torch.empty(shape, device=self._device, dtype=self._dtype)
-        return self._targets[name]
 
-    def _fused(self, at: str, names: Iterable[str], kind: str, shapes: Mapping[str, Shape]) -> torch.Tensor:
-        """Memory for several tensors, one behind the other in their first dimension."""
-        parts = [f"{name}.{kind}" for name in names]
-        rows = [shapes[part][0] for part in parts]
-        fused = torch.empty((sum(rows), *shapes[parts[0]][1:]), device=self._device, dtype=self._dtype)
-        self._targets |= {at + part: piece for part, piece in zip(parts, fused.split_with_sizes(rows), strict=True)}
-        return fused
+class _LayerMemory:
+    """Makes the memory of one layer, with the names of what goes there."""
 
-    def _layer(self, config: ModelConfig, at: str) -> Layer:
-        shapes = _layer_shapes(config)
+    def __init__(self, parameters: Parameters, index: int, shapes: Mapping[str, Shape]) -> None:
+        self._parameters = parameters
+        self._at = f"model.layers.{index}."
+        self._shapes = shapes
+        self._has_experts = "mlp.gate_proj.weight" not in shapes
 
-        def weight(*names: str) -> torch.Tensor:
-            return self._fused(at, names, "weight", shapes)
-
-        def bias(*names: str) -> torch.Tensor | None:
-            return self._fused(at, names, "bias", shapes) if f"{names[0]}.bias" in shapes else None
-
-        qkv, gate_up = [f"self_attn.{name}_proj" for name in "qkv"], ["mlp.gate_proj", "mlp.up_proj"]
+    def layer(self, config: ModelConfig) -> Layer:
+        """All of it."""
+        outputs = config.traits.output_norms
         return Layer(
-            attention_norm=weight("input_layernorm"),
-            qkv=weight(*qkv),
-            qkv_bias=bias(*qkv),
-            qk_norm=self._qk_norm(config, at) if config.qk_norm else None,
-            output=weight("self_attn.o_proj"),
-            output_bias=bias("self_attn.o_proj"),
-            mlp_norm=weight("post_attention_layernorm"),
-            gate_up=weight(*gate_up),
-            gate_up_bias=bias(*gate_up),
-            down=weight("mlp.down_proj"),
-            down_bias=bias("mlp.down_proj"),
+            attention_norm=self._weight("input_layernorm"),
+            attention=self._grouped(config) if config.latent is None else self._latent(config.latent),
+            attention_output_norm=self._weight("post_attention_layernorm") if outputs else None,
+            mlp_norm=self._weight("pre_feedforward_layernorm" if outputs else "post_attention_layernorm"),
+            mlp=self._experts(config.experts)
+            if self._has_experts and config.experts is not None
+            else self._dense("mlp"),
+            mlp_output_norm=self._weight("post_feedforward_layernorm") if outputs else None,
         )
 
-    def _qk_norm(self, config: ModelConfig, at: str) -> torch.Tensor:
+    def _new(self, name: str, dtype: torch.dtype | None = None) -> torch.Tensor:
+        return self._parameters.new(self._at + name, self._shapes[name], dtype)
+
+    def _fused(self, names: Iterable[str], kind: str) -> torch.Tensor:
+        """Memory for several tensors, one behind the other in their first dimension."""
+        parts = [f"{name}.{kind}" for name in names]
+        rows = [self._shapes[part][0] for part in parts]
+        fused = self._parameters.memory(sum(rows), *self._shapes[parts[0]][1:])
+        for part, piece in zip(parts, fused.split_with_sizes(rows), strict=True):
+            self._parameters.aim(self._at + part, piece)
+        return fused
+
+    def _weight(self, *names: str) -> torch.Tensor:
+        return self._fused(names, "weight")
+
+    def _bias(self, *names: str) -> torch.Tensor | None:
+        return self._fused(names, "bias") if f"{names[0]}.bias" in self._shapes else None
+
+    def _grouped(self, config: ModelConfig) -> AttentionWeights:
+        qkv = [f"self_attn.{name}_proj" for name in "qkv"]
+        return GroupedWeights(
+            qkv=self._weight(*qkv),
+            qkv_bias=self._bias(*qkv),
+            qk_norm=self._qk_norm(config) if config.qk_norm else None,
+            output=self._weight("self_attn.o_proj"),
+            output_bias=self._bias("self_attn.o_proj"),
+            sinks=self._new("self_attn.sinks") if config.traits.attention_sinks else None,
+        )
+
+    def _qk_norm(self, config: ModelConfig) -> torch.Tensor:
         heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-        both = torch.empty(heads + kv_heads, config.head_dim, device=self._device, dtype=self._dtype)
+        both = self._parameters.memory(heads + kv_heads, config.head_dim)
         for name, rows in zip("qk", both.split_with_sizes([heads, kv_heads]), strict=True):
-            self._targets[f"{at}self_attn.{name}_norm.weight"] = rows
+            self._parameters.aim(f"{self._at}self_attn.{name}_norm.weight", rows)
         return both
+
+    def _latent(self, latent: LatentDims) -> AttentionWeights:
+        compressed = latent.query_rank is not None
+        return LatentWeights(
+            query_down=self._weight("self_attn.q_a_proj") if compressed else None,
+            query_down_bias=self._bias("self_attn.q_a_proj"),
+            query_norm=self._weight("self_attn.q_a_layernorm") if compressed else None,
+            query=self._weight("self_attn.q_b_proj" if compressed else "self_attn.q_proj"),
+            latent=self._weight("self_attn.kv_a_proj_with_mqa"),
+            latent_bias=self._bias("self_attn.kv_a_proj_with_mqa"),
+            latent_norm=self._weight("self_attn.kv_a_layernorm"),
+            expand=self._weight("self_attn.kv_b_proj"),
+            output=self._weight("self_attn.o_proj"),
+            output_bias=self._bias("self_attn.o_proj"),
+        )
+
+    def _dense(self, name: str) -> DenseWeights:
+        gate_up = [f"{name}.gate_proj", f"{name}.up_proj"]
+        return DenseWeights(
+            gate_up=self._weight(*gate_up),
+            gate_up_bias=self._bias(*gate_up),
+            down=self._weight(f"{name}.down_proj"),
+            down_bias=self._bias(f"{name}.down_proj"),
+        )
+
+    def _experts(self, experts: Experts) -> ExpertWeights:
+        if experts.clamped is not None:
+            return ExpertWeights(
+                router=self._weight("mlp.router"),
+                router_bias=self._bias("mlp.router"),
+                correction=None,
+                gate_up=self._new("mlp.experts.gate_up_proj"),
+                gate_up_bias=self._new("mlp.experts.gate_up_proj_bias"),
+                down=self._new("mlp.experts.down_proj"),
+                down_bias=self._new("mlp.experts.down_proj_bias"),
+                shared=None,
+            )
+        inner, hidden = self._shapes["mlp.experts.0.gate_proj.weight"]
+        gate_up = self._parameters.memory(experts.count, 2 * inner, hidden)
+        down = self._parameters.memory(experts.count, hidden, inner)
+        for expert in range(experts.count):
+            at = f"{self._at}mlp.experts.{expert}."
+            self._parameters.aim(at + "gate_proj.weight", gate_up[expert, :inner])
+            self._parameters.aim(at + "up_proj.weight", gate_up[expert, inner:])
+            self._parameters.aim(at + "down_proj.weight", down[expert])
+        return ExpertWeights(
+            router=self._weight("mlp.gate"),
+            router_bias=None,
+            correction=self._new(CORRECTION, torch.float32) if experts.corrected else None,
+            gate_up=gate_up,
+            gate_up_bias=None,
+            down=down,
+            down_bias=None,
+            shared=self._dense("mlp.shared_experts") if experts.shared_size else None,
+        )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.parameters import parameter_shapes
+from kvtool.engine.model.parameter_shapes import parameter_shapes
 
 _POOL = 4_194_301  # a prime, so that the rows of a weight that is larger do not repeat
 
@@ -32,6 +32,7 @@ class RandomWeights(Mapping[str, torch.Tensor]):
         random = torch.Generator().manual_seed(seed)
         self._pool = torch.empty(_POOL).normal_(generator=random).to(device)
         self._dtype = dtype
+        self._centred_norms = config.traits.centred_norms
         self._scaled: dict[float, torch.Tensor] = {}  # the pool for each standard deviation, of which there are few
         starts = torch.randint(_POOL, (len(self._shapes),), generator=random).tolist()
         self._start = dict(zip(self._shapes, starts, strict=True))
@@ -45,7 +46,7 @@ class RandomWeights(Mapping[str, torch.Tensor]):
     def __getitem__(self, name: str) -> torch.Tensor:
         shape = self._shapes[name]
         if name.endswith("norm.weight"):
-            return self._pool.new_ones(shape, dtype=self._dtype)
+            return self._pool.new_full(shape, 0.0 if self._centred_norms else 1.0, dtype=self._dtype)
         small = len(shape) == 1 or name == "model.embed_tokens.weight"
         pool = self._normal(0.02 if small else shape[1] ** -0.5)
         start, count = self._start[name], math.prod(shape)

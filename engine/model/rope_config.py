@@ -81,21 +81,38 @@ class YarnRope:
 Rope: TypeAlias = DefaultRope | LinearRope | Llama3Rope | YarnRope
 
 
-def read_rope(config: JsonObject) -> Rope:
-    """From `rope_parameters` (transformers 5) or from `rope_scaling` and `rope_theta` (before).
+def read_ropes(config: JsonObject, family: str) -> tuple[Rope, Rope | None]:
+    """Of a model's layers, and of those with a window where these have another one, as in Gemma 3.
 
-    What both have is taken as transformers takes it: `rope_scaling` first, the theta inside before the one beside.
+    From `rope_parameters` (transformers 5) or from `rope_scaling` and `rope_theta` (before). What both have is taken as
+    transformers takes it: `rope_scaling` first, the theta inside before the one beside.
     """
-    scaling = config.child("rope_scaling") or config.child("rope_parameters") or JsonObject({}, "rope_parameters.")
+    nothing = JsonObject({}, "rope_parameters.")
+    if family == "gemma3_text":
+        parameters = config.child("rope_parameters") or nothing
+        full = config.child("rope_scaling") or parameters.child("full_attention") or nothing
+        windowed = parameters.child("sliding_attention") or nothing
+        return (
+            _rope(config, full, config.number_or("rope_theta", 1_000_000.0)),
+            _rope(config, windowed, config.number_or("rope_local_base_freq", 10_000.0)),
+        )
+    scaling = config.child("rope_scaling") or config.child("rope_parameters") or nothing
     if nested := scaling.children():
         raise EngineError(
             f"{scaling.named(nested[0])} sets rotary embeddings for some layers only",
-            hint="kvtool's decoder rotates all layers alike",
+            hint="kvtool's decoder rotates all layers of this family alike",
         )
+    if family == "gpt_oss" and "rope_theta" not in scaling:
+        return _rope(config, scaling, config.number("rope_theta")), None
+    return _rope(config, scaling, config.number_or("rope_theta", 10_000.0)), None
+
+
+def _rope(config: JsonObject, scaling: JsonObject, theta: float) -> Rope:
+    """By the parameters in `scaling`; theta is from there, too, where it is there."""
     for found in (scaling, config):
         if found.number_or("partial_rotary_factor", 1.0) != 1.0:
             raise EngineError(f"{found.named('partial_rotary_factor')} other than 1 is not supported")
-    theta = scaling.number_or("rope_theta", config.number_or("rope_theta", 10_000.0))
+    theta = scaling.number_or("rope_theta", theta)
     kind = scaling.text_or("rope_type", scaling.text_or("type", ""))
     match kind:
         case "default" | "" if kind or "factor" not in scaling:

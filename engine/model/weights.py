@@ -12,10 +12,10 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.checkpoint import Checkpoint
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import find_device
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.find_runnable import find_runnable
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.parameters import check_names, check_shapes, parameter_shapes
-from kvtool.engine.model.presets import find_model, model_path
+from kvtool.engine.model.parameter_shapes import check_names, check_shapes, parameter_count, parameter_shapes
+from kvtool.engine.model.presets import model_path
 from kvtool.engine.model.random_weights import RandomWeights
 
 LoadFormat = Literal["auto", "dummy"]
@@ -68,7 +68,7 @@ def _checked(
     path: str | Path, dtype: str, load_format: LoadFormat, device: torch.device, available_memory: int | None
 ) -> tuple[ModelConfig, torch.dtype, Checkpoint | None]:
     """What there is to load, all of it checked, or EngineError; no checkpoint for random weights."""
-    config = find_model(str(path))
+    config = find_runnable(str(path))
     if load_format == "dummy":
         chosen = _dtype(dtype, config, None)
         _check_memory(config, chosen, device, available_memory)
@@ -103,7 +103,7 @@ def _dtype(name: str, config: ModelConfig, stored: torch.dtype | None) -> torch.
 
 def _check_memory(config: ModelConfig, dtype: torch.dtype, device: torch.device, available: int | None) -> None:
     """The weights alone must fit; the KV cache grows later, as blocks come into use."""
-    needed = Geometry.of(config).parameters * dtype.itemsize
+    needed = parameter_count(config) * dtype.itemsize
     free = free_memory(device) if available is None else available
     if needed > free:
         smaller = ", or --dtype bfloat16" if dtype.itemsize > 2 else ""

@@ -20,11 +20,19 @@ def read_windows(config: JsonObject, family: str) -> Windows:
             given = config.flag_or("use_sliding_window", False) and not config.is_null("sliding_window")
             window = config.integer("sliding_window") if given else None
             first = config.integer_or("max_window_layers", 28)
-            kinds = _kinds(config) or [
-                SLIDING if given and layer >= first else FULL for layer in range(_layers(config))
-            ]
+            kinds = _kinds(config)
+            if not kinds and given:
+                kinds = [SLIDING if layer >= first else FULL for layer in range(_layers(config))]
             if SLIDING in kinds and not given:
                 raise EngineError("`layer_types` has sliding_attention, but `use_sliding_window` does not turn it on")
+        case "gemma2" | "gemma3_text" | "gpt_oss":
+            window = None if config.is_null("sliding_window") else config.integer("sliding_window")
+            pattern = config.integer_or("sliding_window_pattern", 6) if family == "gemma3_text" else 2
+            if pattern < 1:
+                raise EngineError(f"`sliding_window_pattern` must be at least 1, not {pattern}")
+            kinds = _kinds(config) or [
+                FULL if (layer + 1) % pattern == 0 else SLIDING for layer in range(_layers(config))
+            ]
         case _:
             return ()
     windows = tuple(window if kind == SLIDING else None for kind in kinds)
@@ -34,7 +42,7 @@ def read_windows(config: JsonObject, family: str) -> Windows:
 def _kinds(config: JsonObject) -> list[str]:
     """`layer_types`: one for each layer, or nothing."""
     kinds = config.texts("layer_types")
-    layers = _layers(config)
+    layers = config.integer("num_hidden_layers")
     if kinds and len(kinds) != layers:
         raise EngineError(f"`layer_types` has {len(kinds)} entries for {layers} layers (`num_hidden_layers`)")
     for kind in kinds:

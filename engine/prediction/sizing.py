@@ -15,6 +15,8 @@ from math import ceil
 
 from kvtool.engine.config import DEFAULT_UTILIZATION, EngineConfig
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.groups.capacity import PlannedPool
+from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 from kvtool.engine.model.geometry import Geometry
 
@@ -100,21 +102,35 @@ class Sizing:
         """Whether there is a KV cache at all."""
         return self.pool.usable_blocks > 0
 
+    @property
+    def lacking(self) -> int:
+        """Bytes of usable memory that are missing for a KV cache of one block beside the null block; 0 where there is one."""
+        return 0 if self.fits else 2 * self.pool.bytes_per_block - self.available
+
     def check(self, max_model_len: int | None = None) -> None:
         """EngineError where there is no KV cache, or where it does not hold one request of that length."""
         if not self.fits:
             taken = f"{_gib(self.weights)} of {self.model}'s weights and the {_gib(self.activations + self.graphs)}"
             raise EngineError(
                 f"{_gib(self.memory)} ({_gib(self.usable)} of them usable) hold no KV cache beside the {taken} "
-                "estimated for activations and graphs",
-                hint="raise --gpu-memory or choose a smaller --model",
+                f"estimated for activations and graphs: {_gib(self.lacking)} more would",
+                hint="raise --gpu-memory or --tensor-parallel, or choose a smaller --model",
             )
         if max_model_len is not None and not self.pool.holds(max_model_len):
-            raise EngineError(
-                f"a KV cache of {_gib(self.available)} holds no request of {max_model_len:,} tokens",
-                hint=f"the longest that fits has {self.pool.longest_request:,}: lower --max-model-len, "
-                "raise --gpu-memory or choose a smaller --kv-cache-dtype",
-            )
+            raise self._too_long(max_model_len, self.pool.longest_request)
+
+    def check_planned(self, plan: CachePlan, max_model_len: int) -> None:
+        """EngineError where the KV cache does not hold one request of that length, whose groups are those of a plan."""
+        pool = PlannedPool(plan, self.pool.num_blocks)
+        if not pool.holds(max_model_len):
+            raise self._too_long(max_model_len, pool.longest_request(max_model_len))
+
+    def _too_long(self, asked: int, longest: int) -> EngineError:
+        return EngineError(
+            f"a KV cache of {_gib(self.available)} holds no request of {asked:,} tokens",
+            hint=f"the longest that fits has {longest:,}: lower --max-model-len, "
+            "raise --gpu-memory or choose a smaller --kv-cache-dtype",
+        )
 
 
 def _gib(count: int) -> str:
@@ -142,6 +158,9 @@ def block_bytes(geometry: Geometry, block_size: int, kv_cache_dtype: str = AUTO,
 
 def weight_bytes(geometry: Geometry, tensor_parallel: int = 1) -> int:
     """Weights on each accelerator: its part of the matrices, K/V projections that are copied included, and all norms and biases."""
+    if geometry.counted is not None:
+        kv_heads_per_rank(geometry, tensor_parallel)
+        return geometry.counted.stored_bytes(tensor_parallel)
     copied = kv_heads_per_rank(geometry, tensor_parallel) * tensor_parallel - geometry.num_kv_heads
     projections = 2 * geometry.num_layers * geometry.hidden_size * geometry.head_dim * copied
     matrices = geometry.parameters - geometry.vector_parameters + projections
@@ -177,16 +196,20 @@ def size_cache(
     max_num_seqs: int = EngineConfig.max_num_seqs,
     activations: int | None = None,
     graphs: int = GRAPH_BYTES,
+    plan: CachePlan | None = None,
 ) -> Sizing:
     """The KV cache of a model, served in bf16 or fp16, on an accelerator of `memory` bytes.
 
-    `activations` and `graphs` are estimates unless given.
+    `activations` and `graphs` are estimates unless given. `plan` says what a block takes; without one, all layers are plain.
     """
     if not 0.0 < utilization <= 1.0:
         raise EngineError(f"memory utilization is in (0, 1], not {utilization}")
     if block_size < 1:
         raise EngineError(f"block size must be at least 1, not {block_size}")
-    per_block = block_bytes(geometry, block_size, kv_cache_dtype, tensor_parallel)
+    if plan is None or not plan.groups:
+        per_block = block_bytes(geometry, block_size, kv_cache_dtype, tensor_parallel)
+    else:
+        per_block = plan.bytes_per_block
     weights = weight_bytes(geometry, tensor_parallel)
     if activations is None:
         activations = estimated_activations(
@@ -216,6 +239,7 @@ def blocks_that_fit(
     max_model_len: int | None = None,
     max_num_batched_tokens: int = EngineConfig.max_num_batched_tokens,
     max_num_seqs: int = EngineConfig.max_num_seqs,
+    plan: CachePlan | None = None,
 ) -> int:
     """KV blocks beside a model, the null block included; EngineError where nothing, or not one full-length request, fits."""
     sizing = size_cache(
@@ -227,6 +251,11 @@ def blocks_that_fit(
         tensor_parallel=tensor_parallel,
         max_num_batched_tokens=max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
+        plan=plan,
     )
-    sizing.check(max_model_len)
+    if plan is None or max_model_len is None:
+        sizing.check(max_model_len)
+    else:
+        sizing.check()
+        sizing.check_planned(plan, max_model_len)
     return sizing.pool.num_blocks

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.hashing import Lora
 from kvtool.engine.rules.llama_cpp_memory import KVMemory, ServerSlot
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks
@@ -27,7 +28,7 @@ class LlamaCppAsked(Asked):
     cache_prompt: bool = True
     """Whether anything may be reused; the slot is overwritten in any case."""
     lora: Hashable = None
-    """The adapters; a slot that ran with others is cleared."""
+    """The adapters; a slot that last ran with others, or with none, is cleared."""
 
 
 class LlamaCppCache:
@@ -45,38 +46,53 @@ class LlamaCppCache:
         return self.memory.num_tokens + (self.saved.num_tokens if self.saved is not None else 0)
 
     def serve(self, asked: Asked) -> Served:
-        """As EngineCache says; what is lost is neither in a slot nor in host memory any more."""
+        """As EngineCache says; what is evicted is neither in a slot nor in host memory any more."""
         prompt = as_bytes(asked.prompt)
-        most = self.options.slot_ctx - length(prompt)
-        if not prompt or most <= 0:
+        room = self.options.slot_ctx - length(prompt)
+        if not prompt or room <= 0:
             raise self._impossible(length(prompt))
-        own = asked if isinstance(asked, LlamaCppAsked) else LlamaCppAsked(asked.prompt, asked.answer)
-        slot, lost = self._slot(prompt, own)
-        memory = self.memory
-        if own.lora != slot.lora:
-            slot.tokens, slot.lora = b"", own.lora
+        own = (
+            asked
+            if isinstance(asked, LlamaCppAsked)
+            else LlamaCppAsked(asked.prompt, asked.answer, lora=_adapter(asked.scope))
+        )
+        before = [slot.tokens for slot in self.memory.slots]
+        dropped = self._dropped
+        slot, to_save = self._choose(prompt, own.id_slot)
+        if to_save and self.saved is not None:
+            self._exchange(self.saved, slot, prompt)
+        begun = slot.tokens
+        if own.lora is not None and own.lora != slot.lora:
+            slot.tokens = b""
             slot.checkpoints.clear()
+        slot.lora = own.lora  # a request that names no adapters takes a slot as it is
         if self.saved is not None and self.options.saves_idle_slots:
-            lost += self._save_idle(self.saved, slot)
+            self._save_idle(self.saved, slot)
         self.num_served += 1
-        before, moved, usable = length(slot.tokens), 0, 0
-        if own.cache_prompt:
-            shared = common_prefix(slot.tokens, prompt)
-            if self.options.cache_reuse and memory.can_move:
-                for begin, to, tokens in moved_chunks(slot.tokens, prompt, shared, self.options.cache_reuse):
-                    memory.move(slot, begin, begin + tokens, to)
-                    moved += tokens
-            usable = memory.usable(slot, shared + moved, length(prompt))
+        shared, moved = self._shared(slot, prompt) if own.cache_prompt else (0, 0)
+        usable = self.memory.usable(slot, shared + moved, length(prompt))
         cached = min(usable, length(prompt) - 1)
-        answer = as_bytes(own.answer[: min(len(own.answer), most)][:-1])
-        if not self._kept(slot.tokens):
-            lost += before - cached
-        lost += memory.compute(slot, prompt, answer, cached, self.num_served)
+        # the server stops where the context is full; the last token has no KV
+        answer = as_bytes(own.answer[:room][:-1])
+        self.memory.compute(slot, prompt, answer, cached, self.num_served)
         slot.used = self.num_served
-        return Served(cached, lost, "shifted" if moved else "")
+        evicted = self._dropped - dropped + self._lost(before, slot, begun, cached)
+        return Served(cached, evicted, "window" if usable < shared + moved else "shifted" if moved else "")
 
-    def _kept(self, tokens: bytes) -> bool:
-        return self.saved is not None and self.saved.covers(tokens)
+    @property
+    def _dropped(self) -> int:
+        return self.saved.num_dropped if self.saved is not None else 0
+
+    def _lost(self, before: list[bytes], busy: ServerSlot, begun: bytes, kept: int) -> int:
+        """Tokens of slots that are nowhere any more: of all before a request, and of what the busy one had when it began."""
+        lost = self._missing(begun, kept)
+        for slot, tokens in zip(self.memory.slots, before, strict=True):
+            if tokens != (begun if slot is busy else slot.tokens):
+                lost += self._missing(tokens, 0)
+        return lost
+
+    def _missing(self, tokens: bytes, kept: int) -> int:
+        return 0 if self.saved is not None and self.saved.covers(tokens) else length(tokens) - kept
 
     def _impossible(self, tokens: int) -> EngineError:
         if not tokens:
@@ -87,16 +103,21 @@ class LlamaCppCache:
             hint="give a larger --ctx-size, or with --parallel fewer slots",
         )
 
-    def _slot(self, prompt: bytes, asked: LlamaCppAsked) -> tuple[ServerSlot, int]:
-        """The slot that a request runs in, with what serves it best, and how many saved tokens went for it."""
-        slot, to_save = self._choose(prompt, asked.id_slot)
-        lost = 0
-        if to_save and self.saved is not None:
-            lost = self._save(self.saved, slot)
-            if (better := self.saved.better(slot.tokens, prompt)) is not None and self.memory.read(slot, better):
-                self.saved.remove(better)
-            lost += self.saved.trim()
-        return slot, lost
+    def _shared(self, slot: ServerSlot, prompt: bytes) -> tuple[int, int]:
+        """Tokens of a slot that a prompt begins with, and those that are moved behind them."""
+        shared, moved = common_prefix(slot.tokens, prompt), 0
+        if self.options.cache_reuse and self.memory.can_move:
+            for begin, to, tokens in moved_chunks(slot.tokens, prompt, shared, self.options.cache_reuse):
+                self.memory.move(slot, begin, begin + tokens, to)
+                moved += tokens
+        return shared, moved
+
+    def _exchange(self, saved: SavedPrompts, slot: ServerSlot, prompt: bytes) -> None:
+        """Save a slot, and put what serves the prompt better in its place."""
+        self._save(saved, slot)
+        if (better := saved.better(slot.tokens, prompt)) is not None and self.memory.read(slot, better):
+            saved.remove(better)
+        saved.trim()
 
     def _choose(self, prompt: bytes, id_slot: int | None) -> tuple[ServerSlot, bool]:
         """A slot, and whether it is to be saved before it is overwritten."""
@@ -104,8 +125,8 @@ class LlamaCppCache:
         best = None if id_slot is None else slots[id_slot % len(slots)]
         least, most = np.float32(self.options.slot_prompt_similarity), np.float32(0)
         if least:
-            for slot in slots if best is None else [best]:
-                if slot.tokens:
+            for slot in slots:  # a number beyond the last slot wraps around, and then none is looked at
+                if slot.tokens and id_slot in (None, slot.id):
                     part = np.float32(common_prefix(slot.tokens, prompt)) / np.float32(length(prompt))
                     if part > most and part > least:
                         best, most = slot, part
@@ -116,23 +137,29 @@ class LlamaCppCache:
             return best, False
         return max(slots, key=lambda slot: (-slot.used, slot.id)), True
 
-    def _save(self, saved: SavedPrompts, slot: ServerSlot) -> int:
-        if not slot.tokens or saved.covers(slot.tokens):
-            return 0
-        return saved.save(self.memory.write(slot))
+    def _save(self, saved: SavedPrompts, slot: ServerSlot) -> None:
+        if slot.tokens and not saved.covers(slot.tokens):
+            saved.save(self.memory.write(slot))
 
-    def _save_idle(self, saved: SavedPrompts, busy: ServerSlot) -> int:
-        lost = 0
+    def _save_idle(self, saved: SavedPrompts, busy: ServerSlot) -> None:
         for slot in self.memory.slots:
             if slot is not busy:
-                lost += self._save(saved, slot) + saved.trim()
+                self._save(saved, slot)
+                saved.trim()
                 if self.options.unified:
                     self.memory.clear(slot)
-        return lost
 
     def check(self) -> None:
         """What holds between two requests."""
         if self.saved is not None:
             self.saved.check()
+        for cells in self.memory.windows:
+            cells.check()
         assert self.memory.num_tokens <= self.options.total_ctx
         assert all(length(slot.tokens) < self.options.slot_ctx for slot in self.memory.slots)
+
+
+def _adapter(scope: Hashable) -> Lora | None:
+    """Of what keeps requests apart elsewhere, all that llama.cpp knows."""
+    parts = scope if isinstance(scope, tuple) else (scope,)
+    return next((part for part in parts if isinstance(part, Lora)), None)

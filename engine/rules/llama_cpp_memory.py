@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
-from kvtool.engine.rules.llama_cpp_prefix import length
+from kvtool.engine.rules.llama_cpp_prefix import TOKEN_BYTES, length
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompt
 from kvtool.engine.rules.llama_cpp_window import Positions, WindowCells, WindowCheckpoint
 
@@ -44,15 +42,22 @@ class KVMemory:
         self.batch = min(options.batch_size, options.total_ctx)
         self.ubatch = min(options.ubatch_size, self.batch)
         self.windows: list[WindowCells] = []
-        if (window := options.kept_window) is not None:
+        if (window := options.sliding_window) is not None:
             sharing = options.slots if options.unified else 1
             cells = -(-min(options.pool_ctx, window * sharing + self.ubatch) // 256) * 256
+            if options.swa_full:
+                cells = options.pool_ctx
             self.windows = [WindowCells(cells, window, sharing) for _ in range(options.slots // sharing)]
 
     @property
     def can_move(self) -> bool:
         """Whether tokens may go to another position: not where the cells of the window are fewer than the others."""
         return not self.windows or len(self.windows[0].pos) == self.options.pool_ctx
+
+    @property
+    def checkpoints(self) -> bool:
+        """Whether windows are written out while a prompt is computed."""
+        return self.options.kept_window is not None and self.options.ctx_checkpoints > 0
 
     def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:
         """The cells of a slot's window, and its number there."""
@@ -69,7 +74,7 @@ class KVMemory:
     def cut(self, slot: ServerSlot, tokens: int) -> None:
         """Free what a slot's window holds behind so many tokens."""
         if (own := self.window_of(slot)) is not None:
-            own[0].remove(own[1], tokens)
+            own[0].cut(own[1], tokens)
 
     def move(self, slot: ServerSlot, begin: int, end: int, to: int) -> None:
         """Tokens of a slot from `begin` to before `end` go to `to`."""
@@ -92,8 +97,7 @@ class KVMemory:
         if self.options.unified and others + length(saved.tokens) > self.options.pool_ctx:
             return False
         if (own := self.window_of(slot)) is not None and saved.window is not None:
-            restored = own[0].restore(own[1], saved.window)
-            assert restored, "a window pool has room for the windows of all slots"
+            own[0].restore(own[1], saved.window)
         slot.tokens = saved.tokens
         slot.checkpoints = list(saved.checkpoints)
         return True
@@ -115,11 +119,10 @@ class KVMemory:
 
     def usable(self, slot: ServerSlot, shared: int, prompt: int) -> int:
         """Of so many tokens that a slot has in common with a prompt, those whose window is there, or in a checkpoint."""
-        own, window = self.window_of(slot), self.options.kept_window
-        if own is None or window is None:
+        if (own := self.window_of(slot)) is None:
             return shared
-        least = max(0, shared - window - (shared == prompt))
-        if shared and own[0].first(own[1]) >= least:
+        least = max(0, shared - (self.options.kept_window or 0) - (shared == prompt))
+        if shared and own[0].first[own[1]] >= least:
             for checkpoint in reversed(slot.checkpoints):
                 if checkpoint.last <= shared and (checkpoint.first < least or checkpoint.first == 0):
                     own[0].restore(own[1], checkpoint.positions)
@@ -133,69 +136,62 @@ class KVMemory:
         slot.checkpoints = [checkpoint for checkpoint in slot.checkpoints if checkpoint.last <= shared]
         return usable
 
-    def compute(self, slot: ServerSlot, prompt: bytes, answer: bytes, start: int, request: int) -> int:
-        """Compute a prompt from token `start` on and then an answer; how many tokens of idle slots went to make room."""
-        lost = 0
+    def compute(self, slot: ServerSlot, prompt: bytes, answer: bytes, start: int, request: int) -> None:
+        """Compute a prompt from token `start` on and then an answer; idle slots go where there is no room."""
         end = length(prompt)
-        slot.tokens = prompt[: 4 * start]
+        slot.tokens = prompt[: start * TOKEN_BYTES]
         self.cut(slot, start)
         for begin, until in self._batches(start, end):
-            if (own := self.window_of(slot)) is not None and self.options.ctx_checkpoints:
-                near = end < until + self.ubatch
-                far = not slot.checkpoints or begin > slot.checkpoints[-1].num_tokens + self.options.checkpoint_min_step
-                if (until == end or near) and (near or far) and own[0].first(own[1]) >= 0:
-                    self._checkpoint(slot, begin, request, own)
-            lost += self._make_room(slot, until - begin)
-            slot.tokens = prompt[: 4 * until]
-            self._put(slot, begin, until, self.ubatch)
-        lost += self._make_room(slot, length(answer))
+            near_end = end < until + self.ubatch
+            if (
+                near_end
+                and self.checkpoints
+                and (own := self.window_of(slot)) is not None
+                and own[0].first[own[1]] >= 0
+            ):
+                self._checkpoint(slot, begin, request, own)
+            self._make_room(slot, until - begin)
+            slot.tokens = prompt[: until * TOKEN_BYTES]
+            self._put(slot, until - begin, self.ubatch)
+        self._make_room(slot, length(answer))
         slot.tokens = prompt + answer
-        self._put(slot, end, end + length(answer), 1)
-        return lost
+        self._put(slot, length(answer), 1)
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         stops: Sequence[int] = ()
-        if self.windows and self.options.ctx_checkpoints:
+        if self.checkpoints:
             stops = [end - min(self.batch, before) for before in (_BEFORE_END + self.ubatch, _BEFORE_END)]
         while start < end:
             until = min([start + self.batch, end, *(stop for stop in stops if stop > start)])
             yield start, until
             start = until
 
-    def _make_room(self, slot: ServerSlot, tokens: int) -> int:
+    def _make_room(self, slot: ServerSlot, tokens: int) -> None:
         """Clear idle slots in their order until so many tokens fit."""
-        lost = 0
         for other in self.slots if self.options.unified else ():
             if self.num_tokens + tokens <= self.options.pool_ctx:
                 break
             if other is not slot:
-                lost += length(other.tokens)
                 self.clear(other)
-        return lost
 
-    def _put(self, slot: ServerSlot, begin: int, end: int, step: int) -> None:
+    def _put(self, slot: ServerSlot, tokens: int, most: int) -> None:
         if (own := self.window_of(slot)) is not None:
-            for at in range(begin, end, step):
-                done = own[0].put(own[1], np.arange(at, min(at + step, end)))
-                assert done, "a window pool has room for the windows of all slots and a micro batch"
+            own[0].append(own[1], tokens, most)
 
     def _checkpoint(self, slot: ServerSlot, tokens: int, request: int, own: tuple[WindowCells, int]) -> None:
         cells, number = own
         most, kept = self.options.ctx_checkpoints, slot.checkpoints
-        last = -1
+        earlier: int | None = None
         for checkpoint in list(kept):
             if len(kept) + 1 < most:
                 break
-            if (
-                checkpoint.request != request
-                and last >= 0
-                and checkpoint.num_tokens <= last + self.options.checkpoint_min_step
-            ):
+            close = earlier is not None and checkpoint.num_tokens <= earlier + self.options.checkpoint_min_step
+            if close and checkpoint.request != request:
                 kept.remove(checkpoint)
             else:
-                last = checkpoint.num_tokens
+                earlier = checkpoint.num_tokens
         del kept[: max(len(kept) - most + 1, 0)]
         kept[:] = [checkpoint for checkpoint in kept if checkpoint.num_tokens != tokens]
         positions = cells.saved(number)
         size = self._window_bytes(positions)
-        kept.append(WindowCheckpoint(tokens, cells.first(number), int(cells.last[number]), positions, size, request))
+        kept.append(WindowCheckpoint(tokens, cells.first[number], cells.last[number], positions, size, request))

@@ -33,9 +33,8 @@ def common_prefix(one: bytes, other: bytes) -> int:
         size = min(size, _FIRST)
     elif one[:size] == other[:size]:
         return size // TOKEN_BYTES
-    differ = as_ids(one[:size]) != as_ids(other[:size])
-    first = int(differ.argmax()) if size else 0
-    return first if size and differ[first] else size // TOKEN_BYTES
+    differ = np.flatnonzero(as_ids(one[:size]) != as_ids(other[:size]))
+    return int(differ[0]) if len(differ) else size // TOKEN_BYTES
 
 
 def moved_chunks(cached: bytes, prompt: bytes, shared: int, least: int) -> list[tuple[int, int, int]]:

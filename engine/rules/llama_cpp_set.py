@@ -6,17 +6,20 @@ from dataclasses import replace
 
 from kvtool.engine.rules.llama_cpp import LlamaCppCache
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
-from kvtool.engine.rules.rule_set import Remedy, RuleSet, Rung
+from kvtool.engine.rules.rule_set import OtherSetting, RuleSet, Rung
 
-WINDOW, LIST_FULL, SLOT_LOST = "window", "host list full", "slot lost"
+WINDOW, LIST_FULL, SLOT_LOST = "window", "host_list_full", "slot_lost"
+"""Fates, in words of the ledger."""
 
 _MIB = 1024 * 1024
 _ANY_MIB = 1 << 40
 _CHUNK = 256
+_ALIKE = 0.9
+"""The part of a prompt that a slot must hold to be taken for it, where a shared head alone should not be enough."""
 
 
-def _whole_window(options: LlamaCppOptions) -> LlamaCppOptions:
-    return options if options.kept_window is None else replace(options, swa_full=True)
+def _no_window(options: LlamaCppOptions) -> LlamaCppOptions:
+    return replace(options, sliding_window=None) if options.sliding_window is not None else options
 
 
 def _endless_list(options: LlamaCppOptions) -> LlamaCppOptions:
@@ -27,37 +30,47 @@ def _list_of(options: LlamaCppOptions, tokens: int) -> LlamaCppOptions:
     return replace(options, cache_ram=max(1, -(-tokens * options.kv_bytes_per_token // _MIB)))
 
 
-def _remedies(options: LlamaCppOptions) -> tuple[Remedy[LlamaCppOptions], ...]:
-    found = []
-    if options.kept_window is not None:
-        found.append(
-            Remedy(
-                WINDOW,
-                "keep all tokens of layers with a window: --swa-full",
-                replace(options, swa_full=True),
-                "these layers need memory for the whole context then",
-            )
-        )
+def _more_slots(options: LlamaCppOptions, times: int, similarity: float | None) -> OtherSetting[LlamaCppOptions]:
+    """So many times the slots and the context; with a `similarity` prompts that only share a head get slots of their own."""
+    slots = times * options.slots
+    changed = replace(options, parallel=slots, ctx_size=times * options.ctx_size)
+    what = f"keep more prompts in place: --parallel {slots} --ctx-size {changed.ctx_size}"
+    if similarity is not None and similarity > options.slot_prompt_similarity:
+        changed = replace(changed, slot_prompt_similarity=similarity)
+        what += f" --slot-prompt-similarity {similarity}"
+    return OtherSetting(SLOT_LOST, what, changed, f"memory for {times} times the context")
+
+
+def _more_of_windows(options: LlamaCppOptions) -> list[OtherSetting[LlamaCppOptions]]:
+    """Of a saved prompt only the window is there, even with --swa-full: so prompts are to stay in their slots besides."""
+    full, memory = replace(options, swa_full=True), "layers with a window need memory for the whole context then"
+    found = [OtherSetting(WINDOW, "keep all tokens of layers with a window: --swa-full", full, memory)]
+    if options.saves_idle_slots:
+        what = "keep all tokens of layers with a window, and prompts in their slots: --swa-full --no-cache-idle-slots"
+        found.append(OtherSetting(WINDOW, what, replace(full, cache_idle_slots=False), memory))
+    if options.ubatch_size < options.batch_size:
+        what = f"keep more tokens behind the window: --ubatch-size {options.batch_size}"
+        larger = replace(options, ubatch_size=options.batch_size)
+        found.append(OtherSetting(WINDOW, what, larger, "the buffers of a micro batch grow with it"))
+    return found
+
+
+def _remedies(options: LlamaCppOptions) -> tuple[OtherSetting[LlamaCppOptions], ...]:
+    found = _more_of_windows(options) if options.kept_window is not None else []
     if options.cache_ram:
         larger = 8 * (options.cache_ram if options.cache_ram > 0 else LlamaCppOptions().cache_ram)
-        found.append(Remedy(LIST_FULL, f"save more prompts: --cache-ram {larger}", replace(options, cache_ram=larger)))
+        found.append(
+            OtherSetting(LIST_FULL, f"save more prompts: --cache-ram {larger}", replace(options, cache_ram=larger))
+        )
     else:
         ram = LlamaCppOptions().cache_ram
         found.append(
-            Remedy(SLOT_LOST, f"save prompts in host memory: --cache-ram {ram}", replace(options, cache_ram=ram))
+            OtherSetting(SLOT_LOST, f"save prompts in host memory: --cache-ram {ram}", replace(options, cache_ram=ram))
         )
-    more = 2 * options.slots
-    found.append(
-        Remedy(
-            SLOT_LOST,
-            f"keep more prompts in place: --parallel {more}",
-            replace(options, parallel=more, ctx_size=2 * options.ctx_size),
-            "memory for twice the context",
-        )
-    )
+    found += [_more_slots(options, more, similarity) for more in (2, 4) for similarity in (None, _ALIKE)]
     if not options.cache_reuse:
         found.append(
-            Remedy(
+            OtherSetting(
                 SLOT_LOST,
                 f"move chunks to another position: --cache-reuse {_CHUNK}",
                 replace(options, cache_reuse=_CHUNK),
@@ -83,9 +96,10 @@ LLAMA_CPP = RuleSet(
     options=LlamaCppOptions(),
     make=LlamaCppCache,
     unit=lambda _: 1,
-    ladder=(Rung(WINDOW, _whole_window), Rung(LIST_FULL, _endless_list)),
+    ladder=(Rung(LIST_FULL, _endless_list), Rung(WINDOW, _no_window)),
     rest=SLOT_LOST,
     scopes=False,
+    moves=True,
     remedies=_remedies,
     limited=_list_of,
 )

@@ -65,7 +65,7 @@ class Rung(Generic[O]):
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy(Generic[O]):
+class OtherSetting(Generic[O]):
     """Another setting of the engine that may win back tokens of a fate; what it wins is found by running with it."""
 
     fate: str
@@ -101,10 +101,44 @@ class RuleSet(Generic[O]):
     """The fate of what one lasting cache of such units would have had and the last rung has not."""
     scopes: bool = True
     """Whether salts keep tenants apart."""
-    remedies: Callable[[O], tuple[Remedy[O], ...]] = lambda _: ()
+    moves: bool = False
+    """Whether text behind a difference may hit, moved from where it was computed; answers may change then."""
+    remedies: Callable[[O], tuple[OtherSetting[O], ...]] = lambda _: ()
     limited: Callable[[O, int], O] | None = None
     """The options with room for so many tokens of KV; None where no such number says how much the engine keeps."""
 
 
 AnyRuleSet = RuleSet[Any]
 """Of any engine: whoever has one of these takes its options from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChoice:
+    """An engine's rules with the options that it has: all that a run needs of it."""
+
+    rules: AnyRuleSet
+    options: Any
+    """Of the type of the rule set's own."""
+
+    def make(self) -> EngineCache:
+        """An empty cache."""
+        return self.rules.make(self.options)
+
+    @property
+    def unit(self) -> int:
+        """Tokens by which hits end."""
+        return self.rules.unit(self.options)
+
+    def rungs(self) -> list[tuple[str, RuleChoice]]:
+        """The kinder rules that differ from these, each with the fate of what it adds; all limits before are lifted, too."""
+        found, options = list[tuple[str, RuleChoice]](), self.options
+        for rung in self.rules.ladder:
+            lifted = rung.lifted(options)
+            if lifted != options:
+                options = lifted
+                found.append((rung.fate, RuleChoice(self.rules, options)))
+        return found
+
+    def settings(self) -> list[tuple[str, RuleChoice]]:
+        """Other settings by what to do, as the engine's users say it."""
+        return [(other.what, RuleChoice(self.rules, other.options)) for other in self.rules.remedies(self.options)]

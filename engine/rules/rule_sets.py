@@ -10,7 +10,9 @@ from kvtool.engine.rules.rule_set import AnyRuleSet, RuleSet
 
 _HOMES = {
     "vllm": ("vllm", "VLLM"),
+    "sglang": ("sglang", "SGLANG"),
     "trtllm": ("trtllm", "TRTLLM"),
+    "llamacpp": ("llama_cpp_set", "LLAMA_CPP"),
 }
 """In the order in which tables show them: the module, and what in it is the rule set."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kvtool.engine.rules.rule_set import Asked, RuleSet, Rung, Served
-from kvtool.engine.rules.sglang_memory import RadixMemory, RadixRequest
+from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
+from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
+from kvtool.engine.rules.sglang_request import RadixRequest
 from kvtool.engine.rules.sglang_tree import PageTree
 
 
@@ -31,20 +32,32 @@ class SglangCache:
         request = RadixRequest(asked, memory.tree.root)
         memory.match(request)
         memory.tree.lock(request.node)
-        memory.prefill([request])
-        present = memory.publish(request)
+        present = self._prefill(request)
         memory.decode_alone(request, request.num_answer - 1)
         memory.release(request)
+        assert request.cached is not None
         return Served(request.cached, memory.num_evicted - evicted, self._loss(request, present))
+
+    def _prefill(self, request: RadixRequest) -> int:
+        """Compute a prompt, chunk by chunk: how many of its tokens the tree had then."""
+        chunk = self.options.chunked_prefill_size or request.num_prompt
+        present = 0
+        while request.computed < request.num_prompt:
+            request.target = min(request.computed + chunk, request.num_prompt)
+            self.memory.prefill([request])
+            present = self.memory.publish(request)
+        return present
 
     def _loss(self, request: RadixRequest, present: int) -> str:
         """What cost the request a hit: `present` tokens of its prompt, in whole pages, were in the pool when it was computed."""
         if self._everything is not None:
-            _, present = self._everything.extend(self._everything.root, request.scope, request.key, 0)
+            _, present = self._everything.extend(self._everything.root, request.scope, request.text, 0)
             present = min(present, request.num_prompt)
         pages = self.memory.tree.pages_of
+        assert request.cached is not None
         if request.cached < pages(min(present, request.num_prompt - 1)):
             return "evicted"
+        assert request.cached is not None
         if request.cached < pages(present):
             return "last token"
         return "page" if request.cached < present else ""
@@ -59,14 +72,38 @@ def _limited(options: SglangOptions, tokens: int) -> SglangOptions:
     return replace(options, max_total_tokens=tokens)
 
 
+def _remedies(options: SglangOptions) -> tuple[OtherSetting[SglangOptions], ...]:
+    found = []
+    if options.max_total_tokens is not None:
+        tokens = 2 * options.max_total_tokens
+        what = f"give the cache twice the room: --max-total-tokens {tokens}"
+        found.append(OtherSetting("evicted", what, replace(options, max_total_tokens=tokens)))
+        found += [
+            OtherSetting(
+                "evicted",
+                f"keep what is used often: --radix-eviction-policy {policy}",
+                replace(options, radix_eviction_policy=policy),
+            )
+            for policy in ("lfu", "slru")
+            if policy != options.radix_eviction_policy
+        ]
+    if options.page_size > 1:
+        what = "take pages of one token: --page-size 1"
+        found.append(
+            OtherSetting(
+                "partial_block", what, replace(options, page_size=1), "some attention backends take larger pages only"
+            )
+        )
+    return tuple(found)
+
+
 SGLANG: Final = RuleSet(
     name="sglang",
     engine="SGLang 0.5.23",
     status="driven",
     evidence="compared with SGLang's own radix cache, queue and admission, which run without a GPU",
     not_modelled=(
-        "chunked prefill",
-        "retraction of running requests",
+        "overlap of scheduling and computing",
         "HiCache's host and storage tiers",
         "EAGLE's bigram keys",
         "sliding windows and Mamba layers",
@@ -76,9 +113,6 @@ SGLANG: Final = RuleSet(
     options=SglangOptions(),
     make=SglangCache,
     unit=lambda options: options.page_size,
-    ladder=(
-        Rung("evicted", lambda options: replace(options, max_total_tokens=None)),
-        Rung("partial_block", lambda options: replace(options, page_size=1)),
-    ),
+    remedies=_remedies,
     limited=_limited,
 )

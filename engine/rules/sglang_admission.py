@@ -1,12 +1,13 @@
-"""Whether SGLang lets a waiting request into the prefill batch that it puts together."""
+"""Whether SGLang lets a waiting request into the prefill batch that it puts together, and how much of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from kvtool.engine.rules.sglang_memory import RadixMemory, RadixRequest
+from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
+from kvtool.engine.rules.sglang_request import RadixRequest
 
 LONGEST_RESERVED = 4096
 """Tokens of an answer that are reserved at most."""
@@ -25,12 +26,18 @@ class Admitted(Enum):
 class PrefillBatch:
     """A prefill batch while it grows, with what is promised to it and to the requests that run already."""
 
-    def __init__(self, options: SglangOptions, memory: RadixMemory, running: Sequence[RadixRequest]) -> None:
+    def __init__(
+        self, options: SglangOptions, memory: RadixMemory, running: Sequence[RadixRequest], new_token_ratio: float
+    ) -> None:
         self.requests: list[RadixRequest] = []
+        self.cut: RadixRequest | None = None
+        """The one of them that goes on in the next batch."""
         self._memory = memory
         self._page = options.page_size
+        self._longest_answer = options.longest_answer
         self._tokens_left = options.max_prefill_tokens
-        self._promised = sum(_reserved(request) * options.new_token_ratio for request in running)
+        self._chunk_left = options.chunked_prefill_size
+        self._promised = sum(self._reserved(request, request.num_left) * new_token_ratio for request in running)
         """Tokens for prompts and answers that are not taken yet."""
         self._taken = 0
         """Of these, those that the prefill itself takes."""
@@ -41,31 +48,52 @@ class PrefillBatch:
         reachable = self._memory.num_reachable
         if reachable <= self._promised or reachable <= self._taken:
             return Admitted.NO_MEMORY
-        return Admitted.MORE if self._tokens_left > 0 else Admitted.ENOUGH
+        if self._tokens_left <= 0 or (self._chunk_left is not None and self._chunk_left <= 0):
+            return Admitted.ENOUGH
+        return Admitted.MORE
+
+    def go_on(self, request: RadixRequest) -> None:
+        """Take the next chunk of a request that the last batch has cut."""
+        assert self._chunk_left is not None
+        most = min(self._chunk_left, int(self._memory.num_reachable - self._promised))
+        self._take(request, min(request.num_known, request.computed + (most if most > 0 else self._chunk_left)))
 
     def add(self, request: RadixRequest) -> Admitted:
         """Try a request whose prefix was looked up. Its prefix is locked already when room is looked for: it cannot give way."""
         tree = self._memory.tree
         tree.lock(request.node)
-        verdict = self._fits(request)
+        verdict, end = self._fits(request)
         if verdict is not Admitted.MORE:
             tree.unlock(request.node)
             return verdict
-        prefill = self._memory.whole_pages(request.num_prompt - request.held)
-        self.requests.append(request)
-        self._taken += prefill + self._page
-        self._promised += prefill + self._page + _reserved(request)
-        self._tokens_left -= prefill
+        self._take(request, end)
         return self.state
 
-    def _fits(self, request: RadixRequest) -> Admitted:
-        new = request.num_prompt - request.held
-        if new + _reserved(request) + self._page >= self._memory.num_reachable - self._promised:
-            return Admitted.NO_MEMORY
-        if self.requests and self._memory.whole_pages(new) >= self._tokens_left:
-            return Admitted.ENOUGH
-        return Admitted.MORE
+    def _fits(self, request: RadixRequest) -> tuple[Admitted, int]:
+        """The verdict, and how far a request is computed by this batch."""
+        new = request.num_known - request.held
+        most = self._memory.num_reachable - self._promised
+        if new + self._reserved(request, request.num_left) + self._page >= most:
+            return Admitted.NO_MEMORY, 0
+        new = self._memory.whole_pages(new)
+        if self._chunk_left is None:
+            return Admitted.ENOUGH if self.requests and new >= self._tokens_left else Admitted.MORE, request.num_known
+        if new <= self._chunk_left:
+            return Admitted.MORE, request.num_known
+        chunk = self._memory.tree.pages_of(self._chunk_left)
+        return Admitted.MORE if chunk else Admitted.ENOUGH, request.held + chunk
 
+    def _take(self, request: RadixRequest, end: int) -> None:
+        request.target = end
+        self.requests.append(request)
+        prefill = self._memory.whole_pages(end - request.computed)
+        self.cut = request if end < request.num_known else self.cut
+        answer = 0 if self.cut is request else self._reserved(request, request.num_answer)
+        self._taken += prefill + self._page
+        self._promised += prefill + self._page + answer
+        self._tokens_left -= prefill
+        if self._chunk_left is not None:
+            self._chunk_left -= prefill
 
-def _reserved(request: RadixRequest) -> int:
-    return min(request.num_left, LONGEST_RESERVED)
+    def _reserved(self, request: RadixRequest, answer: int) -> int:
+        return min(answer, LONGEST_RESERVED, self._longest_answer(request.num_prompt))

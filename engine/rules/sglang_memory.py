@@ -1,57 +1,12 @@
-"""SGLang's pool of KV and the requests that run in it: room is made by evicting, and what is computed goes into the tree twice."""
+"""SGLang's pool of KV: room is made by evicting, and what is computed goes into the tree after each prefill and at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked, Ids
 from kvtool.engine.rules.sglang_options import SglangOptions
-from kvtool.engine.rules.sglang_tree import TOKEN_BYTES, PageNode, PageTree
-
-
-class RadixRequest:
-    """A request on its way: what it asks, what it found, and what it has computed."""
-
-    __slots__ = (
-        "cached",
-        "computed",
-        "held",
-        "key",
-        "node",
-        "num_answer",
-        "num_prompt",
-        "priority",
-        "sampled",
-        "scope",
-    )
-
-    def __init__(self, asked: Asked, root: PageNode) -> None:
-        self.num_prompt = len(asked.prompt)
-        self.num_answer = max(1, len(asked.answer))
-        self.key = _bytes(asked.prompt) + _bytes(asked.answer[:-1])
-        """All tokens that get KV: the last one that is sampled has none."""
-        self.scope = asked.scope
-        self.priority = asked.priority
-        self.node = root
-        """Where its prefix ends in the tree."""
-        self.held = 0
-        """Tokens that the tree holds for it; what it computed behind them is its own."""
-        self.cached = 0
-        self.computed = 0
-        """Tokens that have KV, those that were found included."""
-        self.sampled = 0
-
-    @property
-    def prompt_key(self) -> bytes:
-        return self.key[: self.num_prompt * TOKEN_BYTES]
-
-    @property
-    def num_left(self) -> int:
-        """Tokens of its answer that are still to be sampled."""
-        return self.num_answer - self.sampled
+from kvtool.engine.rules.sglang_request import RadixRequest
+from kvtool.engine.rules.sglang_tree import PageTree
 
 
 class RadixMemory:
@@ -75,10 +30,8 @@ class RadixMemory:
         return -(-tokens // self.page_size) * self.page_size
 
     def match(self, request: RadixRequest) -> None:
-        """Look a request up: all but the last token of its prompt, as that token's logits are needed."""
-        request.node, request.held = self.tree.match(
-            request.scope, request.key[: (request.num_prompt - 1) * TOKEN_BYTES]
-        )
+        """Look a request up: all but the last token that is known, as that token's logits are needed."""
+        request.start(*self.tree.match(request.scope, request.key(request.num_known - 1)))
 
     def make_room(self, tokens: int) -> bool:
         """Evict until so many are free; whether they are."""
@@ -89,22 +42,37 @@ class RadixMemory:
         return self.num_free >= tokens
 
     def prefill(self, batch: Sequence[RadixRequest]) -> None:
-        """Compute what the requests of a batch, which are locked, do not have of their prompts.
+        """Compute the requests of a batch, which are locked, up to their targets.
 
         Where pages have more than one token, SGLang asks for a page a request more than is needed.
         """
-        asked = sum(request.num_prompt - request.held for request in batch)
+        asked = sum(request.target - request.computed for request in batch)
         if self.page_size > 1:
             asked += len(batch) * self.page_size
         fits = self.make_room(asked)
         assert fits, "what was admitted fits"
         for request in batch:
-            request.cached = request.held
-            request.computed = request.num_prompt
-            self.num_free -= self.whole_pages(request.num_prompt - request.held)
+            if request.cached is None:
+                request.cached = request.held
+            self.num_free -= self.whole_pages(request.target) - self.whole_pages(request.computed)
+            request.computed = request.target
+
+    def can_decode(self, running: Sequence[RadixRequest]) -> bool:
+        """Whether there is a page for each request that begins one with its next token; what must be evicted for that, is."""
+        return self.make_room(self._new_pages(running))
+
+    def decode(self, running: Sequence[RadixRequest]) -> None:
+        """Compute a token of each: SGLang asks for a page a request, and takes one where a page begins."""
+        self.make_room(len(running) * self.page_size)
+        self.num_free -= self._new_pages(running)
+        for request in running:
+            request.computed += 1
+
+    def _new_pages(self, running: Sequence[RadixRequest]) -> int:
+        return sum(request.computed % self.page_size == 0 for request in running) * self.page_size
 
     def decode_alone(self, request: RadixRequest, steps: int) -> None:
-        """Decode so many tokens of the only request that runs: each step asks for a page, and takes one where a page begins."""
+        """Decode so many tokens of the only request that runs, as `decode` does one after the other."""
         while steps:
             fits = self.make_room(self.page_size)
             assert fits, "what was admitted fits"
@@ -114,44 +82,39 @@ class RadixMemory:
             request.computed += ahead
             steps -= ahead
 
-    def decode(self, running: Sequence[RadixRequest]) -> None:
-        """Compute a token of each: SGLang asks for a page a request, and takes one where a page begins."""
-        pages = sum(request.computed % self.page_size == 0 for request in running) * self.page_size
-        if not self.make_room(pages):
-            raise EngineError(
-                f"{len(running):,} running requests need more than the pool's {self.capacity:,} tokens, and how SGLang takes "
-                "some of them back is not modelled",
-                hint="raise max_total_tokens or new_token_ratio, or lower max_running_requests",
-            )
-        self.make_room(len(running) * self.page_size)
-        self.num_free -= pages
-        for request in running:
-            request.computed += 1
-
     def publish(self, request: RadixRequest) -> int:
-        """Give the tree all whole pages that a request has computed, and free those that it had already: it had so many tokens."""
-        whole = self.tree.pages_of(request.computed)
-        node, present = self.tree.extend(
-            request.node, request.scope, request.key[: whole * TOKEN_BYTES], request.held, request.priority
-        )
+        """Give the tree all whole pages that a request has computed, and free those that it had already: it had so many tokens.
+
+        A node ends where the prompt ends, so that answers can be evicted without prompts.
+        """
+        tree = self.tree
+        whole, prompt = tree.pages_of(request.computed), tree.pages_of(request.num_prompt)
+        node, at, present = request.node, request.held, request.held
+        for end in (prompt, whole):
+            if at < end <= whole:
+                node, found = tree.extend(node, request.scope, request.key(end), at, request.priority)
+                present += found - at
+                at = end
         self.num_free += present - request.held
-        self.tree.lock(node)
-        self.tree.unlock(request.node)
-        request.node, request.held = node, whole
+        tree.lock(node)
+        tree.unlock(request.node)
+        request.node, request.held, request.published = node, whole, tree.tick()
         return present
 
     def release(self, request: RadixRequest) -> None:
-        """End a request: what it computed goes into the tree, a last page that is not whole is freed.
-
-        An answer is worth one less than its prompt, so that it is evicted before.
-        """
+        """End a request: what it has computed goes into the tree, a last page that is not whole is freed."""
         self.publish(request)
-        self.num_free += self.whole_pages(request.computed - request.held)
+        self._leave(request)
+
+    def take_back(self, request: RadixRequest) -> None:
+        """Free what the tree does not hold of a request, which is to begin anew."""
+        self._leave(request)
+        request.start(self.tree.root, 0)
+
+    def _leave(self, request: RadixRequest) -> None:
+        """An answer is worth one less than its prompt, so that it goes before, whatever else a priority says."""
+        tree = self.tree
+        self.num_free += self.whole_pages(request.computed) - request.held
         if self._may_run_short:
-            prompt = self.tree.pages_of(request.num_prompt)
-            self.tree.use(request.node, request.held, prompt, request.priority)
-        self.tree.unlock(request.node)
-
-
-def _bytes(ids: Ids) -> bytes:
-    return np.ascontiguousarray(ids, dtype=np.int32).tobytes()
+            tree.use(request.node, request.held, tree.pages_of(request.num_prompt), request.priority, request.published)
+        tree.unlock(request.node)

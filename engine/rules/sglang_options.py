@@ -30,6 +30,8 @@ class SglangOptions:
     max_running_requests: int | None = None
     max_prefill_tokens: int = 16384
     """Tokens in a prefill batch; its first request may be longer."""
+    chunked_prefill_size: int | None = None
+    """Tokens of a prompt that are computed at once; None computes prompts whole, whatever max_prefill_tokens says of the first."""
     new_token_ratio: float = 0.7
     """The share of what running requests may still answer that is kept free. SGLang lowers it while it decodes; here it stays."""
 
@@ -56,6 +58,13 @@ class SglangOptions:
             )
         if self.max_prefill_tokens < 1:
             raise EngineError(f"max_prefill_tokens is {self.max_prefill_tokens}", hint="give at least one token")
+        if self.chunked_prefill_size is not None and (
+            self.chunked_prefill_size < 1 or self.chunked_prefill_size % self.page_size
+        ):
+            raise EngineError(
+                f"chunked_prefill_size is {self.chunked_prefill_size}",
+                hint=f"take a multiple of the page of {self.page_size}, or leave it out",
+            )
         if not 0 <= self.new_token_ratio <= 1:
             raise EngineError(f"new_token_ratio is {self.new_token_ratio}", hint="a share is between 0 and 1")
 
@@ -66,22 +75,28 @@ class SglangOptions:
             return UNLIMITED - UNLIMITED % self.page_size
         return self.max_total_tokens - self.max_total_tokens % self.page_size
 
+    def longest_answer(self, prompt: int) -> int:
+        """To how many tokens SGLang cuts what is asked for behind a prompt of so many tokens; a token is sampled even of none."""
+        if self.max_total_tokens is None:
+            return UNLIMITED
+        whole = -(-prompt // self.page_size) * self.page_size
+        return max(0, min(self.pool_tokens - prompt - 2, self.pool_tokens - whole - self.page_size - 1))
+
     def check_fits(self, prompt: int, answer: int) -> None:
         """EngineError where SGLang would refuse the prompt or cut the answer, as both could never be in the pool (in tokens)."""
         if self.max_total_tokens is None:
             return
-        most = self.pool_tokens - _KEPT_FROM_PROMPTS
-        if prompt >= most:
+        most = min(self.pool_tokens - _KEPT_FROM_PROMPTS, self.pool_tokens - self.page_size) - 1
+        if prompt > most:
             raise EngineError(
-                f"a prompt of {prompt:,} tokens is refused: a pool of {self.pool_tokens:,} takes less than {max(most, 0):,}",
+                f"a prompt of {prompt:,} tokens cannot run: a pool of {self.pool_tokens:,} has room for {max(most, 0):,}",
                 hint="raise max_total_tokens",
             )
-        whole = -(-prompt // self.page_size) * self.page_size
-        longest = min(self.pool_tokens - prompt - 2, self.pool_tokens - whole - self.page_size - 1)
+        longest = max(self.longest_answer(prompt), 1)
         if answer > longest:
             raise EngineError(
-                f"a prompt of {prompt:,} tokens gets {max(longest, 0):,} tokens of answer at most from a pool of "
-                f"{self.pool_tokens:,}, and its answer has {answer:,}",
+                f"behind a prompt of {prompt:,} tokens a pool of {self.pool_tokens:,} has room for {longest:,} of an answer, "
+                f"and this one has {answer:,}",
                 hint="raise max_total_tokens",
             )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kvtool.engine.rules.sglang_memory import RadixMemory, RadixRequest
+from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
+from kvtool.engine.rules.sglang_request import RadixRequest
 from kvtool.engine.rules.sglang_tree import PageNode, PageTree
 
 MOST_MATCHED = 128
@@ -32,7 +33,7 @@ class QueueOrder:
             waiting[:] = _by_weight(self._memory.tree.root, waiting)
         elif self._policy == "lpm" and len(waiting) <= MOST_MATCHED:
             late = self._match(waiting)
-            waiting.sort(key=lambda request: 1 if request in late else -min(request.held, request.num_prompt - 1))
+            waiting.sort(key=lambda request: 1 if request in late else -min(request.held, request.num_known - 1))
         elif self._keeps_warm:
             self._touch(waiting)
 
@@ -41,20 +42,21 @@ class QueueOrder:
         before = PageTree()
         late = set()
         for request in waiting:
-            request.node, request.held = self._memory.tree.match(request.scope, request.prompt_key)
+            key = request.key(request.num_known)
+            request.start(*self._memory.tree.match(request.scope, key))
             if request.held <= SHORT_MATCH:
-                node, shared = before.match(request.scope, request.prompt_key)
+                node, shared = before.match(request.scope, key)
                 if shared >= SHARED_WITH_WAITING:
                     late.add(request)
                 else:
-                    before.extend(node, request.scope, request.prompt_key, shared)
+                    before.extend(node, request.scope, key, shared)
         return late
 
     def _touch(self, waiting: list[RadixRequest]) -> None:
         """Now and then use the prefixes of the first in the queue, the first one last: it is evicted after the others."""
         if waiting and self._passes % TOUCHED_EVERY == 0:
             for request in reversed(waiting[:MOST_MATCHED]):
-                self._memory.tree.match(request.scope, request.prompt_key)
+                self._memory.tree.match(request.scope, request.key(request.num_known))
         self._passes += bool(waiting)
 
 

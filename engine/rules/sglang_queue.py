@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.rules.rule_set import Asked
 from kvtool.engine.rules.sglang_admission import Admitted, PrefillBatch
-from kvtool.engine.rules.sglang_memory import RadixMemory, RadixRequest
+from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_policies import QueueOrder
+from kvtool.engine.rules.sglang_request import RadixRequest
+
+STEPS_AFTER_RETRACTION = 20
+"""Tokens that each request that goes on is to have room for when others were taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,97 +22,140 @@ class QueueRun:
     """What became of requests that waited for each other; they are numbered in the order in which they came."""
 
     cached: list[int]
-    """Tokens of each prompt that were reused."""
+    """Tokens of each prompt that were reused when it was let in first."""
     evicted: list[int]
     """Tokens that were thrown away until the requests that came together had ended, for each such arrival."""
     prefill_batches: list[list[int]]
     """Who was computed together, in the order in which they were let in."""
     num_tokens: int
     """Tokens of the tree at the end."""
+    num_retracted: int
+    """How often a running request was taken back into the queue."""
 
 
 class SglangQueue:
-    """SGLang's prefix cache under requests that come together: order, admission, prefill, decode."""
+    """SGLang's prefix cache under requests that come together: order, admission, prefill, decode, retraction."""
 
     def __init__(self, options: SglangOptions) -> None:
         self.options = options
         self.memory = RadixMemory(options)
+        self.waiting: list[RadixRequest] = []
+        self.running: list[RadixRequest] = []
+        self.cut: RadixRequest | None = None
+        """A request whose prompt is computed in part."""
+        self.num_retracted = 0
         self._order = QueueOrder(options, self.memory)
-        self._waiting: list[RadixRequest] = []
-        self._running: list[RadixRequest] = []
+        self._new_token_ratio = options.new_token_ratio
         self._full = False
-        """Nobody is tried before a request has ended."""
+        """Nobody is tried before a request has ended. SGLang notes it with the requests that run: where none did, it forgets."""
 
     def serve(self, arrivals: Iterable[Sequence[Asked]]) -> QueueRun:
         """Run requests to their end: those of an arrival come together, when all before have ended.
 
-        EngineError where one could never run, or where SGLang would take running requests back, which is not modelled.
+        EngineError where one could never run.
         """
         numbers: dict[RadixRequest, int] = {}
         evicted, batches = [], []
         for together in arrivals:
             before = self.memory.num_evicted
             for asked in together:
-                request = self._request(asked)
-                numbers[request] = len(numbers)
-                self._waiting.append(request)
-            while self._waiting or self._running:
+                numbers[self.add(asked)] = len(numbers)
+            while self.waiting or self.running or self.cut is not None:
                 if batch := self.step():
                     batches.append([numbers[request] for request in batch])
             evicted.append(self.memory.num_evicted - before)
-        return QueueRun([request.cached for request in numbers], evicted, batches, self.memory.tree.num_tokens)
+        cached = [request.cached or 0 for request in numbers]
+        return QueueRun(cached, evicted, batches, self.memory.tree.num_tokens, self.num_retracted)
 
-    def _request(self, asked: Asked) -> RadixRequest:
+    def add(self, asked: Asked) -> RadixRequest:
+        """Put a request at the end of the queue; EngineError where it could never run."""
         if not len(asked.prompt):
             raise EngineError("a prompt has no tokens", hint="SGLang refuses it: leave it out")
         self.options.check_fits(len(asked.prompt), len(asked.answer))
-        return RadixRequest(asked, self.memory.tree.root)
+        request = RadixRequest(asked, self.memory.tree.root)
+        self.waiting.append(request)
+        return request
 
     def step(self) -> list[RadixRequest]:
         """Compute the prompts of whoever is let in, who are returned, or else one token for each running request."""
+        if self.cut is not None:
+            self.memory.publish(self.cut)
         batch = self._admit()
         if batch:
             let_in = set(batch)
-            self._waiting = [request for request in self._waiting if request not in let_in]
+            self.waiting = [request for request in self.waiting if request not in let_in]
             self.memory.prefill(batch)
-            self._running += batch
-            self._sample(batch)
+            done = [request for request in batch if request is not self.cut]
+            self.running += done
+            self._sample(done, prefilled=True)
+            if self.cut is not None:
+                self._full = False
         else:
-            assert self._running, "what fits into an empty pool is let in"
-            self.memory.decode(self._running)
-            self._sample(self._running)
+            assert self.running, "what fits into an empty pool is let in"
+            self._retract()
+            self.memory.decode(self.running)
+            self._sample(self.running)
         return batch
 
     def _admit(self) -> list[RadixRequest]:
-        slots = (self.options.max_running_requests or len(self._running) + len(self._waiting)) - len(self._running)
-        self._full = bool(self._running) and (self._full or slots <= 0)
-        if self._full or not self._waiting:
+        slots = (self.options.max_running_requests or len(self.running) + len(self.waiting) + 1) - len(self.running)
+        self._full = bool(self.running) and (self._full or slots <= 0)
+        if (self._full or not self.waiting) and self.cut is None:
             return []
-        self._order.sort(self._waiting)
-        batch = PrefillBatch(self.options, self.memory, self._running)
-        for request in self._waiting:
+        self._order.sort(self.waiting)
+        batch = PrefillBatch(self.options, self.memory, self.running, self._new_token_ratio)
+        if self.cut is not None:
+            batch.go_on(self.cut)
+        for request in self.waiting:
             if batch.state is Admitted.ENOUGH:
                 break
             if len(batch.requests) >= slots:
-                self._full = True
+                self._full = bool(self.running)
+                break
+            if self._full:
                 break
             self.memory.match(request)
             verdict = batch.add(request)
             if verdict is Admitted.NO_MEMORY:
-                self._full = bool(batch.requests or self._running)
+                self._full = bool(self.running)
             if verdict is not Admitted.MORE:
                 break
+        self.cut = batch.cut
         return batch.requests
 
-    def _sample(self, requests: Sequence[RadixRequest]) -> None:
-        """Each request gets a token. What ends leaves; a prompt that has just been computed can be found from now on."""
+    def _retract(self) -> None:
+        """Where the next tokens do not fit, take requests back: those with the shortest answers, of these the longest prompts."""
+        if self.memory.can_decode(self.running):
+            return
+        kept = sorted(self.running, key=lambda request: (request.sampled, -request.num_prompt), reverse=True)
+        back: list[RadixRequest] = []
+        while len(kept) > 1 and not (back and self.memory.can_decode(kept)):
+            request = kept.pop()
+            self.memory.take_back(request)
+            self.memory.make_room(len(kept) * STEPS_AFTER_RETRACTION)
+            back.append(request)
+        assert self.memory.can_decode(kept), "a request that runs alone fits"
+        if back:
+            self.waiting += back
+            self.running = kept
+            self.num_retracted += len(back)
+            self._full = False
+        asked = sum(self._asked(request) for request in kept)
+        sampled = sum(request.sampled + STEPS_AFTER_RETRACTION for request in kept)
+        self._new_token_ratio = min(1.0, sampled / (asked + 1))
+
+    def _asked(self, request: RadixRequest) -> int:
+        return min(request.num_answer, self.options.longest_answer(request.num_prompt))
+
+    def _sample(self, requests: Sequence[RadixRequest], *, prefilled: bool = False) -> None:
+        """Each request gets a token. What ends leaves; what has just been computed of a prompt can be found from now on."""
         for request in requests:
             request.sampled += 1
             if not request.num_left:
                 self.memory.release(request)
-            elif request.sampled == 1:
+            elif prefilled:
                 self.memory.publish(request)
-        running = [request for request in self._running if request.num_left]
-        if len(running) < len(self._running):
+        running = [request for request in self.running if request.num_left]
+        if len(running) < len(self.running):
             self._full = False
-        self._running = running
+        self.running = running

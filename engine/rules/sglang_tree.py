@@ -155,14 +155,18 @@ class PageTree:
                 self._may_go(node)
             node = node.parent
 
-    def use(self, node: PageNode, tokens: int, prompt: int, priority: int) -> None:
+    def tick(self) -> int:
+        """A moment later than all that has happened."""
+        self._clock += 1
+        return self._clock
+
+    def use(self, node: PageNode, tokens: int, prompt: int, priority: int, when: int) -> None:
         """Count a use of the path to `node`, which has `tokens`; the first `prompt` of them are worth one more than the rest,
         if there is a rest."""
-        self._clock += 1
-        now = self._clock
         raised = priority + (prompt < tokens)
         while node.parent is not None:
-            node.last_use = now
+            if node.last_use < when:
+                node.last_use = when
             node.uses += 1
             worth = raised if tokens <= prompt else priority
             if node.priority < worth:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked, Ids, Remedy, RuleSet, Rung, Served
+from kvtool.engine.rules.rule_set import Asked, Ids, OtherSetting, RuleSet, Rung, Served
 
 _TOKEN = 4
 """Bytes of a token id."""
@@ -246,18 +246,18 @@ def _common(one: bytes, other: bytes) -> int:
     return length if same.all() else int(same.argmin())
 
 
-def _remedies(options: TrtLlmOptions) -> tuple[Remedy[TrtLlmOptions], ...]:
+def _remedies(options: TrtLlmOptions) -> tuple[OtherSetting[TrtLlmOptions], ...]:
     found = []
     if options.max_tokens is not None:
         tokens = 2 * options.max_tokens
         what = f"give the cache twice the room: --max-tokens {tokens}"
-        found.append(Remedy("evicted", what, replace(options, max_tokens=tokens)))
+        found.append(OtherSetting("evicted", what, replace(options, max_tokens=tokens)))
     if not options.enable_partial_reuse:
         what = "reuse parts of blocks: --enable-partial-reuse"
-        found.append(Remedy("partial_block", what, replace(options, enable_partial_reuse=True)))
+        found.append(OtherSetting("partial_block", what, replace(options, enable_partial_reuse=True)))
     if options.tokens_per_block > 8 and not options.enable_partial_reuse:
         what = "take smaller blocks: --tokens-per-block 8"
-        found.append(Remedy("partial_block", what, replace(options, tokens_per_block=8)))
+        found.append(OtherSetting("partial_block", what, replace(options, tokens_per_block=8)))
     return tuple(found)
 
 

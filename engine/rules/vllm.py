@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
-from kvtool.engine.rules.rule_set import Asked, Remedy, RuleSet, Served
+from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
 
@@ -49,15 +49,15 @@ class VllmCache:
         return Served(request.num_cached_tokens, (cache.num_evictions - before) * cache.block_size)
 
 
-def _remedies(options: VllmOptions) -> tuple[Remedy[VllmOptions], ...]:
+def _remedies(options: VllmOptions) -> tuple[OtherSetting[VllmOptions], ...]:
     found = []
     if options.num_gpu_blocks is not None:
         blocks = 2 * options.num_gpu_blocks - 1
         what = f"give the cache twice the room: --num-gpu-blocks {blocks}"
-        found.append(Remedy("evicted", what, replace(options, num_gpu_blocks=blocks)))
+        found.append(OtherSetting("evicted", what, replace(options, num_gpu_blocks=blocks)))
     if options.block_size > EngineConfig.block_size:
         what = f"take smaller blocks: --block-size {EngineConfig.block_size}"
-        found.append(Remedy("partial_block", what, replace(options, block_size=EngineConfig.block_size)))
+        found.append(OtherSetting("partial_block", what, replace(options, block_size=EngineConfig.block_size)))
     return tuple(found)
 
 

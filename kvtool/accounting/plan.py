@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvtool.accounting.caches.cache_rules import CacheRules
+from kvtool.accounting.served_cache import ServedCache
 from kvtool.engine.config import DEFAULT_DECODE_BATCH, DecodeMode, EngineConfig
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.prediction.latency import LatencyModel
@@ -29,17 +30,41 @@ class Plan:
     decode_attention: DecodeMode = "auto"
     decode_batch: int = DEFAULT_DECODE_BATCH
     """How many conversations would decode together, where the run has one request at a time."""
-    one_first: bool = False
-    """Whether one request of each group and tenant is answered before the others are sent, where they would run together."""
+    first_alone: int = 0
+    """Requests of each group and tenant that are answered, one by one, before the others, where they would run together."""
     cache: CacheRules | None = None
     """Replicas, a time to live or a provider's rules: whole requests are then accounted for, one at a time, and no engine runs."""
     traced: bool = False
     """Whether the workload begins with a trace of block hashes: blocks then go by numbers that take little room."""
+    served: ServedCache | None = None
+    """The KV cache of the model that was named, as its server plans it."""
 
     @property
     def bytes_per_block(self) -> int:
         """Of the whole model; with tensor parallelism every accelerator holds its part."""
+        if self.served is not None:
+            return self.served.bytes_per_block
         return block_bytes(self.latency.geometry, self.engine.block_size, self.kv_cache_dtype)
+
+    @property
+    def measured_engine(self) -> EngineConfig:
+        """The engine of real runs here, which has one group of layers."""
+        if self.engine.plan is None:
+            return self.engine
+        interval = EngineConfig.prefix_cache_retention_interval
+        return replace(self.engine, plan=None, block_size=self.base_block, prefix_cache_retention_interval=interval)
+
+    @property
+    def token_bytes(self) -> float:
+        """Keys and values of a token in all layers; states aside."""
+        if self.served is not None:
+            return self.served.token_bytes
+        return self.bytes_per_block / self.engine.block_size
+
+    @property
+    def base_block(self) -> int:
+        """Tokens of a block of attention alone, in which the ledger counts: states make those of the engine longer."""
+        return self.engine.block_size if self.served is None else self.served.base_block
 
     @property
     def one_at_a_time(self) -> bool:

@@ -88,7 +88,8 @@ class BenchCommand(Command):
     def _checked(self) -> BenchOptions:
         """What a flag may hold; before anything takes time."""
         from kvtool.engine.kv_dtype import find_kv_dtype
-        from kvtool.engine.model.presets import find_model
+        from kvtool.engine.model.find_runnable import find_runnable
+        from kvtool.engine.model.find_served import find_served
         from kvtool.measure.bench.bench_result import BenchOptions
 
         check_values(self)
@@ -96,8 +97,13 @@ class BenchCommand(Command):
             raise KvtoolError(f"{'--yes' if self.yes else '--longest'} is about --server, which is not given")
         kv_cache_dtype = self.serving.kv_cache_dtype or AUTO
         find_kv_dtype(kv_cache_dtype)
-        if self.model is not None:
-            find_model(self.model)
+        if self.model is not None and self.server is not None:
+            find_served(self.model)
+        elif self.model is not None and not find_runnable(self.model).plain:
+            raise KvtoolError(
+                f"{self.model}: bench times models whose layers are all alike, with full attention and one MLP each",
+                hint="profile --measure-budget times this one's own requests",
+            )
         if self.output == "-":
             raise KvtoolError(
                 "--output needs a file: standard output has the report", hint="--json prints every figure"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config.judged_options import Judging
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
+from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.text.terminal.streams import check_piped
 
@@ -43,6 +44,8 @@ class CheckCommand(Command):
     rendering: Rendering
     serving: Serving
     caching: Caching
+    tracing: Annotated[Tracing, only("rules")]
+    rule_flags: RuleFlags
     reading: Reading
     configured: Configured
     writing: Annotated[Writing, only("outputs", "show_text")]
@@ -67,6 +70,8 @@ class CheckCommand(Command):
             rendering=self.rendering,
             serving=self.serving,
             caching=self.caching,
+            tracing=self.tracing,
+            rule_flags=self.rule_flags,
             reading=self.reading,
         )
         if self.tighten:

@@ -9,6 +9,7 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any, get_origin
 
 import typer
+import typer.core
 
 from kvtool.cli.env_variables import given_options, named_variables, overruled
 from kvtool.config.option import PREFIX, Argument, Option, OptionField, Origins, made, walk
@@ -20,6 +21,23 @@ class Command(ABC):
     @abstractmethod
     def run(self) -> int:
         """Do it; returns the exit code."""
+
+
+class _SectionedCommand(typer.core.TyperCommand):
+    """Its help has the options that mean something in one case only in sections of their own, below the others."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            sections.setdefault(getattr(parameter, "rich_help_panel", None) or own, []).append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def typer_command(name: str, short: str, command: type[Command]) -> Any:
@@ -34,7 +52,7 @@ def typer_command(name: str, short: str, command: type[Command]) -> Any:
     call.__doc__ = command.__doc__
     call.__annotations__ = {}
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # what inspect.signature looks at first
-    info = typer.models.CommandInfo(name=name, callback=call, short_help=short)
+    info = typer.models.CommandInfo(name=name, callback=call, short_help=short, cls=_SectionedCommand)
     return typer.main.get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)
 
 
@@ -77,7 +95,10 @@ def _parameter(each: OptionField) -> Parameter:
     if isinstance(mark, Argument):
         info = typer.Argument(help=mark.help, **shared)
     else:
-        info = typer.Option(*mark.flags(each.name), min=mark.least, help=mark.told(default), **shared)
+        panel = f"With --rules {mark.rules}" if mark.rules else None
+        info = typer.Option(
+            *mark.flags(each.name), min=mark.least, help=mark.told(default), rich_help_panel=panel, **shared
+        )
     return Parameter(
         each.name,
         Parameter.KEYWORD_ONLY,

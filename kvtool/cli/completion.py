@@ -66,9 +66,9 @@ def _completer(values: Values) -> Callable[[Any, Any, str], list[Any]]:
 
 
 def _models() -> list[tuple[str, str]]:
-    from kvtool.engine.model.presets import PRESETS
+    from kvtool.engine.model.find_served import preset_sources
 
-    return [(name, config.source or "") for name, config in PRESETS.items()]
+    return list(preset_sources().items())
 
 
 def _accelerators() -> list[tuple[str, str]]:

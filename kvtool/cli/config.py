@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Origins, only
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
+from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError
 
@@ -28,6 +29,8 @@ class ConfigCommand(Command):
     rendering: Rendering
     serving: Serving
     caching: Annotated[Caching, only("concurrency", "replicas", "routing", "ttl", "provider")]
+    tracing: Annotated[Tracing, only("rules")]
+    rule_flags: RuleFlags
     reading: Annotated[Reading, only("requests", "group_by", "seed")]
     writing: Annotated[Writing, only("show_text")]
     configured: Configured

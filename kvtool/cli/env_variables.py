@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,11 @@ def overruled(context: typer.Context) -> dict[str, Any]:
     return {name: None for name in variables(context) if name in hidden}
 
 
+def long_flag(flags: Sequence[str]) -> str:
+    """How an option that may be written in several ways is called: by its first long flag."""
+    return next((flag for flag in flags if flag.startswith("--")), flags[0])
+
+
 def given_options(context: typer.Context) -> dict[str, tuple[object, str]]:
     """What flags and variables say: the option's name, its value, and the flag or variable."""
     ignored = overruled(context)
@@ -44,7 +49,7 @@ def given_options(context: typer.Context) -> dict[str, tuple[object, str]]:
         source = context.get_parameter_source(name)
         if source is None or name in ignored or source.name not in ("COMMANDLINE", "ENVIRONMENT"):
             continue
-        where = option.envvar if source.name == "ENVIRONMENT" else max(option.opts, key=len)
+        where = option.envvar if source.name == "ENVIRONMENT" else long_flag(option.opts)
         if isinstance(where, str):
             found[name] = (context.params[name], where)
     return found
@@ -77,7 +82,7 @@ def _renamed(
         variable = given.get(option.name or "")
         if variable is None:
             continue
-        flag = max(option.opts, key=len)
+        flag = long_flag(option.opts)
         named = re.sub(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", variable, message)
         if named == message and f"`{values[str(option.name)]}`" in message:
             hint = f"{variable} says it" + (f"; {hint}" if hint else "")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.run_options import Caching, Reading, Rendering, Serving
+from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.run_options import Caching, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
 from kvtool.text.terminal.streams import check_piped
@@ -50,6 +51,8 @@ class OptimizeCommand(Command):
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
     caching: Annotated[Caching, only("concurrency")]
+    tracing: Annotated[Tracing, only("rules")]
+    rule_flags: RuleFlags
     reading: Reading
     configured: Configured
     showing: Showing
@@ -76,6 +79,8 @@ class OptimizeCommand(Command):
             rendering=self.rendering,
             serving=self.serving,
             caching=self.caching,
+            tracing=self.tracing,
+            rule_flags=self.rule_flags,
             reading=self.reading,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
@@ -162,7 +167,7 @@ class OptimizeCommand(Command):
 
 def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
     """The tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
-    from kvtool.profiler.advice.advisor import ALL_TIERS
+    from kvtool.fixes.fix import ALL_TIERS
 
     named = [part.strip().upper() for part in (allow or "").split(",") if part.strip()]
     for name in named:

@@ -11,6 +11,7 @@ from kvtool.cli.command import Command
 from kvtool.config.judged_options import Limits
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.pricing_options import Pricing
+from kvtool.config.rule_flags import RuleFlags
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.results.choices import SIZES, By
@@ -40,6 +41,7 @@ class ProfileCommand(Command):
     mirroring: Mirroring
     caching: Caching
     tracing: Tracing
+    rule_flags: RuleFlags
     pricing: Pricing
     reading: Reading
     measuring: Measuring
@@ -131,6 +133,7 @@ class ProfileCommand(Command):
             mirroring=self.mirroring,
             caching=self.caching,
             tracing=self.tracing,
+            rule_flags=self.rule_flags,
             pricing=self.pricing,
             reading=self.reading,
             measuring=self.measuring,
@@ -226,6 +229,8 @@ class ProfileCommand(Command):
             "--block-size": report.config["block_size"] if served else serving.block_size,
             "--capacity": report.config["capacity_blocks"] if sized else None,
             "--concurrency": self.caching.concurrency,
+            "--rules": self.tracing.rules,
+            **{f"--{name.replace('_', '-')}": value for name, value in vars(self.rule_flags).items()},
             "--on-bad-line": "skip" if reading.on_bad_line == "skip" else None,
             "--requests": reading.requests,
             "--group-by": reading.group_by,
@@ -234,7 +239,10 @@ class ProfileCommand(Command):
         }
         command = ["optimize", *self.inputs]
         for flag, value in flags.items():
-            command += [flag, str(value)] if value is not None else []
+            if isinstance(value, bool):
+                command.append(flag if value else flag.replace("--", "--no-", 1))
+            else:
+                command += [flag, str(value)] if value is not None else []
         for group in reading.groups:
             command += ["--group", group]
         command += ["--no-config"] if self.configured.no_config else []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
@@ -16,9 +17,16 @@ from kvtool.engine.kv_dtype import AUTO
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
-    from kvtool.engine.model.geometry import Geometry
     from kvtool.results.documents.size import SizeDocument
     from kvtool.workload.yaml.schema import EngineOptions
+
+
+_IN_FLIGHT = 2
+"""Steps at a time: vLLM schedules asynchronously unless it is told not to."""
+
+
+_MOST_PARTS = 64
+"""Accelerators that one model is proposed for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +36,12 @@ class SizeCommand(Command):
     model: Annotated[
         str | None,
         Argument(
-            "A preset, an HF id of one, or a folder with config.json; left out: the configured one.",
+            "A preset, an HF id of one, a config.json or its folder; left out: the configured one.",
             "[MODEL]",
             variable=True,
         ),
     ] = None
+    named: Annotated[str | None, Option("The same as MODEL.", "NAME", flag="--model-preset --model-config")] = None
     accelerators: Annotated[tuple[str, ...], Option("Only this one; repeatable.", "NAME", flag="--accelerator")] = ()
     utilization: Annotated[Serving, only("gpu_memory_utilization")]
     max_model_len: Annotated[
@@ -50,32 +59,41 @@ class SizeCommand(Command):
     def run(self) -> int:
         """Print what the model leaves for its KV cache on each accelerator."""
         from kvtool.accounting.model_room import model_room
-        from kvtool.engine.model.geometry import find_geometry
+        from kvtool.engine.groups.model_plan import ServeOptions
+        from kvtool.engine.model.find_served import find_served
         from kvtool.engine.prediction.latency import ACCELERATORS, find_accelerator
         from kvtool.report.terminal.size import print_size
         from kvtool.text.terminal.streams import printing
 
+        if self.model is not None and self.named is not None:
+            raise KvtoolError("the model is said twice: as MODEL, and by --model-preset or --model-config")
         asked = self._asked()
         check_values(self)
         if asked.model is None:
             raise KvtoolError("missing argument 'MODEL'", hint=f"kvtool size {DEFAULT_MODEL}; kvtool size --help")
-        geometry = find_geometry(asked.model)
+        served = find_served(asked.model)
         chosen = [find_accelerator(name) for name in self.accelerators] or list(ACCELERATORS.values())
-        document = model_room(
-            asked.model,
-            geometry,
-            chosen,
-            max_model_len=asked.max_model_len or geometry.max_position_embeddings,
+        options = ServeOptions(
+            block_size=asked.block_size,
             kv_cache_dtype=asked.kv_cache_dtype or AUTO,
             tensor_parallel=asked.tensor_parallel or 1,
-            block_size=asked.block_size or EngineConfig.block_size,
-            utilization=asked.gpu_memory_utilization or DEFAULT_UTILIZATION,
+            max_model_len=asked.max_model_len or served.max_model_len,
+            max_num_batched_tokens=EngineConfig.max_num_batched_tokens,
+            concurrent_batches=_IN_FLIGHT,
         )
+        utilization = asked.gpu_memory_utilization or DEFAULT_UTILIZATION
+
+        def sized(parts: int) -> SizeDocument:
+            shared = replace(options, tensor_parallel=parts)
+            return model_room(asked.model or "", served, shared, chosen, utilization=utilization)
+
+        document = sized(options.tensor_parallel)
         with printing():
             if self.showing.json:
                 sys.stdout.write(document.to_json())
             else:
-                print_size(self.showing.console(), document, self._next_command(document, geometry))
+                command = self._next_command(document, served.max_model_len, asked.block_size, sized)
+                print_size(self.showing.console(), document, command)
         return 0
 
     def _asked(self) -> EngineOptions:
@@ -85,7 +103,7 @@ class SizeCommand(Command):
         from kvtool.workload.yaml.schema import EngineOptions
 
         asked = EngineOptions.model_construct(
-            model=self.model,
+            model=self.model or self.named,
             gpu_memory_utilization=self.utilization.gpu_memory_utilization,
             max_model_len=self.max_model_len,
             kv_cache_dtype=self.serving.kv_cache_dtype,
@@ -95,33 +113,44 @@ class SizeCommand(Command):
         file = read_config(self.configured, allow_outside=self.reading.allow_outside)
         return merged(asked, None if file is None else file.engine)
 
-    def _next_command(self, report: SizeDocument, geometry: Geometry) -> list[str]:
+    def _next_command(
+        self, report: SizeDocument, longest: int | None, asked_block: int | None, sized: Callable[[int], SizeDocument]
+    ) -> list[str]:
         """More accelerators where none is enough, or else fp8, which holds twice as much; empty where neither can be."""
-        from kvtool.engine.engine_error import EngineError
-        from kvtool.engine.prediction.sizing import kv_heads_per_rank
-
         parts, dtype = report.tensor_parallel, report.kv_cache_dtype
         if not any(room.fits for room in report.accelerators):
-            parts *= 2
-            try:
-                kv_heads_per_rank(geometry, parts)
-            except EngineError:
+            parts = _enough(parts, sized)
+            if not parts:
                 return []
-        elif dtype == report.native_dtype:
-            dtype = "fp8_e4m3"
+        elif dtype == report.native_dtype and not any(group.kind == "mamba" for group in report.groups):
+            dtype = "fp8_e4m3"  # beside states it would make blocks longer, which fewer prompts fill
         else:
             return []
         command = ["kvtool", "size", report.model]
         if dtype != report.native_dtype:
             command += ["--kv-cache-dtype", dtype]
-        if report.max_model_len not in (None, geometry.max_position_embeddings):
+        if report.max_model_len not in (None, longest):
             command += ["--max-model-len", str(report.max_model_len)]
         if parts > 1:
             command += ["--tensor-parallel", str(parts)]
-        if report.block_size != EngineConfig.block_size:
-            command += ["--block-size", str(report.block_size)]
+        if asked_block is not None and asked_block != EngineConfig.block_size:
+            command += ["--block-size", str(asked_block)]
         if report.gpu_memory_utilization != DEFAULT_UTILIZATION:
             command += ["--gpu-memory-utilization", f"{report.gpu_memory_utilization:g}"]
         for name in self.accelerators:
             command += ["--accelerator", name]
         return command
+
+
+def _enough(parts: int, sized: Callable[[int], SizeDocument]) -> int:
+    """Of how many accelerators some hold the model together, doubled until they do; 0 where it cannot be cut that far."""
+    from kvtool.engine.engine_error import EngineError
+
+    while parts < _MOST_PARTS:
+        parts *= 2
+        try:
+            if any(room.fits for room in sized(parts).accelerators):
+                return parts
+        except EngineError:
+            return 0
+    return 0

@@ -10,6 +10,7 @@ from kvtool.config.layers import EXCLUDES
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
 from kvtool.config.pricing_options import Pricing
+from kvtool.config.rule_flags import RuleFlags
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES
@@ -29,6 +30,7 @@ class RunOptions:
     mirroring: Mirroring = field(default_factory=Mirroring)
     caching: Caching = field(default_factory=Caching)
     tracing: Tracing = field(default_factory=Tracing)
+    rule_flags: RuleFlags = field(default_factory=RuleFlags)
     pricing: Pricing = field(default_factory=Pricing)
     reading: Reading = field(default_factory=Reading)
     measuring: Measuring = NOTHING_MEASURED
@@ -119,10 +121,20 @@ class RunOptions:
             taken[real] = f"the file of {flag}"
 
 
+def of_engine(options: RunOptions) -> dict[str, object]:
+    """What flags and variables say of the engine, by the keys that files have for it."""
+    concerns = (
+        options.predicting,
+        options.rendering,
+        options.serving,
+        options.caching,
+        options.tracing,
+        options.rule_flags,
+    )
+    return {name: value for concern in concerns for name, value in vars(concern).items() if value is not None}
+
+
 def said_options(options: RunOptions) -> list[str]:
     """The options by which flags and variables may hide what the configuration file says."""
     names = {*EngineOptions.model_fields, *EXCLUDES}
-    concerns = (options.predicting, options.rendering, options.serving, options.caching)
-    return [
-        name for concern in concerns for name, value in vars(concern).items() if name in names and value is not None
-    ]
+    return [name for name, value in of_engine(options).items() if name in names]

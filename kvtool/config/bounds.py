@@ -26,6 +26,25 @@ def not_negative(flag: str, value: int) -> None:
         raise KvtoolError(f"{flag} must not be negative: {value}")
 
 
+def at_least_minus_one(flag: str, value: int) -> None:
+    if value < -1:
+        raise KvtoolError(f"{flag} must not be below -1: {value}", hint="-1 has no limit")
+
+
+def interval(flag: str, value: str) -> None:
+    said = value.strip().lower()
+    if said != "none" and not (said.isascii() and said.isdigit() and len(said) < 10):
+        raise KvtoolError(
+            f"{flag} is a number of tokens, or none: {value[:40]!a}",
+            hint="0 keeps the ends of prompts alone, none keeps all that can be kept",
+        )
+
+
+def percentage(flag: str, value: int) -> None:
+    if not 0 <= value <= 100:
+        raise KvtoolError(f"{flag} is from 0 to 100, not {value}")
+
+
 def fraction(flag: str, value: float) -> None:
     if not 0.0 < value <= 1.0:
         raise KvtoolError(f"{flag} is in (0, 1], not {value}")

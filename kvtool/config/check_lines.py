@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kvtool.config.asked_run import RunOptions
+from kvtool.config.asked_run import RunOptions, of_engine
 from kvtool.workload.yaml.schema import EngineOptions
 
 
@@ -14,13 +14,7 @@ def check_lines(options: RunOptions, hit_rate: float) -> list[str]:
     lines = [f"workloads = {json.dumps(list(options.inputs), ensure_ascii=False)}"]
     lines += [f"requests = {reading.requests}"] if reading.requests is not None else []
     lines += [f"seed = {reading.seed}"] if reading.seed is not None else []
-    concerns = (options.predicting, options.rendering, options.serving, options.caching)
-    said = {
-        name: value
-        for concern in concerns
-        for name, value in vars(concern).items()
-        if name in EngineOptions.model_fields and value is not None
-    }
+    said = {name: value for name, value in of_engine(options).items() if name in EngineOptions.model_fields}
     if said:
         lines += [
             "",

@@ -7,11 +7,25 @@ from typing import TypeVar
 from kvtool.config.judged_options import Judging
 from kvtool.config.lint_options import Selecting, Walking
 from kvtool.config.option import Option, OptionField, Table, Value, keyed
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
+from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Showing, Writing
 
 T = TypeVar("T")
-_CONCERNS = (Predicting, Rendering, Serving, Caching, Reading, Judging, Selecting, Walking, Writing, Showing)
+_CONCERNS = (
+    Predicting,
+    Rendering,
+    Serving,
+    Caching,
+    Tracing,
+    RuleFlags,
+    Reading,
+    Judging,
+    Selecting,
+    Walking,
+    Writing,
+    Showing,
+)
 
 
 def in_table(table: Table) -> dict[str, tuple[Value, str]]:

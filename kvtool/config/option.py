@@ -41,6 +41,8 @@ class Option:
     check: Check | None = None
     least: int | None = None
     """The smallest number that the command line takes at all, and says so."""
+    rules: str = ""
+    """The rules without which it means nothing; help shows it under their name."""
 
     def __post_init__(self) -> None:
         if self.table in ("", "engine"):
@@ -56,7 +58,7 @@ class Option:
         value = own if self.default is None else self.default
         if self.words or value is None:
             return self.help.format(default=self.words)
-        return self.help.format(default="on" if value is True else value)
+        return self.help.format(default=("off", "on")[value] if isinstance(value, bool) else value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,9 @@ class Predicting:
     model: Annotated[
         str | None,
         Option(
-            "Model for predictions and sizes. [default: {default}]",
+            "Model for predictions and sizes: a preset, or its config.json. [default: {default}]",
             "NAME",
+            flag="--model --model-preset --model-config",
             short="-m",
             table="engine",
             default=DEFAULT_MODEL,
@@ -230,9 +231,16 @@ class Caching:
 
 @dataclass(frozen=True, kw_only=True)
 class Tracing:
-    """How traces are accounted for in studies of them."""
+    """By whose rules requests are accounted for."""
 
-    rules: Annotated[Rules, Option("The engine's rules, or the LRU of trace studies.")] = "vllm"
+    rules: Annotated[
+        Rules | None,
+        Option(
+            "Whose cache it is: an engine's, or the LRU of trace studies. [default: {default}]",
+            table="engine",
+            default="vllm",
+        ),
+    ] = None
     trace_block_size: Annotated[int, Option("Tokens per hash id of a trace.", "N", check=bounds.at_least_one)] = (
         TRACE_BLOCK
     )

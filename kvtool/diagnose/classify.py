@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.dates.date_form import DateForm
 from kvtool.diagnose.dates.written import may_hold
-from kvtool.diagnose.detectors import DETECTORS, YEAR
+from kvtool.diagnose.detectors import DETECTORS, YEAR, Form
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.plain_signs import plain_signs
 
@@ -36,18 +36,46 @@ _LETTERS = re.compile("[a-z]*[ \t]?")
 """Words in which no detector that stays within words finds anything, but for the names of weekdays (`mercredi`)."""
 _NEEDED = {"header": "[:=]", "amount": r"\d", "country": "[A-Z]", "path": r"[\\/]"}
 """By the key of detectors that do take white space, what all that they find has: most lines need not be searched by most."""
+_NEEDED_IN_WORD = {
+    "jwt": "J",
+    "uuid": "-",
+    "aws": "[A:-]",
+    "gcp": "/",
+    "weekday": "y",
+    "timezone": r"[/\d]",
+    "locale": "[-_]",
+    "currency": "[A-Z]",
+    "language": "[A-Z]",
+    "email": "@",
+    "clock": r"[\d点點时時]",
+    "date": r"[\d日号號]",
+    "path": "[/$%]",
+}
+"""The same for those that stay within words: of which characters a word has one. All others of them need a digit."""
+
+
+def needed_by(kind: DifferenceKind, pattern: Form, *, within: bool) -> str | None:
+    """What a detector's line has, or its word, for it to find anything there, as a regular expression; None: nothing is known."""
+    if within:
+        return None if isinstance(pattern, DateForm) else _NEEDED_IN_WORD.get(kind.key, r"\d")
+    if YEAR in pattern.pattern:
+        return YEAR
+    if kind.key in _NEEDED:
+        return _NEEDED[kind.key]
+    if kind.code != TIME.code:
+        return None
+    if "[点點时時]" in pattern.pattern:
+        return "[点點时時]"
+    return r"\d" if "past" not in pattern.pattern else "past|to|o.clock|after|before"
 
 
 def _needs() -> list[re.Pattern[str] | None]:
-    """What a line must have for each detector to find anything in it; None where nothing is known."""
-    found: list[re.Pattern[str] | None] = []
-    for within, (kind, pattern) in zip(_WITHIN_WORDS, DETECTORS, strict=True):
-        needed = None if within else YEAR if YEAR in pattern.pattern else _NEEDED.get(kind.key)
-        if needed is None and kind.code == TIME.code and kind.key != "weekday":
-            needed = r"\d" if "past" not in pattern.pattern else "past|to|o.clock|after|before"
-            needed = "[点點时時]" if "[点點时時]" in pattern.pattern else needed
-        found.append(None if needed is None else re.compile(needed))
-    return found
+    """What each detector needs, compiled."""
+    needed = [
+        needed_by(kind, pattern, within=within)
+        for within, (kind, pattern) in zip(_WITHIN_WORDS, DETECTORS, strict=True)
+    ]
+    return [None if each is None else re.compile(each) for each in needed]
 
 
 _IN_ORDER = [
@@ -130,18 +158,20 @@ def _each(window: str, word: tuple[int, int] | None, *, dated: bool) -> Iterator
     name = word
     if word is not None and _LETTERS.fullmatch(window, *word):
         word = None
-    has: dict[re.Pattern[str], bool] = {}
+    has: dict[tuple[re.Pattern[str], bool], bool] = {}
     for number, kind, pattern, within, needed in _IN_ORDER:
+        at = name if _WEEKDAYS[number] else word if within else (0, len(window))
+        if at is None:
+            continue
         if needed is not None:
-            if needed not in has:
-                has[needed] = needed.search(window) is not None
-            if not has[needed]:
+            if (needed, within) not in has:
+                has[needed, within] = needed.search(window, *at) is not None
+            if not has[needed, within]:
                 continue
-        if not within:
-            if dated or not _DATED[number]:
-                yield from ((kind, low, high) for low, high in _found(number, window))
-        elif (at := name if _WEEKDAYS[number] else word) is not None:
+        if within:
             yield from ((kind, *value_span(match)) for match in pattern.finditer(window, *at))
+        elif dated or not _DATED[number]:
+            yield from ((kind, low, high) for low, high in _found(number, window))
 
 
 @lru_cache(maxsize=512)

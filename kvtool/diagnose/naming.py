@@ -24,10 +24,10 @@ from kvtool.diagnose.codes.kv141 import WINDOW
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv143 import CUT_SHORT
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
-from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.compare.turns import compare_structure
 from kvtool.diagnose.cosmetic import cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
@@ -169,10 +169,11 @@ class Namer:
 
     @cached_property
     def _changes(self) -> list[Change]:
-        """How the prompt's request and the donor's differ; nothing where that is in values alone."""
+        """How the prompt's request and the donor's differ; nothing where that is in values alone, which need not be named."""
         if self._donor is None or differ_in_values(self._donor.turn, self._turn):
             return []
-        return compare_turns(self._donor.turn, self._turn)
+        found = compare_structure(self._donor.turn, self._turn)
+        return in_full(found) if any(change.cosmetic or change.kind in STRUCTURAL for change in found) else []
 
     @cached_property
     def _in_session(self) -> bool:

@@ -39,14 +39,23 @@ def run_findings(
     block_size: int,
     rules: CacheRules | None = None,
     boundaries: BoundaryBook | None = None,
+    tenants: int = 0,
 ) -> list[Finding]:
-    """The findings of each group; `path` stands for the workload, as none of them is about a line of text."""
+    """The findings of each group; `path` stands for the workload, as none of them is about a line of text.
+
+    `tenants` is how many salts were left out, as the engine whose rules are followed knows none.
+    """
     found: list[Finding] = []
+    if rules is not None and rules.engine is not None:
+        from kvtool.diagnose.engine_findings import engine_findings
+
+        groups = list(groups)
+        found += engine_findings(groups, rules.engine, path=path, tenants=tenants)
     for group in groups:
         found += _fate_findings(group, path, rules)
         found += _off_prefix(group, path)
         shape = boundaries.get(group.name) if boundaries is not None else None
-        if rules is None or not rules.hosted:  # a provider has no blocks that anybody could choose
+        if rules is None or not (rules.hosted or rules.engine):  # a provider has no blocks that anybody could choose
             found += _prefix_findings(group, path, block_size, shape)
     return found
 
@@ -88,6 +97,13 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
     provider = rules.provider if rules is not None else None
     minimum = f"{provider.minimum:,} tokens that {provider.name} caches from" if provider is not None else "minimum"
     ttl = lifetime(rules.ttl) if rules is not None and rules.ttl is not None else "the time to live"
+    if rules is not None and rules.engine is not None:
+        return {
+            "isolated": (
+                "a cache salt keeps tenants from sharing this prefix",
+                "a decision about security, not about speed",
+            )
+        }
     routing = rules.routing if rules is not None else "router"
     replicas = f"{rules.replicas:,} replicas" if rules is not None else "replicas"
     return {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Tier = Literal["P0", "P1", "P2", "P3"]
 """P0: token ids unchanged. P1: equal after a declared canonicalizer. P2: the same segments, moved. P3: content changed."""
+ALL_TIERS: frozenset[Tier] = frozenset(("P0", "P1", "P2", "P3"))
 
 Transform = Callable[[Turn], Turn]
 

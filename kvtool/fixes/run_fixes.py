@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.codes.kv301 import KV301
 from kvtool.diagnose.codes.kv303 import KV303
 from kvtool.diagnose.codes.kv304 import KV304
 from kvtool.diagnose.codes.kv305 import KV305
+from kvtool.diagnose.engine_findings import code_of
 from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.prediction.sizing import block_bytes
@@ -18,8 +20,8 @@ from kvtool.fixes.fix import Fix
 from kvtool.text.terminal.numbers import size
 
 if TYPE_CHECKING:
-    from kvtool.accounting.caches.cache_rules import CacheRules
     from kvtool.accounting.plan import Plan
+    from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.results.choices import Routing
 
 _FP8 = "fp8_e4m3"
@@ -30,6 +32,7 @@ _LOSSY = "keys and values in fp8 change the logits a little: compare with `kvtoo
 
 def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
     """What may win back the tokens that groups lost to the run; each is for the whole workload, and can be tried."""
+    groups = list(groups)
     lost = {
         fate
         for group in groups
@@ -37,13 +40,19 @@ def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
         if tokens >= WORTH_TELLING * group.prompt_tokens and tokens
     }
     fixes: list[Fix] = []
+    if plan.cache is not None and plan.cache.engine is not None:
+        return list(_settings(plan.cache.engine, list(groups)))
     if lost & {*KV301.wins}:
         fixes += _capacity(plan)
-    if lost & {*KV303.wins} and not plan.one_at_a_time and not plan.one_first:
+    if lost & {*KV303.wins} and not plan.one_at_a_time and not plan.first_alone:
         what = "send one request of each group first, and the others when it is answered"
-        fixes.append(_fix("one-first", KV303.code, what, lambda plan: replace(plan, one_first=True)))
+        fixes.append(_fix("one-first", KV303.code, what, lambda plan: replace(plan, first_alone=1)))
     if plan.cache is not None:
         fixes += _rules(plan.cache, lost)
+    if plan.served is not None:
+        from kvtool.fixes.group_fixes import group_fixes
+
+        fixes += group_fixes(lost, plan)
     return fixes
 
 
@@ -64,6 +73,8 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
     yield _fix("double-capacity", KV301.code, what, lambda plan: _with_blocks(plan, 2 * blocks))
     if find_kv_dtype(plan.kv_cache_dtype).quantized:
         return
+    if plan.served is not None and plan.served.plan is not None:
+        return  # of several groups, another type changes the blocks themselves
     small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
     room = blocks * plan.bytes_per_block // small
     what = f"keep keys and values in fp8: {room:,} blocks in the memory of {blocks:,}"
@@ -86,6 +97,28 @@ def _rules(rules: CacheRules, lost: set[str]) -> Iterator[Fix]:
             what = f"ask for a time to live of {longer / 60:,.0f} minutes"
             warnings = ("a longer time to live may cost more for each token written",) if rules.provider else ()
             yield _fix("longer-ttl", KV305.code, what, _changed(rules, ttl=longer), *warnings)
+
+
+def _settings(choice: RuleChoice, groups: Sequence[GroupTotals]) -> Iterator[Fix]:
+    """What users of the engine can set against what its rules lost, for each code that tells of it."""
+    for number, other in enumerate(choice.rules.remedies(choice.options)):
+        changed = replace(choice, options=other.options)
+        codes = {
+            entry.code
+            for group in groups
+            if group.fates[other.fate] and group.fates[other.fate] >= WORTH_TELLING * group.prompt_tokens
+            if (entry := code_of(other.fate, group)) is not None
+        }
+        for code in sorted(codes):
+            warnings = (other.warning,) if other.warning else ()
+            yield _fix(f"setting-{number}", code, other.what, _with_rules(changed), *warnings)
+
+
+def _with_rules(choice: RuleChoice) -> Callable[[Plan], Plan]:
+    """The plan by other options of the rules; pages of another size are another unit."""
+    return lambda plan: replace(
+        plan, cache=CacheRules(engine=choice), engine=replace(plan.engine, block_size=choice.unit)
+    )
 
 
 def _changed(rules: CacheRules, **changes: object) -> Callable[[Plan], Plan]:

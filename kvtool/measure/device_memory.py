@@ -25,16 +25,18 @@ class DeviceMemory:
         geometry = Geometry.of(model.config)
         own = str(model.dtype).removeprefix("torch.")
         self._device = model.device
-        self.block_bytes = max(
+        config = model.config
+        both = max(
             bytes_per_block(
-                geometry.num_layers,
-                geometry.num_kv_heads,
-                geometry.head_dim,
+                config.num_hidden_layers,
+                config.cache_heads,
+                config.cache_dim,
                 engine.block_size,
                 find_kv_dtype(name, own),
             )
             for name in kv_cache_dtypes
         )
+        self.block_bytes = both if config.latent is None else both // 2  # latent vectors are keys and values
         estimate = estimated_activations(
             geometry, max_num_batched_tokens=engine.max_num_batched_tokens, max_num_seqs=engine.max_num_seqs
         )

@@ -19,7 +19,7 @@ from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, device_name, find_device
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.model_runner import ModelRunner, OnLogits, shares_by_default
+from kvtool.engine.model.model_runner import ModelRunner, OnLogits, attention_shortfall, shares_by_default
 from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
@@ -140,12 +140,13 @@ class Measurement:
             exact=model.dtype == torch.float32 and how.kv_cache_dtype == AUTO,
             device=device_name(model.device),
             kernels=choice.kernels.NAME,
-            shortfall=choice.shortfall,
+            shortfall=choice.shortfall or attention_shortfall(model),
         )
         self._reuse = Audit() if how.audit else None
         self._price = Audit() if how.kv_cache_dtype != AUTO else None
         reuse, price = self._reuse, self._price
-        config = replace(config, async_scheduling=False)  # forced answers are appended between steps
+        # Forced answers are appended between steps; and all layers of the model here are in one block table.
+        config = replace(config, async_scheduling=False, plan=None)
         self._asked = config.num_blocks
         self._memory = DeviceMemory(model, config, (how.kv_cache_dtype, AUTO) if price else (how.kv_cache_dtype,))
         if self._memory.bounded:

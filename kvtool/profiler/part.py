@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.profiler.looks import Looks, one_in
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 
 MOST_IN_PART = 512
 """Requests of a group, or somewhat more, that are in the part."""
@@ -20,17 +20,17 @@ _LEAST_SPARED = 8
 class LogPart:
     """Some requests of each group of a log, and how many of the group each of them stands for."""
 
-    texts: KeptTexts
+    source: KeptRequests
     requests: int
     weights: dict[str, float]
 
     @classmethod
-    def of(cls, texts: KeptTexts, groups: Collection[GroupTotals]) -> LogPart | None:
+    def of(cls, kept: KeptRequests, groups: Collection[GroupTotals]) -> LogPart | None:
         """Runs of requests from all over a log with these groups; None where it is too small to be parted."""
         looks = Looks(one_in(groups, most=MOST_IN_PART))
-        part = texts.part(lambda turn: looks.take(turn.group, 1))
+        part = kept.part(lambda turn: looks.take(turn.group, 1))
         requests = len(part)
-        if not requests or _LEAST_SPARED * requests > len(texts):
+        if not requests or _LEAST_SPARED * requests > len(kept):
             return None
         return cls(part, requests, dict(looks.weights()))
 

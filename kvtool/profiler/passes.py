@@ -42,11 +42,12 @@ from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Conversation, Source, Turn
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.kinder_engines import KinderEngines
     from kvtool.accounting.caches.provider_cache import ProviderCache
     from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 
 _FAILED = 400
 """The first status that says that a request failed."""
+
+_MOST_SALTS = 10_000
+"""Salts that are counted where rules leave them out."""
 
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
@@ -104,6 +108,8 @@ class PassResult:
     """What requests cost, and what was reported of them, where a provider's rules are followed."""
     reads: ServerReads | None = None
     """What servers reported of requests that the embedded engine ran."""
+    unsalted: set[str] = field(default_factory=set)
+    """Salts that the rules of the run leave out; of many the first."""
     told_reads: list[int] = field(default_factory=list)
     """Of the requests that their servers told of, the numbers of their rows."""
 
@@ -149,7 +155,7 @@ class Pass:
         views: ViewBook | None = None,
         only_hits: bool = False,
         only_causes: bool = False,
-        keep: KeptTrace | KeptTexts | None = None,
+        keep: KeptTrace | KeptRequests | None = None,
         jobs: int | None = 1,
         money: MoneyBook | None = None,
         timed: bool = False,
@@ -185,8 +191,9 @@ class Pass:
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
         self._looks = Looks(one_in or {})
+        self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         ledger = Ledger(
-            plan.engine.block_size,
+            plan.base_block,
             newline=lambda: maker.renderer.tokenizer.newline_mask,
             caching=plan.engine.enable_prefix_caching,
             whole_prompt_may_hit=plan.rules == "block-lru",
@@ -194,15 +201,18 @@ class Pass:
             by=by,
             watcher=views,
             fates=not only_causes,
+            salted=self._salted,
+            moves=plan.cache is not None and plan.cache.engine is not None and plan.cache.engine.rules.moves,
         )
-        boundaries = BoundaryBook(plan.engine.block_size, whole_prompt_may_hit=plan.rules == "block-lru")
-        causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.engine.block_size)
+        boundaries = BoundaryBook(plan.base_block, whole_prompt_may_hit=plan.rules == "block-lru")
+        causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.base_block)
         self.result = PassResult(ledger, causes, boundaries, views=views)
         self._entries: dict[int, LedgerEntry] = {}
         self._untold = 0
         """Requests before the first of which a server told what it read."""
         self._shield = Shield()
         dry = DryRunner()
+        look_at_decode = look_at_decode and plan.engine.plan is None  # windows and states are read otherwise
         self._windows = ConversationWindows(plan) if look_at_decode else None
         self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
         self._prefill = PrefillTimes(plan.latency, plan.engine.max_num_batched_tokens)
@@ -213,6 +223,17 @@ class Pass:
         """Stands for the engine's cache, as far as prompts come with their tokens."""
         if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
             self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
+        self._kinder_engines: KinderEngines | None = None
+        """Beside an engine with several KV cache groups."""
+        if (
+            plan.engine.plan is not None
+            and plan.rules == "vllm"
+            and plan.one_at_a_time
+            and not (only_hits or only_causes)
+        ):
+            from kvtool.accounting.caches.kinder_engines import KinderEngines
+
+            self._kinder_engines = KinderEngines(plan.engine)
         self._pool: SequentialPool | None = None
         """Stands for it in the run of a trace."""
         if numbers is not None and events is None and plan.one_at_a_time:
@@ -226,7 +247,13 @@ class Pass:
             from kvtool.accounting.caches.rule_cache import RuleRun
 
             trace_rules = plan.rules == "block-lru"
-            self._by_rules = RuleRun(plan.cache, plan.engine, seed=plan.seed, whole_prompt_may_hit=trace_rules)
+            self._by_rules = RuleRun(
+                plan.cache,
+                plan.engine,
+                seed=plan.seed,
+                whole_prompt_may_hit=trace_rules,
+                fates=not (only_hits or only_causes),
+            )
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
@@ -306,7 +333,7 @@ class Pass:
                 self._end_timed,
                 concurrency=plan.concurrency,
                 use_arrivals=plan.use_arrivals,
-                one_first=plan.one_first,
+                first_alone=plan.first_alone,
             )
             arrivals.run(self.engine)
 
@@ -335,17 +362,15 @@ class Pass:
             return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
-        if self.plan.rules == "vllm":
-            try:
-                self.engine.scheduler.check_fits(job.request)
-            except EngineError as error:
-                self._refuse(error.message)
-                return None
+        if not self._admitted(job):
+            return None
         if self.only_hits:
             self.result.ledger.group(turn.group)
             return job
         if self.first_look:
             self.result.samples.add(turn)
+            if not self._salted and turn.salt and len(self.result.unsalted) < _MOST_SALTS:
+                self.result.unsalted.add(turn.salt)
         with self._shield:
             ledger = self.result.ledger
             entry = ledger.submit(
@@ -367,6 +392,18 @@ class Pass:
             self._show(job, entry)
             self._entries[id(job)] = entry
         return job
+
+    def _admitted(self, job: Job) -> bool:
+        """Whether the engine would ever run a request; else it is counted as refused."""
+        try:
+            if self.plan.rules == "vllm":
+                self.engine.scheduler.check_fits(job.request)
+            elif self._by_rules is not None:
+                self._by_rules.admit(job)
+        except EngineError as error:
+            self._refuse(error.message)
+            return False
+        return True
 
     def _show(self, job: Job, entry: LedgerEntry) -> None:
         """A request that will run to those that watch the run."""
@@ -400,6 +437,8 @@ class Pass:
             return
         account(self.engine.scheduler, job.request, fits=True)  # or `_begin` had refused it
         self._drain()
+        if self._kinder_engines is not None:
+            self._kinder_engines.execute(job)
 
     def _drain(self) -> None:
         if self.events is not None:
@@ -451,6 +490,8 @@ class Pass:
     def _kinder(self, job: Job, hit: int) -> Sequence[tuple[str, int]] | None:
         """What a request of the engine hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
         rungs = [("evicted", hit)] if self.plan.engine.num_blocks is None else []
+        if self._kinder_engines is not None:
+            rungs += self._kinder_engines.rungs(job, self._entries[id(job)].own)
         for fate, hits in self.kinder_hits:
             others = hits.get(_hits_key(job))
             if others:
@@ -498,7 +539,7 @@ class Pass:
             return
         kinder = self._kinder(job, hit) if outcome is None else outcome.rungs
         if self.first_look:
-            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt
+            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt if self._salted else ""
             self.result.observable.add(job, scope or "", hit)
         entry = self._entries[id(job)]
         told = self.first_look and outcome is None and self._add_read(job, entry, hit)

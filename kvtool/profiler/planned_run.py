@@ -6,10 +6,12 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.cache_rules import CacheRules
+from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
 from kvtool.accounting.plan import Plan
-from kvtool.config.asked_run import RunOptions
+from kvtool.config.asked_run import RunOptions, of_engine
 from kvtool.config.cache_options import asked_rules, described_rules, rule_note
+from kvtool.config.engine_rules import asked_choice, asked_rule_set, described_engine, engine_notes
+from kvtool.config.served_options import ServedOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -20,12 +22,15 @@ from kvtool.engine.config import (
 )
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.engine.model.find_served import find_served
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.profiler.group_notes import described_groups, group_notes
+from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
 from kvtool.version import __version__
@@ -36,6 +41,8 @@ from kvtool.workload.yaml.schema import EngineOptions
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
+    from kvtool.accounting.served_cache import ServedCache
+    from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.measure.bench.calibration_file import Calibration
 
 _MOST_BLOCKS = 10_000_000
@@ -48,9 +55,11 @@ class PlannedRun:
         self.options = options
         self._asked = asked
         self._source = source
-        rules = asked_rules(options, asked, lambda: _first_turn(source))
+        self.rules: Rules = asked_rule_set(options, asked)
+        own = self.rules in ("vllm", "block-lru")
+        rules = asked_rules(options, asked, lambda: _first_turn(source)) if own else None
         timed = rules is not None and rules.ttl is not None
-        if rules is None and isinstance(source, LogSource):
+        if own and rules is None and isinstance(source, LogSource):
             from kvtool.profiler.hosted_log import hosted_log
 
             found = hosted_log(options, asked, source)
@@ -65,10 +74,13 @@ class PlannedRun:
         self.calibration = self._calibration(options.predicting.calibration)
         served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
         geometry = find_geometry(self.model or DEFAULT_MODEL) if self.model or served is None else served
+        kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
+        choice = self._choice(geometry, kv_dtype)
+        if choice is not None:
+            rules = CacheRules(engine=choice)
         provided = rules is not None and rules.hosted
         trace_block = None if provided else _trace_block_size(source)
         block_size = self._block_size(rules, trace_block)
-        kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
         self.untimed = source.untimed if isinstance(source, YamlSource) else []
         caching = options.serving.enable_prefix_caching
         if caching is None:
@@ -88,15 +100,19 @@ class PlannedRun:
             hash_algo=options.mirroring.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
-        latency = self._latency(geometry, block_bytes(geometry, 1, kv_dtype))
-        if rules is None or not rules.hosted:  # nobody says how large a provider's is
+        self.served = self._served(engine, kv_dtype, alone=rules is None and trace_block is None)
+        if self.served is not None:
+            engine = self._grouped(engine, self.served)
+        token_bytes = block_bytes(geometry, 1, kv_dtype) if self.served is None else self.served.token_bytes
+        latency = self._latency(geometry, token_bytes)
+        if choice is None and (rules is None or not rules.hosted):  # nobody says how large a provider's is
             engine = replace(engine, num_blocks=self._num_blocks(engine, latency, kv_dtype))
         concurrency = None if rules is not None else options.caching.concurrency or asked.concurrency
         seed = source.seed if isinstance(source, YamlSource) else options.reading.seed
         self.plan = Plan(
             engine,
             latency,
-            rules=options.tracing.rules,
+            rules=self.rules,
             concurrency=concurrency,
             use_arrivals=options.caching.use_timestamps or (isinstance(source, YamlSource) and source.timed) or timed,
             seed=(options.fallback_seed or 0) if seed is None else seed,
@@ -107,7 +123,53 @@ class PlannedRun:
             decode_batch=self._decode_batch(engine, concurrency),
             cache=rules,
             traced=trace_block is not None,
+            served=self.served,
         )
+
+    def _served(self, engine: EngineConfig, kv_dtype: str, *, alone: bool) -> ServedCache | None:
+        """The KV cache of the model that is named, as vLLM plans it; None where none is, or where other rules are followed.
+
+        `alone`: one engine runs, and on tokens.
+        """
+        asked = ServedOptions(self.options, self._asked, self._place_of_flag)
+        if self.model is None or not alone or self.rules != "vllm":
+            asked.refuse(
+                "no model is named"
+                if self.model is None
+                else "these rules know one group of layers with full attention",
+                "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",
+            )
+            return None
+        from kvtool.accounting.served_cache import ServedCache
+
+        caching = self.options.serving.enable_prefix_caching
+        try:
+            served = ServedCache.of(
+                find_served(self.model),
+                asked.serving(engine, kv_dtype, self._asked.enable_prefix_caching if caching is None else caching),
+            )
+        except EngineError as error:
+            raise asked.error(error) from None
+        if served.plan is None and not served.options.disable_hybrid_kv_cache_manager:
+            asked.refuse(
+                f"{served.model.name} has one group of layers with full attention",
+                "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",
+            )
+        return served
+
+    def _grouped(self, engine: EngineConfig, served: ServedCache) -> EngineConfig:
+        """The configuration with the groups of the model."""
+        asked = ServedOptions(self.options, self._asked, self._place_of_flag)
+        try:
+            return replace(
+                engine,
+                plan=served.plan,
+                block_size=served.block_size,
+                prefix_cache_retention_interval=asked.retention(),
+                enable_prefix_caching=engine.enable_prefix_caching and served.planned.caching,
+            )
+        except EngineError as error:
+            raise asked.error(error) from None
 
     def _decode_batch(self, engine: EngineConfig, concurrency: int | None) -> int:
         """How many conversations decode together where no run says it."""
@@ -140,11 +202,31 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
+    def _named_model(self) -> str | None:
+        """The model that is served, by its name or folder; None where only a calibration knows it."""
+        fitted = self.calibration is not None and self.calibration.of_server
+        return self.model or (None if fitted else DEFAULT_MODEL)
+
+    def _choice(self, geometry: Geometry, kv_dtype: str) -> RuleChoice | None:
+        """Another engine's rules for this model, where they are asked for."""
+        token = block_bytes(geometry, 1, kv_dtype)
+        facts = {"kv_bytes_per_token": token, "kv_layers": geometry.num_layers}
+        if self.rules == "llamacpp" and (named := self._named_model()) is not None:
+            from kvtool.engine.model.find_served import find_served
+            from kvtool.engine.rules.llama_cpp_model import llama_cpp_facts
+
+            facts |= llama_cpp_facts(find_served(named), kv_dtype)
+        return asked_choice(self.options, self._asked, self._place_of, facts, token)
+
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
         given = self.options.serving.block_size or self._asked.block_size
         if rules is not None and rules.dated:
             return 1
+        if rules is not None and rules.engine is not None:
+            if trace is not None:
+                raise traced_error(rules.engine.rules.engine)
+            return rules.engine.unit
         if rules is not None and rules.provider is not None:
             return rules.provider.step
         if trace is None:
@@ -179,7 +261,7 @@ class PlannedRun:
         elif capacity is not None:
             name = "capacity"
             try:
-                blocks = _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+                blocks = self._capacity_blocks(capacity, geometry, block_size, kv_dtype)
             except KvtoolError as error:
                 raise self._of_option(name, error) from None
         elif memory is not None:
@@ -194,6 +276,7 @@ class PlannedRun:
                 max_model_len=engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
                 max_num_batched_tokens=engine.max_num_batched_tokens,
                 max_num_seqs=engine.max_num_seqs,
+                plan=engine.plan,
             )
         else:
             return None
@@ -205,6 +288,21 @@ class PlannedRun:
             raise self._of_option(name, too_many)
         return blocks
 
+    def _capacity_blocks(self, capacity: Capacity, geometry: Geometry, block_size: int, kv_dtype: str) -> int:
+        """With the null block; KvtoolError where it holds none."""
+        if self.served is None or self.served.plan is None:
+            return _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
+        if capacity.unit == "tokens":
+            return self.served.blocks_of_tokens(capacity.number)
+        return _blocks(capacity, block_size, self.served.bytes_per_block) + 1
+
+    def _place_of_flag(self, name: str) -> Place | None:
+        """Where a file says an option of the engine that a flag may say, too."""
+        if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
+            return self._source.document.place(("engine", name))
+        file = self.options.fallback_file
+        return file.place("engine", name) if file is not None else None
+
     def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
         """A mistake in an option of the engine, with the flag or the place that says the option."""
         flag = getattr(self.options.serving, name) is not None
@@ -213,7 +311,7 @@ class PlannedRun:
 
     def _place_of(self, name: str) -> Place | None:
         """Where the workload or the configuration file says an option of the engine; None where a flag says it."""
-        if getattr(self.options.serving, name) is not None:
+        if of_engine(self.options).get(name) is not None:
             return None
         if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
             return self._source.document.place(("engine", name))
@@ -223,6 +321,8 @@ class PlannedRun:
     def notes(self) -> list[str]:
         """How requests meet the cache, for the head of the report."""
         plan, engine = self.plan, self.plan.engine
+        if plan.cache is not None and plan.cache.engine is not None:
+            return engine_notes(plan.cache.engine)
         if plan.cache is not None:
             how = rule_note(plan.cache)
         elif plan.rules == "block-lru":
@@ -245,6 +345,8 @@ class PlannedRun:
         if engine.async_scheduling and plan.rules == "vllm":
             how += ", asynchronous scheduling"
         notes = [f"{how}; {cache}"]
+        if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
+            notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
@@ -312,6 +414,7 @@ class PlannedRun:
             "concurrency": self.plan.concurrency,
             "use_arrivals": self.plan.use_arrivals,
             **described_rules(self.plan.cache),
+            **described_engine(self.plan.cache),
             "seed": self.plan.seed,
             "model": self.plan.latency.geometry.name,
             "accelerator": self.plan.latency.accelerator.name,
@@ -321,6 +424,7 @@ class PlannedRun:
             "predicted_dtype": find_kv_dtype(AUTO).torch_name,
             "kv_cache_dtype": self.plan.kv_cache_dtype,
             "tensor_parallel": self.plan.latency.tensor_parallel,
+            **described_groups(self.served, engine.prefix_cache_retention_interval),
             "async_scheduling": engine.async_scheduling,
             "hash_algo": engine.hash_algo,
             "hash_seed": engine.hash_seed if engine.hash_algo != "native" else None,

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.caches.kinder_configs import full_attention, kinder_configs
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
@@ -21,19 +22,9 @@ from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
-from kvtool.fixes.chat.chat_probe import sample_turns
-from kvtool.fixes.chat.chat_templates import check_chat_template
-from kvtool.fixes.edits.edit import FileEdit
-from kvtool.fixes.edits.edits import edits_for
-from kvtool.fixes.fix import Fix, Tier, combined
-from kvtool.fixes.propose import propose
-from kvtool.fixes.run_fixes import run_fixes
+from kvtool.fixes.fix import ALL_TIERS, Fix, Tier, combined
 from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
-from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor
-from kvtool.profiler.advice.lookahead import Lookahead
-from kvtool.profiler.advice.run_trials import RunTrials
-from kvtool.profiler.advice.tell import Teller, one_of_each
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
@@ -55,7 +46,7 @@ from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
@@ -65,6 +56,10 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
+    from kvtool.fixes.edits.edit import FileEdit
+    from kvtool.profiler.advice.advisor import Advice
+    from kvtool.profiler.advice.lookahead import Lookahead
+    from kvtool.profiler.advice.tell import Teller
     from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.server_reads import ServerReads
 
@@ -137,8 +132,8 @@ class Profiler:
         self.count_skipped = count_skipped
         self._kept: tuple[KeptTrace, TraceNumbers] | None = None
         """The trace as the reported pass took it, for those that try something else."""
-        self._kept_texts: KeptTexts | None = None
-        """The same of a log of texts."""
+        self._kept_requests: KeptRequests | None = None
+        """The same of a log of prompts."""
         self.told: list[str] = []
         """What the last run left out, and by which rules it predicted what hosted models would read."""
         self.interrupted: str | None = None
@@ -168,7 +163,7 @@ class Profiler:
         self._begin(stage, part)
         source: Source = self.source
         renderer, numbers = self.renderer, None
-        keep: KeptTrace | KeptTexts | None = None
+        keep: KeptTrace | KeptRequests | None = None
         if plan.traced and events is None:
             numbers = TraceNumbers()
             if fixes and self._kept is not None:
@@ -176,11 +171,11 @@ class Profiler:
             elif reported and self._may_try:
                 keep = KeptTrace()
         elif part is not None:
-            source = part.texts
-        elif fixes and self._kept_texts is not None:
-            source = self._kept_texts
+            source = part.source
+        elif fixes and self._kept_requests is not None:
+            source = self._kept_requests
         elif reported and self.wanted.advice and isinstance(source, LogSource):
-            keep = KeptTexts()
+            keep = KeptRequests()
         for fix in fixes:
             plan = plan if fix.plan is None else fix.plan(plan)
             source = source if fix.source is None else fix.source(source)
@@ -213,8 +208,8 @@ class Profiler:
             result.money.store(self.source.outcome.stored)
         if not result.partial and part is None:
             self._requests = self.progress.done
-            if isinstance(keep, KeptTexts):
-                self._kept_texts = keep if keep.complete else None
+            if isinstance(keep, KeptRequests):
+                self._kept_requests = keep if keep.complete else None
             elif keep is not None and keep.complete and numbers is not None:
                 self._kept = keep, numbers
         return result
@@ -271,7 +266,7 @@ class Profiler:
 
     def _view_book(self, plan: Plan) -> ViewBook:
         whole = plan.rules == "block-lru"
-        return ViewBook(plan.engine.block_size, whole_prompt_may_hit=whole, details=self.wanted.views)
+        return ViewBook(plan.base_block, whole_prompt_may_hit=whole, details=self.wanted.views)
 
     def _begin(self, stage: str, part: LogPart | None = None) -> None:
         """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
@@ -301,13 +296,7 @@ class Profiler:
         if self.measure is not None:
             self._check_measure(self.measure)
         together = not plan.one_at_a_time and plan.rules == "vllm"
-        kinder: list[tuple[str, Hits]] = []
-        if together and plan.engine.num_blocks is not None:
-            endless = replace(plan, engine=replace(plan.engine, num_blocks=None))
-            first = self._account("unlimited cache", endless, keep_hits=True)
-            if first.partial:
-                raise KeyboardInterrupt  # there is nothing to show yet
-            kinder.append(("evicted", first.hits))
+        kinder = self._kinder_hits() if together else []
         result = self._account("accounting", plan, explain=True, reported=True, kinder_hits=kinder, events=self.events)
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
@@ -331,6 +320,8 @@ class Profiler:
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.observable.observed(), path=self.path, group=groups[0].name)
         if self.wanted.advice and not result.partial:
+            from kvtool.profiler.advice.tell import Teller, one_of_each
+
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
             advice, findings = one_of_each(advice, findings)
@@ -357,7 +348,8 @@ class Profiler:
             by=self.wanted.by,
             told=self._money_told(result, off),
         )
-        if self.wanted.advice and not result.partial and len(result.observable.tenants) > 1:
+        apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
+        if self.wanted.advice and apart and not result.partial and len(result.observable.tenants) > 1:
             from kvtool.profiler.isolating import isolation_of
 
             again = partial(self._account, "keeping tenants apart", plan, money=True)
@@ -368,6 +360,17 @@ class Profiler:
             report = report.model_copy(update={"kv_events": told})
         self.metrics = self._metrics(result, report.totals)
         return report
+
+    def _kinder_hits(self) -> list[tuple[str, Hits]]:
+        """What requests that run together hit where a limit of the engine is lifted, by the fate that this explains."""
+        plan = self.plan
+        found: list[tuple[str, Hits]] = []
+        for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
+            run = self._account("kinder limits", replace(plan, engine=engine), keep_hits=True)
+            if run.partial:
+                raise KeyboardInterrupt  # there is nothing to show yet
+            found.append((fate, run.hits))
+        return found
 
     def measured(self, report: Report) -> Report:
         """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
@@ -439,7 +442,10 @@ class Profiler:
 
     def advised(self, result: PassResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
         """The fixes of these tiers that win. Raises TrialInterruptedError."""
-        block_size, blocks = self.plan.engine.block_size, self.plan.engine.num_blocks
+        from kvtool.fixes.propose import propose
+        from kvtool.profiler.advice.advisor import Advisor
+
+        block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
         again = partial(self._tried, one_in=one_in(result.ledger.totals()))
         proposed = partial(propose, block_size=block_size)
         capacity = None if blocks is None else (blocks - 1) * block_size
@@ -448,9 +454,11 @@ class Profiler:
 
     def _lookahead(self, result: PassResult) -> Lookahead | None:
         """Where a part of a large log tells enough about all of it."""
-        if self._kept_texts is None or not can_be_parted(self.plan):
+        if self._kept_requests is None or not can_be_parted(self.plan):
             return None
-        part = LogPart.of(self._kept_texts, list(result.ledger.totals()))
+        from kvtool.profiler.advice.lookahead import Lookahead
+
+        part = LogPart.of(self._kept_requests, list(result.ledger.totals()))
         return None if part is None else Lookahead(partial(self._tried_in_part, part))
 
     def _tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> PassResult:
@@ -470,11 +478,26 @@ class Profiler:
     def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""
         plan, path = self.plan, self.path
-        size = plan.engine.block_size
-        found = run_findings(groups, path=path, block_size=size, rules=plan.cache, boundaries=result.boundaries)
+        size = plan.base_block
+        found = run_findings(
+            groups,
+            path=path,
+            block_size=size,
+            rules=plan.cache,
+            boundaries=result.boundaries,
+            tenants=len(result.unsalted),
+        )
+        if plan.served is not None:
+            from kvtool.diagnose.group_findings import group_findings
+
+            found += group_findings(groups, plan.served, plan.engine, path=path)
         shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
         if not self.wanted.advice or result.partial:
             return found + shared
+        from kvtool.fixes.chat.chat_probe import sample_turns
+        from kvtool.fixes.chat.chat_templates import check_chat_template
+        from kvtool.fixes.run_fixes import run_fixes
+        from kvtool.profiler.advice.run_trials import RunTrials
 
         trials = RunTrials(result, self._tried)
         try:
@@ -503,6 +526,8 @@ class Profiler:
         """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
         assert isinstance(self.source, YamlSource | LogSource)
         if fix.key not in self._edits:
+            from kvtool.fixes.edits.edits import edits_for
+
             self._edits[fix.key] = edits_for(fix, self.source)
         return self._edits[fix.key]
 
@@ -537,7 +562,7 @@ class Profiler:
 
         maker = JobMaker(self.renderer, seed=self.plan.seed)
         measurement = Measurement(
-            self.plan.engine,
+            self.plan.measured_engine,
             maker,
             how,
             limit=self.plan.limit,

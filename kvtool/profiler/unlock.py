@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
-from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.passes import PassResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock
+
+if TYPE_CHECKING:
+    from kvtool.profiler.advice.advisor import Advice, KeptFix
 
 MOST_CAUSES = 200
 WORTH_A_ROW = 0.001

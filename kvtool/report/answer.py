@@ -5,6 +5,7 @@ Every format leads with it: the terminal, Markdown, HTML. Nothing in it is escap
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
 _LOSSES_NAMED = 2
 _SEVERAL = 2
+_TRIED_FLAG = re.compile(r": (--[a-z][a-z-]+) ([0-9a-z_.]+): ")
+"""The setting that a fix of the run was tried with, as it stands in the words of the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,18 @@ def _rate(report: Report) -> str:
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (measured by running again)"
         more = reachable - max(now, fixed)
-        return f"{text}, {percent(reachable)} with an unlimited cache" if more >= _NOTICEABLE else text
+        return f"{text}, {percent(reachable)} with {_unlimited(report)}" if more >= _NOTICEABLE else text
     if reachable - now >= _NOTICEABLE:
-        return f"{percent(now)} now, {percent(reachable)} with an unlimited cache"
+        return f"{percent(now)} now, {percent(reachable)} with {_unlimited(report)}"
     if any(finding.tokens_lost and finding.fix for finding in report.findings):
         return f"{percent(now)} now; a larger cache would hit no more"
     return f"{percent(now)}, all that these prompts can hit as they are"
+
+
+def _unlimited(report: Report) -> str:
+    """The cache that hits all that can be hit."""
+    several = report.config.get("kv_cache_groups")
+    return "an unlimited cache of full attention" if several else "an unlimited cache"
 
 
 def _lost(report: Report, finding: Finding | None) -> str:
@@ -127,6 +136,9 @@ def _next(
         for flag in ("--num-gpu-blocks", "--gpu-memory", "--gpu-memory-utilization"):
             sized = without(sized, flag)
         return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
+    setting = _TRIED_FLAG.search(finding.fix) if finding is not None and finding.tried is not None else None
+    if setting is not None:
+        return "see what is left with the setting that was tried", *_flagged(command, setting[1], setting[2])
     if finding is not None and finding.fix and finding.tried is None:
         return f"{finding.fix}; then run this again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100

@@ -117,12 +117,14 @@ class Arrivals:
         *,
         concurrency: int | None,
         use_arrivals: bool,
-        one_first: bool = False,
+        first_alone: int = 0,
     ) -> None:
-        """`one_first`: of each group and tenant one request is answered before the others are sent."""
-        self._one_first = one_first
-        self._warm: dict[tuple[str, str | None], bool] = {}
-        """By group and salt, whether its first request is answered; not there: none was sent."""
+        """`first_alone`: of each group and tenant so many requests are answered, one by one, before the others are sent."""
+        self._first_alone = first_alone
+        self._answered: dict[tuple[str, str | None], int] = {}
+        """By group and salt, how many of its first requests are answered; not there: none was sent."""
+        self._alone: set[tuple[str, str | None]] = set()
+        """Those of which one of the first requests is being answered."""
         self._held: dict[tuple[str, str | None], list[tuple[Conversation, Turn]]] = {}
         self._conversations = conversations
         self._begin = begin
@@ -172,14 +174,15 @@ class Arrivals:
 
     def _submit(self, engine: Engine, conversation: Conversation, turn: Turn, due: float) -> None:
         key = (turn.group, turn.salt)
-        if self._one_first and self._warm.get(key) is False:
+        if key in self._alone:
             self._held.setdefault(key, []).append((conversation, turn))
             return
         job = self._begin(turn)
         if job is None:
             self._go_on(conversation, NO_ANSWER, 0.0)
             return
-        self._warm.setdefault(key, False)
+        if self._answered.get(key, 0) < self._first_alone:
+            self._alone.add(key)
         # It came while a step was running; where clients wait for their turn to send, it is sent now.
         job.request.arrival = due if self._use_arrivals and self._concurrency is None else engine.clock.now()
         engine.add(job.request)
@@ -190,7 +193,8 @@ class Arrivals:
         self._end(job)
         now = engine.clock.now() - start
         key = (job.turn.group, job.turn.salt)
-        self._warm[key] = True
+        self._answered[key] = self._answered.get(key, 0) + 1
+        self._alone.discard(key)
         for waiting, turn in self._held.pop(key, ()):
             heapq.heappush(self._due, (now, False, self._taken, waiting, turn))
             self._taken += 1

@@ -71,7 +71,7 @@ class Turn:
     epoch: float | None = None
     """The moment from which `arrival` counts, in seconds since 1970, where the log has a clock."""
 
-    def with_text(self, text: Traced) -> Turn:
+    def with_text(self, text: Traced | None) -> Turn:
         """The same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
         return Turn(
             self.group,

@@ -20,7 +20,7 @@ from kvtool.engine.kv_dtype import KV_CACHE_DTYPES
 from kvtool.engine.model.checkpoint import SINGLE_FILE
 from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
-from kvtool.engine.model.parameters import parameter_shapes
+from kvtool.engine.model.parameter_shapes import parameter_shapes
 from kvtool.engine.model.weights import DTYPES
 from kvtool.engine.step import EngineStep
 from kvtool.engine.vllm_hashing import VllmHasher, event_hash

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def shown(capsys: pytest.CaptureFixture[str], model: str = LLAMA, **options: Any
     return capsys.readouterr().out.splitlines()
 
 
-def document(capsys: pytest.CaptureFixture[str], model: str = LLAMA, **options: Any) -> dict[str, Any]:
+def document(capsys: pytest.CaptureFixture[str], model: str | None = LLAMA, **options: Any) -> dict[str, Any]:
     assert made(SizeCommand, model=model, json=True, **options).run() == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
@@ -165,3 +166,79 @@ def test_it_needs_no_torch() -> None:
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_the_groups_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, "qwen3-next-80b", accelerators=["b200"])
+    assert row(lines, "layers") == ["layers", "groups", "of", "layers", "block", "page", "a", "request's", "blocks"]
+    assert row(lines, "states") == ["states", "3", "12", "544", "1.1", "MiB", "3", "x", "2"]
+    text = " ".join(" ".join(lines).split())
+    assert "block 544: one state takes 1,097,728 bytes, a page of which holds 536 tokens of attention" in text
+    assert "hits end on multiples of 544 tokens" in text
+    assert "kept: states of the end of each prompt only" in text
+    assert "Next:" not in lines  # fp8 would double the block
+
+
+def test_the_groups_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "gpt-oss-20b", accelerators=["h100"], max_model_len=32_768)
+    assert [(g["kind"], g["count"], g["layers"], g["window"], g["blocks_per_request"]) for g in found["groups"]] == [
+        ("sliding", 1, [12], 128, 1033),
+        ("full", 1, [12], None, 2048),
+    ]
+    assert (found["hit_unit"], found["keeps_prompt_ends_only"], found["weights_note"]) == (
+        16,
+        True,
+        "experts in mxfp4, the rest in 16 bits",
+    )
+    [h100] = found["accelerators"]
+    assert h100["max_concurrency"] == round(h100["num_blocks"] / (1033 + 2048), 4)
+    assert h100["tokens"] == int(h100["num_blocks"] / (1033 + 2048) * 32_768)
+
+
+def test_a_plain_model_says_nothing_of_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(shown(capsys, accelerators=["h100"]))
+    assert all(word not in text for word in ("groups", "kept:", "hits end", "one group", "FlashMLA", "weights:"))
+    found = document(capsys, accelerators=["h100"])
+    assert (found["block_reason"], found["caching_off"], found["one_group_reason"]) == (None, None, None)
+    assert (found["hit_unit"], found["keeps_prompt_ends_only"]) == (16, False)
+
+
+def test_what_is_missing_and_what_would_do(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, "qwen3-next-80b", accelerators=["h100"])
+    [room] = document(capsys, "qwen3-next-80b", accelerators=["h100"])["accelerators"]
+    assert not room["fits"]
+    assert "does not fit: missing are h100 76.6 GiB" in " ".join(" ".join(lines).split())
+    assert room["lacking_bytes"] / (1 << 30) == pytest.approx(76.6, abs=0.05)
+    assert lines[-1] == "  kvtool size qwen3-next-80b --tensor-parallel 4 --accelerator h100"
+    assert document(capsys, "qwen3-next-80b", accelerators=["h100"], tensor_parallel=4)["accelerators"][0]["fits"]
+
+
+def test_a_model_without_caching(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = {
+        "model_type": "mamba2",
+        "hidden_size": 2560,
+        "num_hidden_layers": 64,
+        "vocab_size": 50_288,
+        "num_heads": 80,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    text = " ".join(" ".join(shown(capsys, str(tmp_path), accelerators=["h100"], max_model_len=4096)).split())
+    assert "prefix caching is off: it has no attention" in text
+    (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "bert"}), encoding="utf-8")
+    text = " ".join(" ".join(shown(capsys, str(tmp_path), accelerators=["h100"])).split())
+    assert "its layers keep no KV cache" in text
+
+
+def test_the_model_by_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, None, named="gpt-oss-20b") == document(capsys, "gpt-oss-20b")
+    with pytest.raises(KvtoolError, match="said twice"):
+        made(SizeCommand, model=LLAMA, named=LLAMA).run()
+    with pytest.raises(EngineError, match=r"cannot have blocks of 40 tokens"):
+        made(SizeCommand, model="qwen3-next-80b", block_size=40).run()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("model", ["qwen3-next-80b", "gemma-4-31b", "deepseek-v3", "llama-4-scout", "kimi-linear"])
+def test_groups_fit_the_width(capsys: pytest.CaptureFixture[str], model: str, width: int) -> None:
+    lines = shown(capsys, model, width=width)
+    assert max(cell_width(line) for line in lines) <= width

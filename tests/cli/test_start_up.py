@@ -39,6 +39,9 @@ _OF_MONEY = (
     "kvtool.report.terminal.money_block",
     "kvtool.report.terminal.isolation",
 )
+_OF_ADVICE = ("kvtool.fixes.", "kvtool.profiler.advice.")
+_WITHOUT_ADVICE = {"kvtool.fixes.fix", "kvtool.profiler.advice.trials"}
+"""What says how a run with fixes is asked for; it is small."""
 _WORKLOAD = """\
 version: 1
 name: w
@@ -74,6 +77,14 @@ def test_a_workload_without_logs_and_prices_loads_neither(tmp_path: Path, advice
     assert not {name for name in loaded if name.startswith(_OF_MONEY)}
     assert not loaded & {f"kvtool.workload.logs.{name}" for name in _OF_LOGS}
     assert not {name for name in loaded if name.startswith("kvtool.workload.logs.formats.")}
+
+
+@pytest.mark.parametrize("name", ["w.yaml", "log.jsonl"])
+def test_a_run_without_advice_loads_no_fixes(tmp_path: Path, name: str) -> None:
+    (tmp_path / "w.yaml").write_text(_WORKLOAD)
+    (tmp_path / "log.jsonl").write_text(_CHAT * 3)
+    loaded = _loaded(tmp_path, "profile", name, "--no-advice")
+    assert {each for each in loaded if each.startswith(_OF_ADVICE)} == _WITHOUT_ADVICE
 
 
 def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ class Case:
     variable: tuple[str, object]
     flag: tuple[str, object]
     needs: str = ""
+    """What a variable has to say for it to mean anything."""
+
+
+def switch(name: str, default: bool | None, needs: str) -> Case:
+    return Case(name, name, default, ("false", False), ("true", True), ("0", False), ("", True), needs=needs)
 
 
 def numbers(name: str, default: object, key: str = "", needs: str = "") -> Case:
@@ -88,9 +93,78 @@ CASES = [
         "routing",
         "round-robin",
         *[(name, name) for name in ("random", "sticky", "prefix-aware", "round-robin")],
-        needs="replicas",
+        needs="replicas=2",
     ),
     Case("ttl", "ttl_seconds", None, ("5m", 300), ("1h", 3600), ("30s", 30), ("90", 90)),
+    Case("rules", "rules", "vllm", *[(name, name) for name in ("sglang", "trtllm", "block-lru", "llamacpp")]),
+    Case(
+        "prefix_cache_retention_interval",
+        "prefix_cache_retention_interval",
+        0,
+        *[("544", 544), ("1088", 1088), ("none", None), ("1632", 1632)],
+        needs="model=qwen3-next-80b",
+    ),
+    Case(
+        "prefix_match_unit",
+        "prefix_match_unit",
+        None,
+        *[(text, int(text)) for text in ("16", "32", "272", "136")],
+        needs="model=qwen3-next-80b",
+    ),
+    switch("disable_hybrid_kv_cache_manager", None, "model=gpt-oss-20b"),
+    Case(
+        "mamba_ssm_cache_dtype",
+        "mamba_ssm_cache_dtype",
+        None,
+        *[(name, name) for name in ("float32", "float16", "bfloat16", "float32")],
+        needs="model=qwen3-next-80b",
+    ),
+    Case(
+        "speculative_config",
+        "num_speculative_tokens",
+        None,
+        *[(json.dumps({"method": "ngram", "num_speculative_tokens": count}), count) for count in (1, 2, 3, 4)],
+        needs="model=qwen3-next-80b",
+    ),
+    numbers("page_size", 1, needs="rules=sglang"),
+    numbers("max_total_tokens", None, needs="rules=sglang"),
+    Case(
+        "radix_eviction_policy",
+        "radix_eviction_policy",
+        "lru",
+        *[(name, name) for name in ("lfu", "slru", "priority", "lru")],
+        needs="rules=sglang",
+    ),
+    numbers("protected_threshold", 2, needs="rules=sglang"),
+    numbers("parallel", None, needs="rules=llamacpp"),
+    numbers("ctx_size", 131_072, needs="rules=llamacpp"),
+    switch("kv_unified", None, "rules=llamacpp"),
+    numbers("cache_ram", 8192, needs="rules=llamacpp"),
+    switch("cache_idle_slots", True, "rules=llamacpp"),
+    Case(
+        "slot_prompt_similarity",
+        "slot_prompt_similarity",
+        0.1,
+        *[(text, float(text)) for text in ("0.25", "0.5", "0.75", "1")],
+        needs="rules=llamacpp",
+    ),
+    numbers("cache_reuse", 0, needs="rules=llamacpp"),
+    switch("swa_full", False, "rules=llamacpp"),
+    numbers("ctx_checkpoints", 32, needs="rules=llamacpp"),
+    numbers("ubatch_size", 512, needs="rules=llamacpp"),
+    numbers("sliding_window", None, needs="rules=llamacpp"),
+    Case(
+        "tokens_per_block",
+        "tokens_per_block",
+        32,
+        *[(text, int(text)) for text in ("64", "16", "8", "128")],
+        needs="rules=trtllm",
+    ),
+    numbers("max_tokens", None, needs="rules=trtllm"),
+    switch("enable_partial_reuse", True, "rules=trtllm"),
+    switch("copy_on_partial_reuse", True, "rules=trtllm"),
+    numbers("retention_priority", 35, needs="rules=trtllm"),
+    numbers("decode_retention_priority", 35, needs="rules=trtllm"),
     Case("provider", "provider", None, *[(name, name) for name in ("openai", "deepseek", "gemini", "anthropic")]),
 ]
 
@@ -133,7 +207,8 @@ def test_every_option_goes_by_the_same_order(
     top = case.name == "seed"
     workload, config = "version: 1\n" + GROUPS, "\n"
     if case.needs:
-        monkeypatch.setenv(f"KVTOOL_{case.needs.upper()}", "2")
+        needed, _, said = case.needs.partition("=")
+        monkeypatch.setenv(f"KVTOOL_{needed.upper()}", said)
     flag = f"--{case.name.replace('_', '-')}"
     variable = f"KVTOOL_{case.name.upper()}"
 
@@ -146,10 +221,11 @@ def test_every_option_goes_by_the_same_order(
 
     expect(case.default, "default")
     text, value = case.config
-    written = text if text.isdigit() or text == "false" else json.dumps(text)
+    written = text if text.replace(".", "").isdigit() or text == "false" else json.dumps(text)
     config = f"{case.name} = {written}\n" if top else f"[engine]\n{case.name} = {written}\n"
     expect(value, "kvtool.toml:1" if top else "kvtool.toml:2")
     text, value = case.workload
+    text = f"'{text}'" if text.startswith("{") else text
     workload = (
         f"version: 1\n{case.name}: {text}\n{GROUPS}"
         if top

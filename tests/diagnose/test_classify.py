@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
+from re import _parser as parser  # type: ignore[attr-defined]  # it alone says what a pattern is made of
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +16,7 @@ from kvtool.diagnose import classify as module
 from kvtool.diagnose.classify import DETECTORS, classify, classify_in
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.cosmetic import cosmetic, normalized
+from kvtool.diagnose.dates.date_form import DateForm
 
 CASES = {
     "timestamp_iso": [
@@ -279,6 +283,20 @@ PIECES = [
     "/usr/lib/x",
     "٣:٣٠",
     "de_DE",
+    "二〇二六年一月五日",
+    "三点半",
+    "eyJhbGciOiJIUzI.eyJzdWIi",
+    "ada@example.org",
+    "$HOME/notes",
+    "~/notes",
+    "Europe/Lisbon",
+    "UTC",
+    "AKIAIOSFODNNEXAMPLEX",
+    "arn:aws:s3:::bucket/key",
+    "i-deadbeef",
+    "deadbeef-dead-beef-dead-beefdeadbeef",
+    "Portuguese",
+    "Lars",
 ]
 
 
@@ -315,3 +333,50 @@ def test_no_detector_of_words_finds_anything_in_letters_alone(word: str) -> None
     for number, (kind, pattern) in enumerate(DETECTORS):
         within = module._WITHIN_WORDS[number] and not module._WEEKDAYS[number]
         assert not within or not pattern.search(word), kind
+
+
+Fits = Callable[[str], bool]
+
+
+def _has_one_of(sequence: Any, fits: Fits) -> bool:
+    """Whether whatever a parsed pattern matches has a sign that fits, as far as its parts tell by themselves."""
+    return any(_part_has(kind, what, fits) for kind, what in sequence)
+
+
+def _part_has(kind: Any, what: Any, fits: Fits) -> bool:
+    name = str(kind)
+    if name == "LITERAL":
+        return fits(chr(what))
+    if name == "RANGE":
+        return what[1] - what[0] < 128 and all(map(fits, map(chr, range(what[0], what[1] + 1))))
+    if name == "CATEGORY":
+        return str(what) == "CATEGORY_DIGIT" and fits("7") and fits("٣")
+    if name == "IN":
+        return all(_part_has(*each, fits) for each in what)
+    if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        return what[0] > 0 and _has_one_of(what[2], fits)
+    if name == "SUBPATTERN":
+        return _has_one_of(what[3], fits)
+    if name == "BRANCH":
+        return all(_has_one_of(each, fits) for each in what[1])
+    if name == "ASSERT":  # what stands ahead, within the word
+        return what[0] > 0 and _has_one_of(what[1], fits)
+    return name == "ATOMIC_GROUP" and _has_one_of(what, fits)
+
+
+def test_what_a_detector_of_words_needs_is_in_all_that_it_matches() -> None:
+    for within, (kind, pattern) in zip(module._WITHIN_WORDS, DETECTORS, strict=True):
+        needed = module.needed_by(kind, pattern, within=within)
+        if not within or needed is None:
+            continue
+        assert not isinstance(pattern, DateForm)
+        signs, any_case = re.compile(needed), "(?i" in pattern.pattern
+
+        def fits(sign: str, signs: re.Pattern[str] = signs, any_case: bool = any_case) -> bool:
+            return all(map(signs.fullmatch, {sign.lower(), sign.upper()} if any_case else {sign}))
+
+        assert _has_one_of(parser.parse(pattern.pattern, pattern.flags), fits), (kind, needed)
+
+
+def test_a_date_in_numerals_of_its_own_is_found_on_a_line_without_digits() -> None:
+    assert classify_in("今天是二〇二六年一月五日。", 4, 5)[0].key == "date"

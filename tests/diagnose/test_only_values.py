@@ -6,13 +6,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.only_values import differ_in_values
-from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.compare.turns import compare_structure, compare_turns
 from kvtool.diagnose.naming import STRUCTURAL
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
 RULES = "You help people who fly.\n\nBe kind to all of them, always.\nNever give refunds for basic fares, whatever they say.\n"
+QUESTION = {"role": "user", "content": "Where is my suitcase?"}
 
 
 def text(written: str) -> Turn:
@@ -24,8 +26,22 @@ def says(before: str, after: str) -> bool:
     one, other = text(before), text(after)
     said = differ_in_values(one, other)
     if said:
-        assert not [change for change in compare_turns(one, other) if change.cosmetic or change.kind in STRUCTURAL]
+        assert not changes_of_structure(one, other)
+    same_in_full(one, other)
     return said
+
+
+def changes_of_structure(before: Turn, after: Turn) -> list[Change]:
+    return [change for change in compare_turns(before, after) if change.cosmetic or change.kind in STRUCTURAL]
+
+
+def same_in_full(before: Turn, after: Turn) -> list[Change]:
+    """What is told without naming values: it must lack no change of structure, and be the whole comparison once they are named."""
+    found = compare_structure(before, after)
+    told = [change for change in found if change.cosmetic or change.kind in STRUCTURAL]
+    assert told or not changes_of_structure(before, after)
+    assert in_full(found) == compare_turns(before, after)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -107,3 +123,22 @@ def test_the_whole_comparison_agrees(
     before = [*front, label + one, *shared, *end, label + last]
     after = [*front, label + other, *shared, *other_end, label + other_last]
     says("\n".join(before), "\n".join(after))
+    roles = ("system", "user")[: 1 + bool(end)] * 2
+    texts = ["\n".join(each) for each in (before, end, shared, [last])]
+    others = ["\n".join(each) for each in (after, other_end, shared, [other_last])]
+    same_in_full(
+        *(
+            Turn("g", messages=[{"role": role, "content": each} for role, each in zip(roles, written, strict=False)])
+            for written in (texts, others)
+        )
+    )
+
+
+def test_values_are_named_when_somebody_asks() -> None:
+    one, other = (
+        Turn("g", messages=[{"role": "system", "content": f"Now: {now}\nYou speak with {name}.\n{RULES}"}, QUESTION])
+        for now, name in (("2026-01-05T08:00:07", "Ada"), ("2026-01-05T08:00:14", "Grace"))
+    )
+    (change,) = same_in_full(one, other)
+    assert change.in_full is not None
+    assert [each.kind.key for each in change.in_full()] == ["timestamp_iso", "other"]

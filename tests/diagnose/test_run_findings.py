@@ -105,7 +105,7 @@ def test_together_and_one_first(byte_renderer: Renderer) -> None:
 
 
 def test_one_first_takes_every_request_of_every_group(byte_renderer: Renderer) -> None:
-    plan = replace(Plan(EngineConfig(block_size=BLOCK), LATENCY, concurrency=2), one_first=True)
+    plan = replace(Plan(EngineConfig(block_size=BLOCK), LATENCY, concurrency=2), first_alone=1)
     talks = [
         [turn([*numbers(0, 9), 90 + i], group=g), turn([*numbers(0, 9), 5], group=g)] for i in range(3) for g in "ab"
     ]

@@ -127,10 +127,10 @@ def test_a_difference_is_named(change: Callable[[Case], None], difference: str, 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (set_in("engine", "chunked_prefill_size", to=512), "the rules of SGLang know no 'chunked_prefill_size'"),
+        (set_in("engine", "hicache_ratio", to=2), "the rules of SGLang know no 'hicache_ratio'"),
         (set_in("engine", "eviction", to="oldest"), "radix_eviction_policy is 'oldest'"),
         (set_in("engine", "page_size", to=0), "page_size is 0"),
-        (set_in("engine", "capacity", to=8), "a prompt of 3 tokens is refused"),
+        (set_in("engine", "capacity", to=9), "a prompt of 3 tokens cannot run"),
         (set_in("engine", "page_size", to="1"), "malformed case"),
         (set_in("requests", 1, to=None), "malformed case"),
         (set_in("engine", to=None), "malformed case"),

@@ -14,7 +14,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.json_object import JsonObject
 from kvtool.engine.model.rope import Rotation, frequencies
-from kvtool.engine.model.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope, read_rope
+from kvtool.engine.model.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope, read_ropes
 from kvtool.kernels.rotary import rotary
 
 POSITIONS = torch.tensor([0, 1, 2, 77, 4096, 8191, 8192, 40_000, 131_071])
@@ -79,8 +79,15 @@ def hf_rope(parameters: dict[str, object], head_dim: int) -> LlamaRotaryEmbeddin
     return LlamaRotaryEmbedding(config)
 
 
+def rope_of(config: JsonObject) -> Rope:
+    """Of a family whose layers all have the same."""
+    rope, other = read_ropes(config, "llama")
+    assert other is None
+    return rope
+
+
 def read(parameters: dict[str, object]) -> Rope:
-    return read_rope(JsonObject({"max_position_embeddings": 131_072, "rope_parameters": parameters}))
+    return rope_of(JsonObject({"max_position_embeddings": 131_072, "rope_parameters": parameters}))
 
 
 @pytest.mark.parametrize("head_dim", [16, 64, 128])
@@ -146,24 +153,24 @@ def test_both_spellings() -> None:
     old = {"rope_theta": 500_000.0, "rope_scaling": scaling}
     new = {"rope_parameters": VARIANTS["llama3"]}
     older = {"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}}
-    assert read_rope(JsonObject(old)) == read_rope(JsonObject(new)) == Llama3Rope(5e5, 8.0, 1.0, 4.0, 8192)
-    assert read_rope(JsonObject(older)) == LinearRope(5e5, 2.0)
+    assert rope_of(JsonObject(old)) == rope_of(JsonObject(new)) == Llama3Rope(5e5, 8.0, 1.0, 4.0, 8192)
+    assert rope_of(JsonObject(older)) == LinearRope(5e5, 2.0)
     for plain in (
         {},
         {"rope_scaling": None},
         {"rope_scaling": {}, "rope_theta": 1e4},
         {"rope_parameters": {"rope_theta": 1e4}},
     ):
-        assert read_rope(JsonObject(plain)) == DefaultRope(1e4)
+        assert rope_of(JsonObject(plain)) == DefaultRope(1e4)
 
 
 def test_the_original_length_may_stand_beside() -> None:
     scaling = {"rope_type": "yarn", "factor": 2.0}
-    assert read_rope(JsonObject({"rope_scaling": scaling, "max_position_embeddings": 512})) == YarnRope(
+    assert rope_of(JsonObject({"rope_scaling": scaling, "max_position_embeddings": 512})) == YarnRope(
         1e4, 2.0, 512, 0.1 * math.log(2.0) + 1.0
     )
     with pytest.raises(EngineError, match=r"`rope_scaling.original_max_position_embeddings` is missing"):
-        read_rope(JsonObject({"rope_scaling": scaling}))
+        rope_of(JsonObject({"rope_scaling": scaling}))
 
 
 @pytest.mark.parametrize(
@@ -198,4 +205,4 @@ def test_the_original_length_may_stand_beside() -> None:
 )
 def test_what_cannot_be_rotated(config: dict[str, object], message: str) -> None:
     with pytest.raises(EngineError, match=message):
-        read_rope(JsonObject(config))
+        rope_of(JsonObject(config))

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.groups.capacity import PlannedPool
+from kvtool.engine.groups.model_plan import ServeOptions, plan_model
 from kvtool.engine.kv_dtype import KV_DTYPES, find_kv_dtype
+from kvtool.engine.model.find_served import find_served
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.sizing import (
     Pool,
@@ -191,3 +194,26 @@ def test_one_kv_head_on_every_rank() -> None:
     single = Geometry("one", 2, 64, 8, 1, 8, 128, 100, True)
     sizes = {size_cache(single, GIB, tensor_parallel=parts).pool.bytes_per_block for parts in (1, 2, 8)}
     assert len(sizes) == 1
+
+
+def test_a_plan_says_what_a_block_takes_and_how_long_a_request_may_be() -> None:
+    served = find_served("gpt-oss-20b")
+    plan = plan_model(served, ServeOptions(max_num_batched_tokens=2048, concurrent_batches=2)).plan
+    blocks = blocks_that_fit(served.geometry, 24 * GIB, 16, plan=plan)
+    sizing = size_cache(served.geometry, 24 * GIB, plan=plan)
+    assert blocks == sizing.available // plan.bytes_per_block
+    longest = PlannedPool(plan, blocks).longest_request(10**6)
+    assert blocks_that_fit(served.geometry, 24 * GIB, 16, plan=plan, max_model_len=longest) == blocks
+    with pytest.raises(EngineError, match=f"holds no request of {longest + 1:,} tokens") as caught:
+        blocks_that_fit(served.geometry, 24 * GIB, 16, plan=plan, max_model_len=longest + 1)
+    assert f"the longest that fits has {longest:,}" in str(caught.value.hint)
+
+
+def test_what_is_missing_would_do() -> None:
+    short = size_cache(LLAMA, 16 * GIB)
+    assert not short.fits
+    with pytest.raises(EngineError, match=f"{short.lacking / GIB:.1f} GiB more would"):
+        short.check()
+    enough = size_cache(LLAMA, 16 * GIB + -(-100 * short.lacking // 90), utilization=0.92)
+    assert enough.fits
+    assert size_cache(LLAMA, 80 * GIB).lacking == 0

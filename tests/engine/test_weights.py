@@ -19,7 +19,7 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.parameters import parameter_shapes
+from kvtool.engine.model.parameter_shapes import parameter_shapes
 from kvtool.engine.model.random_weights import RandomWeights
 from kvtool.engine.model.weights import free_memory, load_model
 from kvtool.engine.request import Request

@@ -19,9 +19,9 @@ from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.turn_texts import map_texts
-from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, Advisor, keeps_promise
+from kvtool.profiler.advice.advisor import Advice, Advisor, keeps_promise
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.samples import SampleBook

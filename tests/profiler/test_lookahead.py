@@ -17,7 +17,7 @@ from kvtool.api import profile
 from kvtool.profiler import looks, part, profiler
 from kvtool.profiler.part import LogPart
 from kvtool.text.traced import Traced
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.turn import Turn
 
 SHARED = "".join(f"Rule {number}: answer every question as briefly as the house style asks.\n" for number in range(6))
@@ -40,12 +40,31 @@ def time_and_id_first(number: int, rng: random.Random) -> str:
     return f"{clock(number)}Request: {uuid.UUID(int=rng.getrandbits(128), version=4)}\n{SHARED}Why {words(rng)}?"
 
 
+def text(prompt: str) -> dict[str, Any]:
+    return {"prompt": prompt}
+
+
+def chat(prompt: str) -> dict[str, Any]:
+    """The last line as the question, and an answer."""
+    system, _, question = prompt.rpartition("\n")
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
+    return {
+        "request": {"messages": messages},
+        "response": {"choices": [{"message": {"role": "assistant", "content": "No."}}]},
+    }
+
+
 def runs(
-    prompt: Callable[[int, random.Random], str], path: Path, monkeypatch: pytest.MonkeyPatch, *, ahead: bool
+    prompt: Callable[[int, random.Random], str],
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    ahead: bool,
+    record: Callable[[str], dict[str, Any]] = text,
 ) -> tuple[dict[str, Any], list[bool]]:
     """The report of a log, and of each run whether it was of a part."""
     rng = random.Random(3)
-    path.write_text("".join(json.dumps({"prompt": prompt(number, rng)}) + "\n" for number in range(200)))
+    path.write_text("".join(json.dumps(record(prompt(number, rng))) + "\n" for number in range(200)))
     of_part: list[bool] = []
     account = profiler.Profiler._account
 
@@ -73,17 +92,20 @@ def test_what_wins_nothing_in_a_part_is_not_run_in_all(tmp_path: Path, monkeypat
     assert not any(whole)
 
 
-def test_what_wins_in_a_part_is_run_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, of_part = runs(time_and_id_first, tmp_path / "log.jsonl", monkeypatch, ahead=True)
-    same, whole = runs(time_and_id_first, tmp_path / "log.jsonl", monkeypatch, ahead=False)
+@pytest.mark.parametrize("record", [text, chat])
+def test_what_wins_in_a_part_is_run_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Callable[[str], dict[str, Any]]
+) -> None:
+    report, of_part = runs(time_and_id_first, tmp_path / "log.jsonl", monkeypatch, ahead=True, record=record)
+    same, whole = runs(time_and_id_first, tmp_path / "log.jsonl", monkeypatch, ahead=False, record=record)
     assert report == same
     assert ["2 fixes together" in finding["fix"] for finding in report["findings"][:2]] == [True, True]
     assert of_part.count(False) <= len(whole)
     assert any(of_part)
 
 
-def kept(groups: Sequence[str]) -> tuple[KeptTexts, list[GroupTotals]]:
-    texts = KeptTexts()
+def kept(groups: Sequence[str]) -> tuple[KeptRequests, list[GroupTotals]]:
+    texts = KeptRequests()
     totals = {name: GroupTotals(name=name) for name in groups}
     for number, name in enumerate(groups):
         texts.add(Turn(name, text=Traced(f"text {number}")))
@@ -95,10 +117,10 @@ def test_a_part_has_some_of_every_group() -> None:
     texts, totals = kept(["a"] * 9_000 + ["b"] * 100)
     chosen = LogPart.of(texts, totals)
     assert chosen is not None
-    turns = [conversation.next_turn(None) for conversation in chosen.texts.conversations()]
+    turns = [conversation.next_turn(None) for conversation in chosen.source.conversations()]
     names = [turn.group for turn in turns if turn is not None]
     assert (names.count("a"), names.count("b")) == (512, 100)
-    assert chosen.requests == len(chosen.texts) == 612
+    assert chosen.requests == len(chosen.source) == 612
     assert chosen.weights == {"a": 9_000 / 512}
 
 

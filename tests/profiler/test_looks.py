@@ -20,7 +20,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
 from kvtool.workload.call import Call
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.kept_texts import KeptTexts
+from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
@@ -88,7 +88,7 @@ def test_a_run_for_causes_alone_finds_the_same(byte_renderer: Renderer, tmp_path
     latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
     plan = Plan(EngineConfig(block_size=16), latency)
     source = LogSource([str(path)], LogOptions())
-    keep = KeptTexts()
+    keep = KeptRequests()
     whole = Pass(plan, JobMaker(byte_renderer, seed=0), progress=Progress(None), keep=keep).run(source)
     assert keep.complete
     part = Pass(plan, JobMaker(byte_renderer, seed=0), progress=Progress(None), only_causes=True).run(keep)
@@ -102,39 +102,43 @@ def test_a_run_for_causes_alone_finds_the_same(byte_renderer: Renderer, tmp_path
     assert sum(group.requests for group in part.ledger.totals()) == 64
 
 
-def test_only_requests_of_one_text_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = Turn("g", text=Traced("a text"))
+def test_only_requests_that_stand_alone_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = Turn("g", text=Traced("a text"), output_text="c")
+    chat = Turn("g", messages=[{"role": "user", "content": "b"}], tools=[{"name": "d"}])
     for other in (
-        Turn("g", messages=[{"role": "user", "content": "b"}]),
         Turn("g", text=Traced("b"), session="s"),
         Turn("g", text=Traced("b"), index=1),
-        Turn("g", text=Traced("b"), output_text="c"),
+        Turn("g", text=Traced("b"), output_ids=np.array([1], np.int32)),
+        Turn("g", token_ids=np.array([1], np.int32)),
     ):
-        keep = KeptTexts()
+        keep = KeptRequests()
         keep.add(text)
+        keep.add(chat)
         assert keep.complete
-        assert [each.next_turn(None) for each in keep.conversations()] == [text]
+        assert [each.next_turn(None) for each in keep.conversations()] == [text, chat]
         keep.add(other)
         keep.add(text)
         assert not keep.complete
         assert not list(keep.conversations())
-    monkeypatch.setattr("kvtool.workload.kept_texts.MOST_BYTES", 2_500)
-    keep = KeptTexts()
-    for _ in range(2):
-        keep.add(text)
-        assert keep.complete
-    keep.add(text)
-    assert not keep.complete
+    monkeypatch.setattr("kvtool.workload.kept_requests.MOST_BYTES", 7_000)
+    for turn, most in ((text, 4), (chat, 2)):
+        keep = KeptRequests()
+        for _ in range(most):
+            keep.add(turn)
+            assert keep.complete
+        keep.add(turn)
+        assert not keep.complete
 
 
 def test_what_was_made_of_a_request_ahead_is_not_kept() -> None:
-    keep = KeptTexts()
+    keep = KeptRequests()
     prepared = Prepared(Prompt(np.array([1], np.int32)), "", [0])
+    messages = [{"role": "user", "content": "b"}]
     keep.add(PreparedTurn("g", text=Traced("a text"), prepared=prepared))
-    (conversation,) = keep.conversations()
-    turn = conversation.next_turn(None)
-    assert type(turn) is Turn
-    assert turn == Turn("g", text=Traced("a text"))
+    keep.add(PreparedTurn("g", messages=messages, prepared=prepared))
+    turns = [conversation.next_turn(None) for conversation in keep.conversations()]
+    assert {type(turn) for turn in turns} == {Turn}
+    assert turns == [Turn("g", text=Traced("a text")), Turn("g", messages=messages)]
 
 
 def test_a_request_with_another_text_is_the_same_beside_that() -> None:

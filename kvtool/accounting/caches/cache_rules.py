@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kvtool.errors import KvtoolError
 from kvtool.results.choices import Routing
 
 if TYPE_CHECKING:
     from kvtool.accounting.caches.mark_plan import MarkPlan
     from kvtool.accounting.caches.providers import Provider
+    from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.workload.jobs import Job
 
 
@@ -35,6 +37,8 @@ class CacheRules:
     """The moment from which arrivals count, in seconds since 1970; None where no clock is known."""
     marks: MarkPlan | None = None
     """What is marked in place of what the requests mark, where that is tried."""
+    engine: RuleChoice | None = None
+    """Another engine's cache by its own rules; nothing of the above is asked for then."""
 
     @property
     def hosted(self) -> bool:
@@ -94,6 +98,14 @@ class RuleCache(Protocol):
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
         """Look a request up and store it. `now` never falls; `reachable` is what one unlimited cache for its salt would hit."""
         ...
+
+
+def traced_error(engine: str) -> KvtoolError:
+    """That a trace of block hashes has nothing to compare by an engine's rules."""
+    return KvtoolError(
+        f"the rules of {engine} compare tokens; a trace of block hashes has none",
+        hint="leave --rules out, or give a log with text",
+    )
 
 
 def lifetime(seconds: float) -> str:

@@ -13,10 +13,17 @@ from kvtool.workload.jobs import Job
 class RuleRun:
     """Executes requests by `CacheRules` instead of by an engine."""
 
-    def __init__(self, rules: CacheRules, engine: EngineConfig, *, seed: int, whole_prompt_may_hit: bool) -> None:
+    def __init__(
+        self, rules: CacheRules, engine: EngineConfig, *, seed: int, whole_prompt_may_hit: bool, fates: bool = True
+    ) -> None:
+        """Without `fates` nobody asks what kinder rules would have hit."""
         self.rules = rules
         self.cache: RuleCache
-        if rules.hosted:
+        if rules.engine is not None:
+            from kvtool.accounting.caches.engine_caches import EngineCaches
+
+            self.cache = EngineCaches(rules.engine, ladder=fates)
+        elif rules.hosted:
             self.cache = ProviderCache(rules)
         else:
             self.cache = ReplicaCaches(
@@ -33,6 +40,14 @@ class RuleRun:
     def hosted(self) -> ProviderCache | None:
         """The cache of a provider as requests left it; None for replicas of one's own."""
         return self.cache if isinstance(self.cache, ProviderCache) else None
+
+    def admit(self, job: Job) -> None:
+        """Before a request is entered anywhere: EngineError where the engine would never run it."""
+        if self.rules.engine is not None:
+            from kvtool.accounting.caches.engine_caches import EngineCaches
+
+            assert isinstance(self.cache, EngineCaches), "another engine's cache"
+            self.cache.admit(job)
 
     def execute(self, job: Job, reachable: int) -> None:
         """Look the request up and take its answer as it was given; `reachable` is what one unlimited cache would hit."""

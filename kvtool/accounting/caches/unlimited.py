@@ -24,7 +24,7 @@ class UnlimitedCache:
     @staticmethod
     def can_stand_for(config: EngineConfig) -> bool:
         """Whether a pool is one of this kind. Blocks of one token are left to the engine: of a trace, they may be anything."""
-        return config.num_blocks is None and config.block_size > 1
+        return config.num_blocks is None and config.block_size > 1 and config.plan is None
 
     def execute(self, request: Request, reachable: int) -> None:
         """Take a request with known tokens from submission to its end; `reachable` of its tokens were computed before it."""

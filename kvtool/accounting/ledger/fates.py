@@ -7,6 +7,10 @@ the first rung on which it becomes a hit. Rungs that cannot differ in a configur
 hit                   the engine as configured reused it
 caching_off           prefix caching is switched off
 evicted               an unlimited cache would still have had it
+window                layers with a sliding window no longer had what it needs (llama.cpp)
+host_list_full        it was saved in host memory, and went for what was saved later (llama.cpp)
+slot_lost             its slot took another prompt, and nothing saved could stand in for it (llama.cpp)
+taken_over            another request made the block that held it its own (TensorRT-LLM)
 expired               it was dropped when its time to live was over
 scattered             another replica had it
 below_minimum         the shared prefix is shorter than the provider caches
@@ -35,6 +39,10 @@ FATES = {
     "hit": "hit",
     "caching_off": "prefix caching is off",
     "evicted": "evicted before reuse",
+    "window": "beyond the window",
+    "host_list_full": "host list full",
+    "slot_lost": "slot lost",
+    "taken_over": "block taken over",
     "expired": "expired before reuse",
     "scattered": "on another replica",
     "below_minimum": "below provider's minimum",

@@ -68,10 +68,14 @@ class Ledger:
         whole_prompt_may_hit: bool = False,
         find_gaps: bool = True,
         fates: bool = True,
+        salted: bool = True,
+        moves: bool = False,
         by: By | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
+        Without `salted` the cache knows no salts: who sent a prefix makes no difference. One that `moves` what it holds may hit
+        behind the first difference.
 
         Without `fates` requests are submitted to be compared, and then counted: none is settled.
 
@@ -84,6 +88,8 @@ class Ledger:
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self.find_gaps = find_gaps
         self._has_fates = fates
+        self._salted = salted
+        self._moves = moves
         self.watcher = watcher
         self.groups: dict[str, GroupTotals] = {}
         self._store = TokenStore()
@@ -143,7 +149,7 @@ class Ledger:
         if unit > 1:
             return self._submit_traced(turn, totals, owner, ids, unit, count, chain)
         sequence = np.concatenate([ids, output]) if len(output) else ids
-        salt = scope or turn.salt
+        salt = scope or (turn.salt if self._salted else None)
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}
         if unit not in self._trees:
@@ -273,10 +279,13 @@ class Ledger:
 
         Returns the request's fates so far; what is left is split into first_use and unique by `close`.
         """
-        assert hit <= entry.reachable, "the engine hit more than there was"
-        booked = self._climbed(entry, hit, kinder)
+        moved = self._moves and entry.known < hit < entry.num_tokens
+        assert moved or hit <= entry.reachable, "the engine hit more than there was"
+        booked = self._climbed(entry, min(hit, entry.reachable), kinder)
         if not entry.traced:
             booked += _behind(entry)
+        if moved:
+            booked = _moved(booked, entry.known, hit)
         fates = {"hit": 0}
         at, left = 0, entry.num_tokens
         for start, stop, fate in booked:
@@ -419,6 +428,12 @@ class Ledger:
     def totals(self) -> Iterator[GroupTotals]:
         """The groups in the order of their first request."""
         return iter(self.groups.values())
+
+
+def _moved(booked: list[Booked], known: int, hit: int) -> list[Booked]:
+    """The fates with those of the tokens up to `hit` replaced, which were moved there from elsewhere."""
+    behind = [Booked(max(start, hit), stop, fate) for start, stop, fate in booked if stop > hit]
+    return [*(each for each in booked if each.stop <= known and each.fate == "hit"), Booked(known, hit, "hit"), *behind]
 
 
 def _behind(entry: LedgerEntry) -> list[Booked]:

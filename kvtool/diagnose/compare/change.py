@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -38,3 +39,10 @@ class Change:
     before: str = ""
     after: str = ""
     cosmetic: bool = False
+    in_full: Callable[[], list[Change]] | None = field(default=None, compare=False, repr=False)
+    """What it stands for, where it is all the values that differ in a text and nobody has asked yet which they are."""
+
+
+def in_full(changes: Iterable[Change]) -> list[Change]:
+    """The changes, those of values one by one."""
+    return [one for change in changes for one in ([change] if change.in_full is None else change.in_full())]

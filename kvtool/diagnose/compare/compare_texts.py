@@ -15,11 +15,12 @@ from kvtool.diagnose.codes.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
 from kvtool.diagnose.codes.kv141 import WINDOW
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.history import NEVER, front_cut
 from kvtool.diagnose.compare.json_forms import canonical, same_keys
 from kvtool.diagnose.compare.order import Moved, moved_units, order_kind
-from kvtool.diagnose.compare.passages import Passage, compare_passage
+from kvtool.diagnose.compare.passages import Differing, Named, Passage, compare_passage
 from kvtool.diagnose.compare.tools import MAX_EXCERPT, compare_tools, is_tool
 from kvtool.diagnose.compare.units import (
     MAX_TEXT,
@@ -50,7 +51,7 @@ class TextWhere:
     """Which text is compared. `offset` is where it begins in its part; `history` the character from which on it is history.
 
     `tail`: the later text may go on, or end in something else, where the earlier one ends. `conversation`: it is all of a
-    conversation, whose history may be cut.
+    conversation, whose history may be cut. `later`: where nothing but values differ, it is not found out which.
     """
 
     part: RequestPart
@@ -58,6 +59,7 @@ class TextWhere:
     history: int = NEVER
     tail: bool = False
     conversation: bool = False
+    later: bool = False
 
 
 class TextGap(NamedTuple):
@@ -79,7 +81,7 @@ def compare_texts(before: str, after: str, where: TextWhere) -> list[Change]:
         spot = where.offset + cut.at
         return [Change(WINDOW, where.part, spot, spot, a[cut.at : cut.at + cut.length][:MAX_EXCERPT])]
     end = _same_end(a, b) if where.tail else len(b)
-    return _Texts(a, b if end is None else b[:end], where, parted=end is None).changes()[:_MOST_CHANGES]
+    return _Texts(a, b if end is None else b[:end], where, parted=end is None).changes()
 
 
 def _same_end(a: str, b: str) -> int | None:
@@ -140,12 +142,27 @@ class _Texts:
         self.runs = list(self._long_enough(align(keys_a, keys_b, min_run=1)))
 
     def changes(self) -> list[Change]:
-        found = [change for run in self.runs for change in self._respelled(run)]
+        """In order of position, at most so many."""
+        found: list[list[Change] | Differing] = [[change for run in self.runs for change in self._respelled(run)]]
         gaps = self._gaps()
-        found += self._reordered(gaps)
-        for gap in gaps:
-            found += self._lists(gap) if self._is_tail(gap) else self._gap(gap)
-        return sorted(found, key=lambda change: (change.start, change.stop))
+        found.append(self._reordered(gaps))
+        found += [self._lists(gap) if self._is_tail(gap) else self._gap(gap) for gap in gaps]
+        values = [each for each in found if isinstance(each, Differing)]
+        if (
+            self.where.later
+            and values
+            and all(each.are_values if isinstance(each, Differing) else not each for each in found)
+        ):
+            offset = self.where.offset
+            start, stop = offset + values[0].hull[2], offset + values[-1].hull[3]
+            return [Change(OTHER, self.where.part, start, stop, in_full=lambda: self._in_order(found))]
+        return self._in_order(found)
+
+    def _in_order(self, found: list[list[Change] | Differing]) -> list[Change]:
+        changes = [
+            change for each in found for change in (self._named(each.named()) if isinstance(each, Differing) else each)
+        ]
+        return sorted(changes, key=lambda change: (change.start, change.stop))[:_MOST_CHANGES]
 
     def _long_enough(self, runs: list[EqualRun]) -> Iterator[EqualRun]:
         """The runs without those that are a short line between two large differences, which is chance."""
@@ -251,7 +268,7 @@ class _Texts:
         begin = each[first].start if first < len(each) else end
         return begin, each[stop - 1].stop if stop > first else begin
 
-    def _gap(self, gap: TextGap) -> list[Change]:
+    def _gap(self, gap: TextGap) -> list[Change] | Differing:
         end_a, end_b = len(self.a) - self.suffix, len(self.b) - self.suffix
         a0, a1 = self._range(self.units_a, gap.a0, gap.a1, end_a)
         b0, b1 = self._range(self.units_b, gap.b0, gap.b1, end_b)
@@ -268,6 +285,9 @@ class _Texts:
         if equal := cosmetic(text_a, text_b):
             return [self._change(one.kind, a0, a1, b0, b1, cosmetic=True) for one in equal]
         found = compare_passage(Passage(self.a, a0, a1, self.b, b0, b1, history=history))
+        return found if isinstance(found, Differing) else self._named(found)
+
+    def _named(self, found: list[Named]) -> list[Change]:
         return [self._change(kind, *ranges, cosmetic=kind is TOOLS_REORDERED) for kind, ranges in found]
 
     def _lists(self, gap: TextGap) -> list[Change]:

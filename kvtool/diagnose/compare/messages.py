@@ -18,7 +18,7 @@ from kvtool.diagnose.codes.kv141 import WINDOW
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv143 import CUT_SHORT, is_cut_short
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.compare.change import Change, RequestPart
+from kvtool.diagnose.compare.change import Change, RequestPart, in_full
 from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
 from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
@@ -77,20 +77,23 @@ def message_key(message: Any) -> Key:
     return (role_of(message), text, *rest)
 
 
-def compare_messages(before: Sequence[Any], after: Sequence[Any]) -> list[Change]:
-    """How two lists of messages differ; nothing where one of them begins with the other, or only the last question is another."""
+def compare_messages(before: Sequence[Any], after: Sequence[Any], *, later: bool = False) -> list[Change]:
+    """How two lists of messages differ; nothing where one of them begins with the other, or only the last question is another.
+
+    `later` leaves open which values differ in a text where nothing else does.
+    """
     start = 0
     most = min(len(before), len(after))
     while start < most and (before[start] is after[start] or message_key(before[start]) == message_key(after[start])):
         start += 1
     if start == most:
         return []
-    return _Histories(before, after, start).changes()
+    return _Histories(before, after, start, later=later).changes()
 
 
 class _Histories:
-    def __init__(self, a: Sequence[Any], b: Sequence[Any], start: int) -> None:
-        self.a, self.b, self.start = a, b, start
+    def __init__(self, a: Sequence[Any], b: Sequence[Any], start: int, *, later: bool) -> None:
+        self.a, self.b, self.start, self.later = a, b, start, later
         self.keys_a, self.keys_b = [message_key(each) for each in a[start:]], [message_key(each) for each in b[start:]]
         self.keys_b = self.keys_b[: same_end(self.keys_a, self.keys_b)]
         self.b = b = b[: start + len(self.keys_b)]
@@ -177,7 +180,7 @@ class _Histories:
             if changed is None and role_of(self.a[a0]) != role_of(self.b[b0]):
                 break
             pair = self._pair(a0, b0) if changed is None else [changed]
-            if not same_count and any(change.kind in (HISTORY_EDITED, CUT_SHORT, OTHER) for change in pair):
+            if not same_count and any(change.kind in (HISTORY_EDITED, CUT_SHORT, OTHER) for change in in_full(pair)):
                 break  # another message, not the same one with something changed
             found += pair
             a0, b0 = a0 + 1, b0 + 1
@@ -209,7 +212,7 @@ class _Histories:
         role = role_of(other)
         answered = any(role_of(message) == "assistant" for message in self.b[at_b + 1 :])
         history = 0 if role not in _HEAD and answered else NEVER
-        where = TextWhere(RequestPart("message", at_b, role), history=history, tail=last)
+        where = TextWhere(RequestPart("message", at_b, role), history=history, tail=last, later=self.later)
         return compare_message(one, other, where)
 
 

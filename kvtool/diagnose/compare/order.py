@@ -182,7 +182,7 @@ def shuffled(a: str, b: str) -> bool:
         if len(items_a) != len(items_b) or len(items_a) < 2 or items_a == items_b:
             continue
         enough = len(items_a) > 2 or min(map(len, items_a)) >= 8
-        if enough and Counter(items_a) == Counter(items_b):
+        if enough and sum(map(len, items_a)) == sum(map(len, items_b)) and Counter(items_a) == Counter(items_b):
             return True
     return False
 

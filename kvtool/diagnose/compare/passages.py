@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +52,44 @@ class Passage(NamedTuple):
     history: bool
 
 
-def compare_passage(passage: Passage) -> list[Named]:
-    """What changed in a passage, in order: values, or all of it at once where it is more than values."""
+class Differing(NamedTuple):
+    """The words that differ in a passage, as ranges of both texts: what values they are of is found out by `named`.
+
+    `hull` are the ranges that hold all of them, `shared` the share of the passage that both texts have.
+    """
+
+    passage: Passage
+    chunks: list[tuple[Range, Range]]
+    hull: tuple[int, int, int, int]
+    shared: float
+
+    @property
+    def are_values(self) -> bool:
+        """Whether whatever `named` finds is values: either text has something at each place, and it is no history."""
+        a, b = self.passage.a, self.passage.b
+        return not self.passage.history and all(
+            a[a0:a1].strip() and b[b0:b1].strip() for (a0, a1), (b0, b1) in self.chunks
+        )
+
+    def named(self) -> list[Named]:
+        """What changed, in order: values, or all of it at once where it is more than values."""
+        passage, hull = self.passage, self.hull
+        values = _values(passage, self.chunks)
+        named = all(value.kind is not OTHER for value in values)
+        if passage.history and (not named or len(values) > _MOST_VALUES):
+            return [(_edited(hull), hull)]
+        longest = max(max(a1 - a0, b1 - b0) for _, (a0, a1), (b0, b1) in values)
+        scattered = len(values) > 2 and (len(values) > _MOST_VALUES or self.shared < _LEAST_SHARED)
+        if not named and (scattered or longest > _MAX_VALUE):
+            return [(_one_sided(passage, values) or OTHER, hull)]
+        return [
+            (OPTIONAL if value.kind is OTHER and _is_one_sided(passage, value) else value.kind, (*value.a, *value.b))
+            for value in values
+        ]
+
+
+def compare_passage(passage: Passage) -> list[Named] | Differing:
+    """What changed in a passage, in order, or the words that do where they are to be named."""
     whole = (passage.a0, passage.a1, passage.b0, passage.b1)
     size = max(passage.a1 - passage.a0, passage.b1 - passage.b0, 1)
     passage = _trimmed(passage)
@@ -63,7 +99,6 @@ def compare_passage(passage: Passage) -> list[Named]:
     chunks, unequal = _chunks(passage)
     if not chunks:
         return []
-    shared = 1 - unequal / size
     hull = (chunks[0][0][0], chunks[-1][0][1], chunks[0][1][0], chunks[-1][1][1])
     if (listed := _on_one_line(passage, hull)) is not None:
         return [(order_kind(passage.b, listed[2], listed[3]), listed)]
@@ -72,18 +107,7 @@ def compare_passage(passage: Passage) -> list[Named]:
         return [(kind, hull)]
     if len(chunks) > _MOST_CHUNKS:
         return [(_edited(hull) if passage.history else OTHER, hull)]
-    values = _values(passage, chunks)
-    named = all(value.kind is not OTHER for value in values)
-    if passage.history and (not named or len(values) > _MOST_VALUES):
-        return [(_edited(hull), hull)]
-    longest = max(max(a1 - a0, b1 - b0) for _, (a0, a1), (b0, b1) in values)
-    scattered = len(values) > 2 and (len(values) > _MOST_VALUES or shared < _LEAST_SHARED)
-    if not named and (scattered or longest > _MAX_VALUE):
-        return [(_one_sided(passage, values) or OTHER, hull)]
-    return [
-        (OPTIONAL if value.kind is OTHER and _is_one_sided(passage, value) else value.kind, (*value.a, *value.b))
-        for value in values
-    ]
+    return Differing(passage, chunks, hull, 1 - unequal / size)
 
 
 def _edited(ranges: tuple[int, int, int, int]) -> DifferenceKind:
@@ -144,12 +168,9 @@ def _words(
     text: str, start: int, stop: int, names: dict[str, int]
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], list[int]]:
     """A number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
-    keys: list[int] = []
-    starts: list[int] = []
-    for match in _WORD.finditer(text, start, stop):
-        keys.append(names.setdefault(match[0], len(names)))
-        starts.append(match.start())
-    return np.array(keys, dtype=np.int32), [*starts, stop]
+    words = _WORD.findall(text, start, stop)
+    keys = [names.setdefault(word, len(names)) for word in words]
+    return np.array(keys, dtype=np.int32), list(accumulate(map(len, words), initial=start))
 
 
 def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:

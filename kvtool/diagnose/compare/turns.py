@@ -19,15 +19,24 @@ def compare_turns(before: Turn, after: Turn) -> list[Change]:
     return compare_requests(before, after, None)
 
 
-def compare_requests(before: Turn, after: Turn, history: int | None) -> list[Change]:
-    """`compare_turns`, told at which character of a request's text its conversation begins to grow (None: look for marks)."""
+def compare_structure(before: Turn, after: Turn) -> list[Change]:
+    """`compare_turns`, but a text that differs in nothing but values has one change for all of them (see `in_full`)."""
+    return compare_requests(before, after, None, later=True)
+
+
+def compare_requests(before: Turn, after: Turn, history: int | None, *, later: bool = False) -> list[Change]:
+    """`compare_turns`, told at which character of a request's text its conversation begins to grow (None: look for marks).
+
+    `later` leaves open which values differ where nothing else does.
+    """
     found = compare_tools(before.tools, after.tools)
     if before.messages is not None and after.messages is not None:
-        return found + compare_messages(before.messages, after.messages)
+        return found + compare_messages(before.messages, after.messages, later=later)
     if before.text is None or after.text is None:
         return found
     a, b = str.__str__(before.text), str.__str__(after.text)
     if b.startswith(a) or a.startswith(b):
         return found
     start = history_start(a) if history is None else history
-    return found + compare_texts(a, b, TextWhere(RequestPart("text"), history=start, tail=True, conversation=True))
+    where = TextWhere(RequestPart("text"), history=start, tail=True, conversation=True, later=later)
+    return found + compare_texts(a, b, where)

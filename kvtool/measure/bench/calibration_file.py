@@ -138,7 +138,7 @@ def load_calibration(path: str) -> Calibration:
     sizes = {
         key: read.integer("model", key, most=_MOST_LAYERS if key == "num_layers" else _MOST_WIDTH) for key in _SIZES
     }
-    geometry = Geometry(name=name, **sizes, tied_embeddings=False)
+    geometry = Geometry(name=name, tied_embeddings=False, counted=None, **sizes)
     if geometry.num_heads % geometry.num_kv_heads:
         raise read.error("`model.num_heads` is no multiple of `model.num_kv_heads`", ("model", "num_heads"))
     dtype = read.text("model", "dtype")

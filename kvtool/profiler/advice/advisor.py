@@ -9,7 +9,7 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import WORTH_TELLING, is_to_be_told
 from kvtool.fixes.asked import ASKED
-from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.proofs import check_proof
 from kvtool.profiler.advice.lookahead import Lookahead
 from kvtool.profiler.advice.pile import MOST_ROUNDS, Pile
@@ -19,7 +19,6 @@ from kvtool.workload.turn import Turn
 
 Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
-ALL_TIERS: frozenset[Tier] = frozenset(("P0", "P1", "P2", "P3"))
 _MORE = 0.005
 """By how much a hit rate must rise for one more fix to be asked of anybody, and may fall elsewhere for it."""
 _PROOFS = 32

@@ -12,6 +12,9 @@ from kvtool.profiler.passes import PassResult
 from kvtool.results.finding import Finding, Rerun
 from kvtool.text.terminal.numbers import percent
 
+_OF_MODELS = "KV32"
+"""Codes of what the KV cache groups of a model lose."""
+
 
 class RunTrials:
     """Runs with one fix each, which all findings share."""
@@ -46,9 +49,11 @@ class RunTrials:
         fix, rate = fixes[best], rates[best]
         if rate <= before.hit_rate:
             told = finding.fix if best_only else fix.what
-            return finding.model_copy(
-                update={"fix": f"{told} (measured by running again: it wins nothing in this run)"}
-            )
+            nothing = "measured by running again: it wins nothing in this run"
+            if finding.code.startswith(_OF_MODELS):  # what they say to do is about prompts, what was tried are settings
+                flags = ", ".join(fix.what.rpartition(": ")[2] for fix in fixes)
+                nothing = f"{flags}: {nothing.replace('it wins', 'that wins')}"
+            return finding.model_copy(update={"fix": f"{told} ({nothing})"})
         won = f"{percent(before.hit_rate)} -> {percent(rate)}"
         told = f"{fix.what}: {finding.group} {won} (measured by running again)"
         tried = Rerun(

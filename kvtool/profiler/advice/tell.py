@@ -84,7 +84,7 @@ class Teller:
             cause = self._known(group).get(stuck.cause.slot)
             if cause is None or (group.name, cause.slot) in closed:
                 continue  # only what was tried brought it about, or it is told
-            block_size = self._plan.engine.block_size
+            block_size = self._plan.base_block
             finding = no_gain_finding(
                 cause,
                 group,
@@ -99,7 +99,7 @@ class Teller:
     def described(self, cause: SlotCause, group: GroupTotals) -> Finding:
         """A cause as information, with the two requests that tell it and what it costs."""
         place = place_of(cause, self._locate, self._path)
-        finding = described(cause, CLAIM, place=place, block_size=self._plan.engine.block_size)
+        finding = described(cause, CLAIM, place=place, block_size=self._plan.base_block)
         return self._priced(finding, cause, group)
 
     def _together(self, group: GroupTotals, proof: PassResult) -> Rerun:
@@ -125,7 +125,7 @@ class Teller:
                 step.cause,
                 together.model_copy(update={"group_alone": step.alone, "group_predicted": step.predicted}),
                 place=place_of(step.cause, self._locate, self._path),
-                block_size=self._plan.engine.block_size,
+                block_size=self._plan.base_block,
                 severity=self._severity(step.cause, group),
                 tokens_lost=lost,
                 fix=step.fix.what,
@@ -163,7 +163,7 @@ class Teller:
             cause,
             rerun,
             place=place_of(cause, self._locate, self._path),
-            block_size=self._plan.engine.block_size,
+            block_size=self._plan.base_block,
             severity=self._severity(cause, group),
             tokens_lost=cause.blocked,
             fix=_GOES_ALONG if moves and varies(cause.kind.code) == "value" else _MENDED_TOO,

@@ -11,9 +11,9 @@ from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
-from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.propose import propose
-from kvtool.profiler.advice.advisor import ALL_TIERS, Advice, KeptFix
+from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult

@@ -155,6 +155,8 @@ def _header(console: Console, report: Report, plain: bool) -> None:
 def _rules(report: Report) -> str:
     if report.config.get("rules_by_day"):
         return "rules of the providers"
+    if report.config.get("rules_of"):
+        return f"{report.config.get('rules')} rules"
     return f"{report.config.get('rules')} rules, block {report.kv_cache.block_size}"
 
 

@@ -79,6 +79,14 @@ def as_str(value: object) -> str:
     return str.__str__(as_text(value))
 
 
+def _as_interval(value: object) -> str:
+    number = isinstance(value, int) and not isinstance(value, bool)  # TOML has numbers
+    text = (str(value) if number else as_str(value)).strip().lower()
+    if text != "none" and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise fail('a number of tokens, or "none"')
+    return text
+
+
 def _as_name(value: object) -> str:
     text = as_str(value)
     if not text.strip() or text != text.strip():
@@ -276,14 +284,24 @@ Text = Annotated[Traced, PlainValidator(as_text), WithJsonSchema(_ANY)]
 Str = Annotated[str, BeforeValidator(as_str), WithJsonSchema(_ANY)]
 Name = Annotated[str, BeforeValidator(_as_name), WithJsonSchema(_NAME_SCHEMA)]
 Value = Annotated[str, BeforeValidator(as_str), WithJsonSchema(_ANY)]
+Interval = Annotated[
+    str,
+    BeforeValidator(_as_interval),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^([0-9]{1,9}|none)$"}]}
+    ),
+]
 Bool = Annotated[bool, BeforeValidator(_as_bool)]
 Integer = Annotated[int, Field(ge=-(2**53), le=2**53), BeforeValidator(as_int)]
 Natural = Annotated[int, Field(ge=0, le=2**53), BeforeValidator(as_int)]
 Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(as_int)]
+HostMib = Annotated[int, Field(ge=-1, le=2**31), BeforeValidator(as_int)]
+Percentage = Annotated[int, Field(ge=0, le=100), BeforeValidator(as_int)]
 PoolBlocks = Annotated[int, Field(ge=2, le=10**9), BeforeValidator(as_int)]
 Tokens = Annotated[int, Field(ge=0, le=2**27), BeforeValidator(as_int)]
 OutputTokens = Annotated[int, Field(ge=1, le=2**27), BeforeValidator(as_int)]
 Weight = Annotated[float, Field(ge=0, le=1e12), BeforeValidator(_as_float)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_as_float)]
 Fraction = Annotated[float, Field(gt=0, le=1), BeforeValidator(_as_float)]
 Version = Annotated[Literal[1], PlainValidator(_as_version), WithJsonSchema({"const": 1})]
 Duration = Annotated[

@@ -21,15 +21,19 @@ from kvtool.workload.yaml.fields import (
     Duration,
     FindingKey,
     Fraction,
+    HostMib,
     Integer,
+    Interval,
     LimitField,
     LongestField,
     Name,
     Natural,
     OutputTokens,
+    Percentage,
     PickField,
     PoolBlocks,
     Rate,
+    Share,
     Str,
     Text,
     ThresholdField,
@@ -58,6 +62,9 @@ Role = Annotated[Literal["system", "developer", "user", "assistant", "tool"], Be
 Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_str)]
 UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str), WithJsonSchema({"enum": [4, "4", "hex"]})]
 Routing = Annotated[choices.Routing, BeforeValidator(as_str)]
+Rules = Annotated[choices.Rules, BeforeValidator(as_str)]
+MambaDtype = Annotated[choices.MambaDtype, BeforeValidator(as_str)]
+RadixEviction = Annotated[choices.RadixEviction, BeforeValidator(as_str)]
 BadLine = Annotated[choices.OnBadLine, BeforeValidator(as_str)]
 GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
 
@@ -110,6 +117,60 @@ class EngineOptions(SpecModel):
     """A block that was not used for longer is gone."""
     provider: Str | None = None
     """Cache rules of a provider: openai, anthropic, gemini, deepseek and others."""
+    rules: Rules | None = None
+    """Whose cache it is: vllm, sglang, llamacpp, trtllm; or block-lru, the LRU list of trace studies."""
+    prefix_cache_retention_interval: Interval | None = None
+    """Tokens on whose multiples vLLM keeps windows and states; 0: at the end of a prompt alone; "none": wherever they can be."""
+    prefix_match_unit: Count | None = None
+    """Tokens on whose multiples hits of vLLM end; left out: a block."""
+    disable_hybrid_kv_cache_manager: Bool | None = None
+    """Whether vLLM keeps windows as if they were full attention; left out: as it decides itself."""
+    mamba_ssm_cache_dtype: MambaDtype | None = None
+    """Of the recurrent state of linear attention: auto, float32, float16, bfloat16."""
+    speculative_config: Str | None = None
+    """Drafts of vLLM, as JSON: {"method": "mtp", "num_speculative_tokens": 2}."""
+    page_size: Count | None = None
+    """Tokens in a page of SGLang."""
+    max_total_tokens: Count | None = None
+    """Tokens of SGLang's KV pool; the same as `capacity`."""
+    radix_eviction_policy: RadixEviction | None = None
+    """Which leaf of SGLang's tree goes first: lru, lfu, slru, priority."""
+    protected_threshold: Count | None = None
+    """Under slru, the uses from which a node of SGLang's is kept longest."""
+    parallel: Count | None = None
+    """Slots of llama.cpp's server, each with its part of the context; left out: 4 that share it."""
+    ctx_size: Count | None = None
+    """Tokens of KV of all slots of llama.cpp together."""
+    kv_unified: Bool | None = None
+    """One pool for all slots of llama.cpp."""
+    cache_ram: HostMib | None = None
+    """Host memory for saved prompts of llama.cpp, in MiB; 0 is none, -1 has no limit."""
+    cache_idle_slots: Bool | None = None
+    """Whether a request to llama.cpp saves all other slots."""
+    slot_prompt_similarity: Share | None = None
+    """Part of a prompt that a slot of llama.cpp must hold to be chosen; 0 turns it off."""
+    cache_reuse: Natural | None = None
+    """The shortest chunk that llama.cpp moves to another position; 0 is none."""
+    swa_full: Bool | None = None
+    """Whether layers with a window keep all tokens in llama.cpp."""
+    ctx_checkpoints: Natural | None = None
+    """Checkpoints of the window that a slot of llama.cpp keeps."""
+    ubatch_size: Count | None = None
+    """Tokens that llama.cpp computes at once."""
+    sliding_window: Count | None = None
+    """The model's window in tokens, as llama.cpp reads it from the model."""
+    tokens_per_block: Count | None = None
+    """Tokens in a block of TensorRT-LLM, a power of two."""
+    max_tokens: Count | None = None
+    """Tokens of TensorRT-LLM's KV pool; the same as `capacity`."""
+    enable_partial_reuse: Bool | None = None
+    """Whether parts of blocks are reused in TensorRT-LLM."""
+    copy_on_partial_reuse: Bool | None = None
+    """Whether TensorRT-LLM copies a block of which a part is reused, where others need it."""
+    retention_priority: Percentage | None = None
+    """Priority of TensorRT-LLM's blocks of prompts, 0 to 100."""
+    decode_retention_priority: Percentage | None = None
+    """Priority of its blocks that hold nothing but answers."""
 
 
 class GateOptions(SpecModel):

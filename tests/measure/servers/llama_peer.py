@@ -14,17 +14,22 @@ _SPECIAL = ("<unk>", "<s>", "</s>")
 _TEMPLATE = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n{% endfor %}[assistant] "
 
 
-def toy_gguf(path: Path) -> None:
-    """Random weights, bytes as tokens."""
+def toy_gguf(path: Path, window: int | None = None) -> None:
+    """Random weights, bytes as tokens; with a window five of six layers have it."""
     import gguf
     import numpy as np
 
     tokens = [*_SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256))]
     kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL, *[gguf.TokenType.BYTE] * 256]
-    writer = gguf.GGUFWriter(str(path), "llama")
+    writer = gguf.GGUFWriter(str(path), "llama" if window is None else "gemma3")
+    layers = _LAYERS if window is None else 6
+    if window is not None:
+        writer.add_sliding_window(window)
+        writer.add_key_length(_WIDTH // _HEADS)
+        writer.add_value_length(_WIDTH // _HEADS)
     writer.add_context_length(_CONTEXT)
     writer.add_embedding_length(_WIDTH)
-    writer.add_block_count(_LAYERS)
+    writer.add_block_count(layers)
     writer.add_feed_forward_length(_INNER)
     writer.add_head_count(_HEADS)
     writer.add_head_count_kv(_HEADS)
@@ -47,9 +52,13 @@ def toy_gguf(path: Path) -> None:
     weights("token_embd.weight", len(tokens), _WIDTH)
     weights("output.weight", len(tokens), _WIDTH)
     writer.add_tensor("output_norm.weight", np.ones(_WIDTH, dtype=np.float32))
-    for layer in range(_LAYERS):
-        for name in ("attn_norm", "ffn_norm"):
-            writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(_WIDTH, dtype=np.float32))
+    norms = [("attn_norm", _WIDTH), ("ffn_norm", _WIDTH)]
+    if window is not None:
+        norms += [("post_attention_norm", _WIDTH), ("post_ffw_norm", _WIDTH)]
+        norms += [(name, _WIDTH // _HEADS) for name in ("attn_q_norm", "attn_k_norm")]
+    for layer in range(layers):
+        for name, width in norms:
+            writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(width, dtype=np.float32))
         for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
             weights(f"blk.{layer}.{name}.weight", _WIDTH, _WIDTH)
         weights(f"blk.{layer}.ffn_gate.weight", _INNER, _WIDTH)

@@ -1,0 +1,92 @@
+"""The capacity curve of a sample of blocks, with its error (Waldspurger et al., SHARDS, FAST 2015).
+
+A block is in the sample if a hash of its number is small enough: the hash alone decides, so what is left of a chain is a chain. The
+sample is divided into `PARTS` by further bits of the hash. Each part gives a curve of its own, and what these differ by says how
+far the curve may be off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
+from kvtool.workload.block_trace import AskedBlocks, Numbers
+
+PARTS = 8
+_BITS = 32
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledCurve:
+    """Curves of the parts; a capacity and a hit of each stand for `scale` of the whole."""
+
+    parts: tuple[CapacityCurve, ...]
+    missing: tuple[float, ...]
+    """By part, hits of an unlimited cache that it has too few of (or too many).
+
+    They are made up for at the smallest distance, where the few blocks stand that all prompts share, and that are in a part or not
+    by chance (SHARDS-adj of the paper).
+    """
+    scale: float
+    references: int
+
+    def rate(self, capacity: int) -> float:
+        """Part of the references that hit in a cache of so many blocks."""
+        return float(np.mean(self._rates(capacity)))
+
+    def error(self, capacity: int) -> float:
+        """Two standard errors of `rate`."""
+        rates = self._rates(capacity)
+        return float(2 * np.std(rates, ddof=1) / np.sqrt(len(rates)))
+
+    def _rates(self, capacity: int) -> npt.NDArray[np.float64]:
+        if not self.references or capacity < 1:
+            return np.zeros(len(self.parts))
+        hits = [
+            self.scale * part.at(round(capacity / self.scale)) + missing
+            for part, missing in zip(self.parts, self.missing, strict=True)
+        ]
+        return np.clip(np.array(hits) / self.references, 0.0, 1.0)
+
+
+def sampled_curve(blocks: AskedBlocks, rate: float) -> SampledCurve:
+    """The curve from a part of the blocks, `rate` of them; deterministic."""
+    bits = _hashed(blocks.numbers)
+    chosen = bits >> np.uint64(64 - _BITS) < np.uint64(round(rate * (1 << _BITS)))
+    part_of = bits & np.uint64(PARTS - 1)
+    place = np.arange(len(blocks.numbers)) - np.repeat(blocks.starts[:-1], np.diff(blocks.starts))
+    asked = place < np.repeat(blocks.asked, np.diff(blocks.starts))
+    unlimited = _uses(blocks.numbers, asked)
+    scale = PARTS / rate
+    curves = [capacity_curve(_only(blocks, chosen & (part_of == part), asked)) for part in range(PARTS)]
+    missing = tuple(unlimited - scale * curve.unlimited for curve in curves)
+    return SampledCurve(tuple(curves), missing, scale, blocks.references)
+
+
+def _only(blocks: AskedBlocks, kept: npt.NDArray[np.bool_], asked: npt.NDArray[np.bool_]) -> AskedBlocks:
+    """The blocks that are kept, of the requests that have any."""
+    requests = np.repeat(np.arange(len(blocks.asked)), np.diff(blocks.starts))
+    counts = np.bincount(requests[kept], minlength=len(blocks.asked))
+    looked = np.bincount(requests[kept & asked], minlength=len(blocks.asked))
+    there = counts > 0
+    numbers = np.unique(blocks.numbers[kept], return_inverse=True)[1].astype(np.int64)
+    return AskedBlocks(numbers, np.concatenate([[0], np.cumsum(counts[there])]), looked[there])
+
+
+def _uses(numbers: Numbers, asked: npt.NDArray[np.bool_]) -> int:
+    """References that an unlimited cache hits: all that are looked up but the first of each block."""
+    first = np.full(int(numbers.max(initial=-1)) + 1, len(numbers), dtype=np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return int(np.count_nonzero(asked & (first[numbers] < np.arange(len(numbers)))))
+
+
+def _hashed(numbers: Numbers) -> npt.NDArray[np.uint64]:
+    """64 bits that look random, of each number (the finalizer of SplitMix64)."""
+    bits = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(multiplier)
+    return bits ^ (bits >> np.uint64(31))

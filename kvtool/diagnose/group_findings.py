@@ -1,0 +1,147 @@
+"""What the KV cache groups of a model explain: long blocks, boundaries that are not kept, states that are not there, drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.accounting.served_cache import ServedCache
+from kvtool.diagnose.codes.entry import CodeEntry
+from kvtool.diagnose.codes.kv321 import KV321
+from kvtool.diagnose.codes.kv322 import KV322
+from kvtool.diagnose.codes.kv323 import KV323
+from kvtool.diagnose.codes.kv324 import KV324
+from kvtool.diagnose.codes.kv325 import KV325
+from kvtool.diagnose.codes.kv326 import KV326
+from kvtool.diagnose.codes.kv327 import KV327
+from kvtool.diagnose.findings import WORTH_TELLING
+from kvtool.diagnose.severity import severity_in_run
+from kvtool.engine.config import EngineConfig
+from kvtool.results.finding import Finding
+
+_FAR_BELOW = 0.8
+"""Of blocks times their size, a capacity in tokens that is worth telling."""
+
+
+def group_findings(
+    groups: Iterable[GroupTotals], served: ServedCache, engine: EngineConfig, *, path: str
+) -> list[Finding]:
+    """The findings of each group of requests; none is about a line of text."""
+    groups = list(groups)
+    if not engine.enable_prefix_caching:
+        return _caching_off(groups, served, path)
+    if served.plan is None:
+        return []
+    found = [
+        finding
+        for group in groups
+        for entry, told in _TOLD
+        if (finding := _of_fates(entry, told(group, served, engine), group, path)) is not None
+    ]
+    return found + _capacity(groups, served, engine, path)
+
+
+def _of_fates(entry: CodeEntry, told: tuple[str, str], group: GroupTotals, path: str) -> Finding | None:
+    tokens = sum(group.fates[fate] for fate in entry.wins)
+    points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
+    if points < WORTH_TELLING:
+        return None
+    message, fix = told
+    severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
+    return Finding.of(
+        entry.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=entry.tier
+    )
+
+
+def _long_block(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del engine
+    block, shared = served.planned.plan.hit_alignment, group.common_prefix()
+    why = ""
+    if served.planned.state_bytes:
+        why = ": one state of its linear attention takes the room of so many tokens of attention"
+    if shared < block:
+        message = (
+            f"the shared prefix of {shared:,} tokens is shorter than a block of {served.model.name}, {block:,}{why}"
+        )
+    elif shared % block:
+        over = shared % block
+        message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {served.model.name}, {block:,}{why}"
+    else:
+        message = f"shared prefixes end inside blocks of {served.model.name}, {block:,} tokens{why}"
+    missing = -shared % block
+    fix = f"put {missing:,} more tokens that requests share at the front: {shared + missing:,} fill whole blocks"
+    return message, fix
+
+
+def _not_kept(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group
+    message = (
+        f"{served.model.name} keeps no boundary where prompts part (prefix_cache_retention_interval "
+        f"{engine.prefix_cache_retention_interval}): the second request of a prefix finds it, the third is the first to hit"
+    )
+    return message, "keep more boundaries, or send two requests of each prefix before the others"
+
+
+def _no_state(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group, engine
+    message = (
+        f"linear attention of {served.model.name} has no state where prompts part: one is kept at the end of a prompt, and "
+        "where the second request of a prefix parted; the third is the first to hit"
+    )
+    return message, "send two requests of each prefix before the others"
+
+
+def _answers(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group
+    message = (
+        f"turns hit up to their session's last prompt and compute its answer again: {served.model.name} keeps no boundary in "
+        f"answers (prefix_cache_retention_interval {engine.prefix_cache_retention_interval})"
+    )
+    return message, "keep more boundaries"
+
+
+def _drafts(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
+    del group, engine
+    plan = served.planned.plan
+    how = (
+        "its hash covers the token behind it"
+        if plan.num_hash_lookahead
+        else "it is dropped, as drafts need the next one"
+    )
+    return f"the last block of a prefix does not hit: {how} (speculative_config)", "none that keeps the drafts"
+
+
+_TOLD: tuple[tuple[CodeEntry, Callable[[GroupTotals, ServedCache, EngineConfig], tuple[str, str]]], ...] = (
+    (KV321, _long_block),
+    (KV322, _not_kept),
+    (KV323, _no_state),
+    (KV324, _answers),
+    (KV325, _drafts),
+)
+
+
+def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> list[Finding]:
+    """Of the model, not of a flag."""
+    why = served.planned.caching_off
+    if why is None or not groups:
+        return []
+    message = f"vLLM caches no prefixes of {served.model.name}: {why}"
+    fix = "choose another model, or switch it on at your own risk where vLLM allows it: --enable-prefix-caching"
+    return [Finding.of(KV326.code, "error", groups[0].name, path, 0, 0, message, 0, fix)]
+
+
+def _capacity(groups: list[GroupTotals], served: ServedCache, engine: EngineConfig, path: str) -> list[Finding]:
+    """Once for a run, where the cache was full."""
+    if engine.num_blocks is None or not any(group.fates["evicted"] for group in groups):
+        return []
+    size = max(group.block_size for group in served.planned.plan.groups)
+    expected, holds = engine.num_blocks * size, served.tokens_of_blocks(engine.num_blocks)
+    if holds >= _FAR_BELOW * expected:
+        return []
+    count = len(served.planned.plan.groups)
+    message = (
+        f"{engine.num_blocks:,} blocks of {size:,} tokens are no {expected:,} tokens: a request of {served.model.name} takes "
+        f"blocks in {count} groups, so they hold about {holds:,} tokens of long requests"
+    )
+    fix = f"plan with what kvtool size {served.model.name} tells"
+    return [Finding.of(KV327.code, "info", groups[0].name, path, 0, 0, message, 0, fix)]

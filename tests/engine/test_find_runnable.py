@@ -1,0 +1,69 @@
+"""What has a forward pass, and what the others are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.model.find_runnable import find_runnable
+from kvtool.engine.model.find_served import find_served, preset_sources
+from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.presets import PRESETS
+
+MAMBA = {
+    "architectures": ["Qwen3NextForCausalLM"],
+    "model_type": "qwen3_next",
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "vocab_size": 100,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 2,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_conv_kernel_dim": 4,
+}
+
+
+def test_every_preset_runs_or_says_why_not() -> None:
+    """No preset is unknown to real runs only."""
+    for name in preset_sources():
+        if name in PRESETS:
+            assert isinstance(find_runnable(name), ModelConfig)
+            continue
+        with pytest.raises(EngineError, match="preset for accounting only: it has no forward pass") as caught:
+            find_runnable(name)
+        assert "--dry-run" in (caught.value.hint or "")
+
+
+def test_a_folder_without_a_forward_pass(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(MAMBA))
+    assert find_served(str(tmp_path)).hybrid
+    with pytest.raises(EngineError, match="'Qwen3NextForCausalLM' is not supported: the model is for accounting only"):
+        find_runnable(str(tmp_path))
+
+
+@pytest.mark.parametrize("change", [{"layer_types": ["chunked_attention"] * 4}, {"quantization_config": {"bits": 4}}])
+def test_a_known_family_that_cannot_be_computed(change: dict[str, object], tmp_path: Path) -> None:
+    plain = MAMBA | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+    (tmp_path / "config.json").write_text(json.dumps(plain | change))
+    with pytest.raises(EngineError) as caught:
+        find_runnable(str(tmp_path))
+    assert str(tmp_path) in caught.value.message
+
+
+def test_what_nobody_knows() -> None:
+    with pytest.raises(EngineError, match="unknown model `gpt2`"):
+        find_runnable("gpt2")
+    with pytest.raises(EngineError, match="no such file or folder"):
+        find_runnable("./nothing")
