@@ -8,7 +8,7 @@ from typing import Any
 from kvtool.engine.block_pool import BlockPool
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from kvtool.engine.extra_keys import ExtraKey
+from kvtool.engine.extra_keys import untagged
 from kvtool.engine.groups.grouped_manager import GroupedManager
 from kvtool.engine.groups.keyed_blocks import KeyedBlocks
 from kvtool.engine.hashing import BlockHash
@@ -106,7 +106,7 @@ class GroupedWords(PlainWords):
 
     def _keys(self, event: BlockStored) -> list[list[Any] | None]:
         if event.extra_keys is not None:
-            return [[_untagged(key) for key in keys] or None for keys in event.extra_keys]
+            return [[untagged(key) for key in keys] or None for keys in event.extra_keys]
         every = [] if event.lora is None else [event.lora.name]
         keys = [list(every) or None for _ in event.block_hashes]
         if event.cache_salt and event.parent_block_hash is None and keys:
@@ -141,10 +141,3 @@ class GroupedWords(PlainWords):
             cached = self.manager.cached_tokens(request)
         new = min(cached, request.num_prompt_tokens) - request.num_cached_tokens
         return {"num_cache_creation_tokens": max(new, 0)}
-
-
-def _untagged(key: ExtraKey) -> Any:
-    name, *rest = key[1:]
-    if key[0] == "mm":
-        return [name, *rest]
-    return name.hex() if isinstance(name, bytes) else name
