@@ -50,6 +50,12 @@ COMMANDS = (
     Listed("lint", "Findings only: what costs hits, and where.", "kvtool.cli.lint", "LintCommand"),
     Listed("optimize", "Rewrite prompts, prove it, write where told.", "kvtool.cli.optimize", "OptimizeCommand"),
     Listed("check", "The gate for CI: limits and a baseline, one verdict.", "kvtool.cli.check", "CheckCommand"),
+    Listed(
+        "compare-engines",
+        "One workload under the rules of every engine.",
+        "kvtool.cli.compare_engines",
+        "CompareEnginesCommand",
+    ),
     Listed("compare", "What moved from one result to another.", "kvtool.cli.compare", "CompareCommand"),
     Listed("watch", "What a running server's prefix cache does, live.", "kvtool.cli.watch", "WatchCommand"),
     Listed("report", "A saved result again, in any format.", "kvtool.cli.report", "ReportCommand"),

@@ -7,6 +7,8 @@ from typing import Literal
 Severity = Literal["error", "warning", "info"]
 Rules = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru"]
 """Whose rules a run follows: the embedded engine, which has those of vLLM, another engine's, or the LRU list of trace studies."""
+RulesAsked = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru", "all"]
+"""The same where all engines may be compared."""
 RadixEviction = Literal["lru", "lfu", "slru", "priority"]
 """Which leaf of SGLang's tree goes first."""
 Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]

@@ -48,6 +48,7 @@ SCHEMAS = {
         Schema("check", "kvtool check --json", "kvtool.results.check", "CheckResult"),
         Schema("baseline", "the file of kvtool check --update-baseline", "kvtool.gate.baseline", "Baseline"),
         Schema("compare", "kvtool compare --json", "kvtool.results.comparison", "Comparison"),
+        Schema("engines", "kvtool compare-engines --json", "kvtool.results.documents.engine_table", "EngineTable"),
         Schema("lint", "kvtool lint --json", "kvtool.results.documents.lint", "LintDocument"),
         Schema("optimize", "kvtool optimize --json", "kvtool.results.documents.optimize", "OptimizeDocument"),
         Schema("diff", "kvtool diff-prompts --json", "kvtool.results.documents.diff", "DiffDocument"),
