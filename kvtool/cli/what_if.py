@@ -16,7 +16,7 @@ from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
-    from kvtool.profiler.what_if.sweeps import Asked
+    from kvtool.profiler.what_if.sweeps import AskedSweep
     from kvtool.results.documents.what_if import WhatIfDocument
 
 _MOST = 10**12
@@ -110,8 +110,8 @@ class WhatIfCommand(Command):
             rows=sweep(trace, asked),
         )
 
-    def _asked(self, *, whole: bool) -> Asked:
-        from kvtool.profiler.what_if.sweeps import Asked
+    def _asked(self, *, whole: bool) -> AskedSweep:
+        from kvtool.profiler.what_if.sweeps import AskedSweep
         from kvtool.text.quantities import parse_duration
 
         self._check_together()
@@ -127,7 +127,7 @@ class WhatIfCommand(Command):
             ttls = [parse_duration(text) for text in _listed(self.ttls)]
         except ValueError as error:
             raise KvtoolError(f"--ttls: {error}") from error
-        return Asked(
+        return AskedSweep(
             self.sweep,
             whole,
             policies=policies,

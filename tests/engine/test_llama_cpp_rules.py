@@ -150,8 +150,9 @@ def test_a_saved_prompt_must_be_better_by_both_ratios_from_the_oldest_on() -> No
     assert best(ten, short) == 14  # 3 of 4 is a larger part than 10 of 14, but no more of the prompt
     assert best(short, ten) == 4  # and 10 of 14 is more, but no larger part
     assert best(short, eleven) == 14
-    assert best([1, 3], [1, 2, *[5] * 7]) == 0  # half is what the slot has, and 2 of 9 are less than a quarter
+    assert best([1, 3], [1, 2, *[5] * 7]) == 0  # 1 is no more, and 2 of 9 are less than a quarter
     assert best([1, 2, *[5] * 5]) == 0
+    assert best([1, 2, 5, 5]) == 0  # half, as the slot has
     assert best([1, 2, 5]) == 3
 
 

@@ -27,7 +27,7 @@ _TIMES = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedSweep:
     """What a sweep goes through; empty: values that suit the trace. `sample` is the part of blocks that curves are counted with."""
 
     axis: Axis
@@ -44,13 +44,13 @@ class Asked:
         return trace.of_studies() if self.whole_prompt_may_hit else trace.of_engine()
 
 
-def sweep(trace: BlockTrace, asked: Asked) -> list[SweepRow]:
+def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
     """The rows of one axis; KvtoolError for what the trace cannot tell."""
     rows = {"capacity": _capacity, "policy": _policy, "ttl": _ttl, "block-size": _block_size}
     return list(rows[asked.axis](trace, asked))
 
 
-def _capacity(trace: BlockTrace, asked: Asked) -> Iterator[SweepRow]:
+def _capacity(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
     blocks = asked.blocks(trace)
     curve: CapacityCurve | SampledCurve
     curve = capacity_curve(blocks) if asked.sample >= 1 else sampled_curve(blocks, asked.sample)
@@ -64,7 +64,7 @@ def _capacity(trace: BlockTrace, asked: Asked) -> Iterator[SweepRow]:
             yield _row(asked.axis, blocks, hits, capacity=capacity, sure="sampled", error=error)
 
 
-def _policy(trace: BlockTrace, asked: Asked) -> Iterator[SweepRow]:
+def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
     blocks = asked.blocks(trace)
     if not asked.whole_prompt_may_hit:
         raise KvtoolError(
@@ -82,7 +82,7 @@ def _policy(trace: BlockTrace, asked: Asked) -> Iterator[SweepRow]:
                 yield _row(asked.axis, blocks, hits, policy=policy, capacity=capacity)
 
 
-def _ttl(trace: BlockTrace, asked: Asked) -> Iterator[SweepRow]:
+def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
     if np.isnan(trace.arrivals).any():
         raise KvtoolError(
             "a time to live needs arrival times, and not all requests have one",
@@ -97,7 +97,7 @@ def _ttl(trace: BlockTrace, asked: Asked) -> Iterator[SweepRow]:
         yield _row(asked.axis, blocks, curve.at(ttl), ttl_seconds=ttl)
 
 
-def _block_size(trace: BlockTrace, asked: Asked) -> Iterator[SweepRow]:
+def _block_size(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
     sizes = asked.block_sizes or [times * trace.block_size for times in _TIMES]
     for size in sizes:
         if size % trace.block_size:
