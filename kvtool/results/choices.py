@@ -21,5 +21,12 @@ OnBadLine = Literal["error", "skip"]
 MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 """Of the states of linear attention, as vLLM takes it."""
 
+Axis = Literal["capacity", "policy", "ttl", "block-size"]
+"""What a sweep of `what-if` changes."""
+Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
+"""Who leaves a full cache; `opt` is the bound that knows what comes."""
+Sure = Literal["exact", "sampled", "bound"]
+"""Counted; told from a sample, with its error; or what nobody can reach for certain."""
+
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

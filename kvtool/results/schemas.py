@@ -56,6 +56,7 @@ SCHEMAS = {
         Schema("prices", "kvtool prices --json", "kvtool.results.documents.prices", "PricesDocument"),
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("replay", "kvtool replay --json", "kvtool.results.documents.reconciliation", "ReplayDocument"),
+        Schema("what-if", "kvtool what-if --json", "kvtool.results.documents.what_if", "WhatIfDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
         Schema("watch", "a line of kvtool watch --json", "kvtool.results.documents.watched", "WatchDocument"),
         Schema(
