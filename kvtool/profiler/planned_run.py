@@ -24,7 +24,6 @@ from kvtool.engine.config import (
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.find_runnable import is_runnable
-from kvtool.engine.model.find_served import find_served
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
@@ -145,6 +144,7 @@ class PlannedRun:
             )
             return None
         from kvtool.accounting.served_cache import ServedCache
+        from kvtool.engine.model.find_served import find_served
 
         caching = self.options.serving.enable_prefix_caching
         try:
