@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -18,7 +18,7 @@ Range = tuple[int, int]
 _WORD_END = frozenset({ord(" "), ord("\n")})
 _LONG_LINE = 240
 """Characters from which on a sentence is moved instead of its line."""
-Unit = Literal["line", "sentence", "words"]
+Unit = Literal["line", "sentence", "words", "block"]
 Ends = Callable[[str, int, int, Range], list[int]]
 """Where units end in a stretch of a text, none of them within a range of it."""
 _WORDS_END = re.compile(r"[ \t]+|\n")
@@ -108,28 +108,6 @@ def moved_ranges(texts: DiffTexts) -> tuple[Unit, list[Region], list[Region]]:
     unit, first = _units(texts, texts.regions[0])
     every = [first, *(_units(texts, region)[1] for region in texts.regions[1:])]
     return unit, first[:1], _merged([stretch for found in every for stretch in found])
-
-
-def move_to_end(text: str, ranges: Sequence[Range]) -> str:
-    """The text with `ranges` (in order, not overlapping) taken out and put on lines of their own after it."""
-    rest, moved = taken_out(text, ranges)
-    if rest and not rest.endswith("\n"):
-        rest += "\n"
-    return rest + "\n".join(moved) + ("\n" if moved and text.endswith("\n") else "")
-
-
-def taken_out(text: str, ranges: Sequence[Range]) -> tuple[str, list[str]]:
-    """The text without `ranges` (in order, not overlapping), and what stood there without the line ends around it."""
-    text = str.__str__(text)
-    kept: list[str] = []
-    moved: list[str] = []
-    at = 0
-    for start, stop in ranges:
-        kept.append(text[at:start])
-        if piece := text[start:stop].strip("\r\n"):
-            moved.append(piece)
-        at = stop
-    return "".join([*kept, text[at:]]), moved
 
 
 def _units(texts: DiffTexts, region: Region) -> tuple[Unit, list[Region]]:

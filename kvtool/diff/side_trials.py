@@ -13,9 +13,11 @@ from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, normalized
-from kvtool.diff.diff_texts import DiffTexts, Range, Unit, move_to_end, moved_ranges, taken_out
+from kvtool.diff.diff_texts import DiffTexts, Unit
+from kvtool.diff.moved_units import MovedPair, moved_last, moved_units, taken_out
 from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.fixes.canonical import sort_keys, sort_tools
+from kvtool.fixes.movable_unit import Movable
 from kvtool.fixes.one_form import COSMETIC_KINDS, OneForm
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.turn_texts import texts_of, with_texts
@@ -151,18 +153,28 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
         alone = measured(_Tried("normalize", 1, line_a, line_b, result, code), plain_a, plain_b)
         if plain_a == plain_b:
             return (alone,)
-        _, _, left = moved_ranges(DiffTexts(Traced(plain_a), Traced(plain_b)))
+        left = moved_units(DiffTexts(Traced(plain_a), Traced(plain_b))).every
+        if not left:
+            return (alone,)
         result += ", what still differs at the end"
         both = _Tried("normalize", 1 + len(left), line_a, line_b, result)
-        ends = move_to_end(plain_a, [a for a, _ in left]), move_to_end(plain_b, [b for _, b in left])
-        return alone, measured(both, *ends)
-    unit, first, everything = moved_ranges(texts)
+        return alone, measured(both, *_both_last(plain_a, plain_b, left))
+    moves = moved_units(texts)
     trials: list[Trial] = []
-    for ranges in [first] if len(everything) == 1 else [first, everything]:
-        change = _Tried(unit, len(ranges), line_a, line_b, code="" if trials else code)
-        ends = move_to_end(texts.a, [a for a, _ in ranges]), move_to_end(texts.b, [b for _, b in ranges])
-        trials.append(measured(change, *ends))
+    for pairs in [moves.every] if len(moves.every) == 1 else [moves.first, moves.every]:
+        if pairs:
+            change = _Tried(moves.unit, len(pairs), *_lines(texts, pairs[0]), code="" if trials else code)
+            trials.append(measured(change, *_both_last(texts.a, texts.b, pairs)))
     return tuple(trials)
+
+
+def _both_last(a: str, b: str, pairs: Sequence[MovedPair]) -> tuple[str, str]:
+    """Both texts with these units at their ends."""
+    return moved_last(a, _of_side(pairs, 0)), moved_last(b, _of_side(pairs, 1))
+
+
+def _of_side(pairs: Sequence[MovedPair], side: int) -> list[Movable]:
+    return [unit for pair in pairs for unit in pair[side]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +189,20 @@ def _moved_in_text(pair: Pair) -> _Move | None:
     if a == b:
         return None
     texts = DiffTexts(a, b)
-    unit, _, regions = moved_ranges(texts)
-    tried = _Tried(unit, len(regions), *_lines(texts))
-    moved = (
-        replace(turn, text=Traced(move_to_end(text, [region[side] for region in regions])))
-        for side, (turn, text) in enumerate(zip(pair, (a, b), strict=True))
-    )
-    return _Move((next(moved), next(moved)), tried)
+    moves = moved_units(texts)
+    if not moves.every:
+        return None
+    tried = _Tried(moves.unit, len(moves.every), *_lines(texts, moves.every[0]))
+    moved_a, moved_b = _both_last(a, b, moves.every)
+    return _Move((replace(pair[0], text=Traced(moved_a)), replace(pair[1], text=Traced(moved_b))), tried)
 
 
-def _lines(texts: DiffTexts) -> tuple[int, int]:
-    """The lines, from 1, on which two texts first differ."""
+def _lines(texts: DiffTexts, pair: MovedPair) -> tuple[int, int]:
+    """The lines, from 1, on which what moves first begins in either text; of nothing, those of the first difference."""
     first = texts.regions[0]
-    return texts.a.count("\n", 0, first.a[0]) + 1, texts.b.count("\n", 0, first.b[0]) + 1
+    at_a = pair.a[0].start if pair.a else first.a[0]
+    at_b = pair.b[0].start if pair.b else first.b[0]
+    return texts.a.count("\n", 0, at_a) + 1, texts.b.count("\n", 0, at_b) + 1
 
 
 def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
@@ -216,13 +229,13 @@ def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
         if a == b or not (stays or all(ends)):
             continue
         texts = DiffTexts(a, b)
-        unit, _, regions = moved_ranges(texts)
-        moved = [chat.move(where, [region[side] for region in regions], stays) for side, chat in enumerate(chats)]
+        moves = moved_units(texts)
+        moved = [chat.move(where, _of_side(moves.every, side), stays) for side, chat in enumerate(chats)]
         if not any(moved):
             continue
-        places += len(regions)
+        places += len(moves.every)
         if first is None:
-            first = _Tried(unit, 0, *_lines(texts), part=f"messages[{where[0]}] ({role})")
+            first = _Tried(moves.unit, 0, *_lines(texts, moves.every[0]), part=f"messages[{where[0]}] ({role})")
     if first is None:
         return None
     return _Move((chats[0].finished(ends[0]), chats[1].finished(ends[1])), replace(first, places=places))
@@ -244,13 +257,15 @@ class _Chat:
         """Where the last text of a user or a tool stands."""
         return next((where for where in reversed(list(self.texts)) if self.roles[where] in _SAID_THERE), None)
 
-    def move(self, where: Where, ranges: Sequence[Range], stays: bool) -> bool:
-        """Take stretches out of a text: to its own end (`stays`), or to the end of all; whether that changes anything."""
+    def move(self, where: Where, units: Sequence[Movable], stays: bool) -> bool:
+        """Take units out of a text: to its own end (`stays`), or to the end of all; whether that changes anything."""
         text = self.texts[where]
+        if not units:
+            return False
         if stays:
-            self._changed[where] = move_to_end(text, ranges)
+            self._changed[where] = moved_last(text, units)
             return self._changed[where].rstrip("\n") != text.rstrip("\n")
-        self._changed[where], moved = taken_out(text, ranges)
+        self._changed[where], moved = taken_out(text, units)
         self._moved += moved
         return True
 

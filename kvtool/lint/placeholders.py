@@ -37,7 +37,7 @@ _ASKED = _words(
     " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
     " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
     " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
-    " idea ideas argument arguments opinion alert incident"
+    " solution solutions idea ideas argument arguments opinion alert incident"
     " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
@@ -62,7 +62,7 @@ _PARTS = _words("agent role persona personality suffix prefix template schema")
 """Words of names for parts of a prompt that a program puts together itself."""
 _OF_A_PROGRAM = _words(
     "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
-    " length size count counts threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
+    " length size count counts per threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
 )
 """Words for what is the same in all requests of a deployment, wherever they stand in a name."""
 _OF_CODE = _PARTS | _words(
@@ -72,6 +72,10 @@ _OF_CODE = _PARTS | _words(
     " instruction instructions rules guidelines categories labels owner repo"
 )
 """Words for parts of a program in names of what it puts into a prompt."""
+_SAYS_WHAT_OF = _words(
+    "name names id ids description descriptions desc type value values json xml yaml str string text key keys"
+)
+"""Words that say what is told of a thing, whatever it is."""
 _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
 """What a conversation adds to, whosever it is."""
 _LIMITS = _words("max min num number limit limits cap maximum minimum budget version")
@@ -162,6 +166,12 @@ def says_whole_prompt(name: str) -> bool:
 def is_set_up(name: str) -> bool:
     """Whether a name holds a word for a part of a program, which code mostly sets up once: `agent_name`, `tool_descriptions`."""
     return not _OF_CODE.isdisjoint(words_of(name))
+
+
+def names_a_part(name: str) -> bool:
+    """Whether a name is one of a part of a program: an `agent_name`, or a bare `name`; not a `journal_name`."""
+    words = [word for word in words_of(name) if word not in _SAYS_WHAT_OF]
+    return not words or not _OF_CODE.isdisjoint(words)
 
 
 def words_of(name: str) -> list[str]:

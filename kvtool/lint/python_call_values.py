@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
+from functools import partial
 
 from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, keyword_says, message_role, name_says_prompt
 from kvtool.lint.python_filling import filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python_known_calls import KnownCalls
-from kvtool.lint.python_syntax import dotted
+from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     Callee,
     Either,
     FilePath,
+    FileText,
     Instance,
     Items,
     Literal,
@@ -22,8 +25,10 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
+    changed,
     cut,
     holes_of,
+    is_given,
     with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
@@ -43,18 +48,19 @@ _TEXT_METHODS = frozenset(
         "expandtabs",
         "encode",
         "decode",
-        "partial",
         "copy",
         "splitlines",
         "items",
         "values",
     ]
 )
+_OF_MAPPINGS = frozenset(["items", "keys", "values"])
 _TOOLS = frozenset(["tools", "functions"])
 _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_difference"])
 _FILLING = frozenset(
     ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
 )
+_ASKED_WITH = frozenset(["prompt", "input", "messages", "query", "contents", "inputs"])
 _TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
 _PASSES = (
     "format",
@@ -153,33 +159,56 @@ class Calls(KnownCalls):
         if not name and method not in _SET_METHODS and (order := unordered(f"_.{method}", self._words(node), spot)):
             return (Items((), order),)
         if method == "replace" and len(node.args) >= 2:
-            needle = self._constant(node.args[0])
+            needle = self._written(node.args[0])
             if needle is None:
                 return base
             put = self._filled_in(node.args[1]) if _MARK.fullmatch(needle) else self._argument(node.args[1])
             return cut(with_replaced(base, needle, put))
+        if method in _OF_MAPPINGS and not node.args and (pairs := self._pairs(base, method)):
+            return pairs
         if method in _TEXT_METHODS and base:
             return base
         if method in _FILLING:
             return self._fill(node, function, base, spot)
+        if method == "partial" and base:
+            given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
+            self.told(filled := self._later(base, spot, given), Evidence.SENT)
+            return filled
         if method in ("get", "pop", "setdefault") and node.args and (key := self._constant(node.args[0])) is not None:
             for piece in base:
                 if isinstance(piece, Mapped) and (value := piece.get(key)) is not None:
                     return value
         if method in _SET_METHODS and any(isinstance(piece, Items) and piece.order for piece in base):
             return base
-        if method in ("joinpath", "with_name") and any(isinstance(piece, FilePath) for piece in base):
-            return self._path(base, tuple(part for one in node.args for part in self.value_of(one)))
-        if method in ("read_text", "read", "open", "resolve", "absolute") and (
-            path := next((one for one in base if isinstance(one, FilePath)), None)
-        ):
-            if method in ("open", "resolve", "absolute"):
-                return base
-            text = self.program.files.prompt_file(self.module, path.parts)
-            return (Literal(text),) if text else ()
+        if (found := self._of_path(node, method, base)) is not None:
+            return found
         pattern = self._constant(node.args[0]) if node.args else None
         left = self.refine(base, method, pattern)
         return left if left and all(isinstance(piece, Hole | Either | Param) for piece in base) else None
+
+    @staticmethod
+    def _pairs(base: Value, method: str) -> Value:
+        """What a mapping with known keys is gone over by; nothing for any other."""
+        pairs = [pair for piece in base if isinstance(piece, Mapped) for pair in piece.pairs]
+        if not pairs or not all(isinstance(piece, Mapped) for piece in base):
+            return ()
+        keys: list[Value] = [(Literal(key),) for key, _ in pairs]
+        values: list[Value] = [value for _, value in pairs]
+        both: list[Value] = [(Items(pair),) for pair in zip(keys, values, strict=True)]
+        return (Items(tuple(keys if method == "keys" else values if method == "values" else both)),)
+
+    def _of_path(self, node: ast.Call, method: str, base: Value) -> Value | None:
+        """Methods of paths and of files that were opened; None for any other."""
+        path = next((one for one in base if isinstance(one, FilePath)), None)
+        if path is None:
+            return None
+        if method in ("joinpath", "with_name"):
+            return self._path(base, *map(self.value_of, node.args))
+        if method in ("open", "resolve", "absolute"):
+            return base
+        if method in ("read_text", "read"):
+            return FileText(path, partial(self.program.files.prompt_file, self.module)).text()
+        return None
 
     def _fill(self, node: ast.Call, function: ast.Attribute, base: Value, spot: TemplatePlace) -> Value:
         given: dict[str, Value] = {}
@@ -212,7 +241,7 @@ class Calls(KnownCalls):
     def _filled_in(self, node: ast.expr) -> Value:
         """What is put into a placeholder: where nothing is known of it but that it is given, that."""
         value = self._argument(node)
-        hole = self.asked_of(node) if all(isinstance(piece, Param) for piece in value) else None
+        hole = self.asked_of(node) if is_given(value) else None
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def _join(self, argument: ast.expr) -> Value:
@@ -239,16 +268,16 @@ class Calls(KnownCalls):
         sends = call_sends(name or last)
         passed: list[Value] = []
         makes = last.endswith(_TEMPLATES)
+        given = self._parts_of_template(node) if makes else {}
         for argument in node.args:
             value = self.value_of(argument)
             passed.append(value)
-            evidence = Evidence.SENT if sends else Evidence.NOTHING
-            self.told(self._later(value, spot) if makes else value, evidence)
+            self.told(self._later(value, spot, given) if makes else value, sends)
         for word in node.keywords:
             value = self.value_of(word.value)
             passed.append(value)
             if makes and word.arg in ("template", "prefix", "suffix"):
-                self.told(self._later(value, spot), Evidence.NAME)
+                self.told(self._later(value, spot, given), Evidence.NAME)
             if word.arg is None:
                 for piece in value:
                     for key, one in piece.pairs if isinstance(piece, Mapped) else ():
@@ -256,13 +285,9 @@ class Calls(KnownCalls):
                 continue
             self._told_tools(word)
             evidence = keyword_says(name or last, word.arg)
-            if (
-                evidence is Evidence.NOTHING
-                and sends
-                and word.arg in ("prompt", "input", "messages", "query", "contents", "inputs")
-            ):
-                evidence = Evidence.SENT
-            self.told(self._later(value, spot) if makes or word.arg == "template" else value, evidence)
+            if sends and word.arg in _ASKED_WITH:
+                evidence = sends
+            self.told(self._later(value, spot, given) if makes or word.arg == "template" else value, evidence)
         if makes and passed:
             return passed[0]
         if any(part in last.lower() for part in _PASSES):
@@ -276,9 +301,32 @@ class Calls(KnownCalls):
             self.tools(self.value_of(word.value), word.value)
 
     @staticmethod
-    def _later(value: Value, spot: TemplatePlace) -> Value:
-        """A text that is filled later, in the way that its placeholders are written."""
-        return cut(part for piece in value for part in formatted((piece,), {}, [], template_style(piece), spot))
+    def _later(value: Value, spot: TemplatePlace, given: Mapping[str, Value]) -> Value:
+        """A text that is filled later, in the way that its placeholders are written; `given` is filled in already."""
+
+        def change(piece: Piece) -> Value | None:
+            if not isinstance(piece, Literal):
+                return None
+            return tuple(formatted((piece,), given, [], template_style(piece), spot))
+
+        return cut(changed(value, change))
+
+    def _parts_of_template(self, node: ast.Call) -> dict[str, Value]:
+        """What a template is given with its text, by placeholder: `partial_variables={"now": clock}`."""
+        given: dict[str, Value] = {}
+        for word in node.keywords:
+            if word.arg is not None and isinstance(word.value, ast.Dict):
+                given |= {key: self._factory(one) for key, one in keyed(word.value).items()}
+        return given
+
+    def _factory(self, node: ast.expr) -> Value:
+        """What is filled in, or what a function gives that is asked for it then."""
+        value = self.value_of(node)
+        if any(isinstance(piece, Callee) for piece in value) or (
+            not value and isinstance(node, ast.Name | ast.Attribute)
+        ):
+            value = self._made(node)
+        return self.as_text(value, node)
 
     def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
         """A call of a function or a class of the same program."""
@@ -295,8 +343,7 @@ class Calls(KnownCalls):
                 return value
             if target.cls.node.name.endswith(_TEMPLATES):
                 return self._other_call(node, name, spot)
-            given = tuple((word.arg, self.value_of(word.value)) for word in node.keywords if word.arg)
-            return (*self.program.made(target, node, self), Instance(target.cls, given))
+            return (self.program.made(target, node, self),)
         says = name_says_prompt(target.function.node.name)
         for word in node.keywords:
             self._told_tools(word)

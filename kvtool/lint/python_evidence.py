@@ -19,6 +19,8 @@ class Evidence(IntEnum):
     """A variable, a function or a keyword is named for prompts."""
     SENT = 3
     """It goes into a call of an SDK or a framework, or is a chat message."""
+    ASKED = 4
+    """A call that asks a model gets it."""
 
 
 class Belief(IntEnum):
@@ -38,6 +40,7 @@ _NO_TEXT = re.compile(
     r"class|cls|enabled|cache|cached|logger|log|sha|title|toolkit|session|style|level|width|limit|size|index|idx|time|timestamp|"
     r"error|errors|exception|warning|usage|help|event|widget|color|label|symbol|input_prompt|shell_prompt)$"
 )
+_EXAMPLE = re.compile(r"(?:^|_)(?:examples?|demos?|demonstrations?)(?:_(?:text|str|input|output|value)s?)?$")
 _ASKS_A_PERSON = re.compile(
     r"(?:^|_)(?:confirm|readline|input|password|shell|cli|terminal|tty)(?:_|$)|^prompt_(?:for|user|yes|and)"
 )
@@ -52,6 +55,13 @@ def name_says_prompt(name: str) -> bool:
     if not _PROMPT.search(last) or _NO_TEXT.search(last):
         return False
     return _ASKS_A_PERSON.search(last) is None
+
+
+@lru_cache(maxsize=4096)
+def name_says_example(name: str) -> bool:
+    """Whether a name is one for what a prompt shows: an `example`, a `demo_input`, not a function that makes one."""
+    last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
+    return _EXAMPLE.search(last) is not None
 
 
 def file_says_prompt(path: str) -> bool:
@@ -112,9 +122,11 @@ _QUIET = re.compile(
 
 
 @lru_cache(maxsize=8192)
-def call_sends(name: str) -> bool:
-    """Whether a call, by its dotted name, is one of an SDK or a framework that sends or makes a prompt."""
-    return _SDK.search(name) is not None or _MAKER.search(name) is not None
+def call_sends(name: str) -> Evidence:
+    """What a call says of its text, by its dotted name: one of an SDK or a framework asks a model, or makes a prompt."""
+    if _SDK.search(name) is not None:
+        return Evidence.ASKED
+    return Evidence.SENT if _MAKER.search(name) is not None else Evidence.NOTHING
 
 
 @lru_cache(maxsize=8192)
@@ -224,7 +236,7 @@ def reads_as(text: str) -> int:
 def belief(evidence: Evidence, text: str) -> Belief:
     """Whether a text is a prompt, by what the code says of it and how it reads."""
     reads = reads_as(text)
-    if evidence is Evidence.SENT:
+    if evidence >= Evidence.SENT:
         return Belief.STRONG if reads > 0 else Belief.WEAK
     if evidence is Evidence.NAME:
         return Belief.NO if reads < 0 else Belief.STRONG if reads else Belief.WEAK

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import filled_text, percent_filled
+from kvtool.lint.python_nodes import held
 from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
@@ -18,13 +19,12 @@ from kvtool.lint.python_values import (
     Many,
     Mapped,
     Message,
-    Param,
     Piece,
     Value,
     cut,
     either,
     holes_of,
-    placed,
+    is_given,
     with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
@@ -35,6 +35,8 @@ _ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
 )
 MOST_ELEMENTS = 200
+_MOST_REPEATED = 24
+"""Known elements of a list that something is made of for each by itself."""
 _MOST_TEXTS = 8
 _LONGEST_REPEATED = 20_000
 """Texts of a mapping that are taken where the key is not known."""
@@ -75,7 +77,7 @@ class Expressions(Calls):
                 continue
             number += 1
             value = self.as_text(self.value_of(part.value), part.value)
-            hole = self.asked_of(part.value) if all(isinstance(piece, Param) for piece in value) else None
+            hole = self.asked_of(part.value) if is_given(value) else None
             value = with_hole(value, hole) if value or hole is None else (hole,)
             if not value:
                 continue
@@ -93,7 +95,7 @@ class Expressions(Calls):
                 pattern = part.format_spec.values[0]
                 if isinstance(pattern, ast.Constant):
                     value = self.refine(value, "strftime", str(pattern.value))
-            yield from placed(value, spot)
+            yield from held(value, spot, dotted(part.value))
 
     def _of_binop(self, node: ast.BinOp) -> Value:
         if isinstance(node.op, ast.Mod):
@@ -201,6 +203,11 @@ class Expressions(Calls):
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         saved = dict(self.values)
         order: Hole | None = None
+        if len(node.generators) == 1 and not isinstance(node, ast.SetComp):
+            generator = node.generators[0]
+            known = self.each(self.value_of(generator.iter), _MOST_REPEATED)
+            if known:
+                return self._for_each(node, generator.target, known, saved)
         for number, generator in enumerate(node.generators):
             over = self.value_of(generator.iter)
             if not number:
@@ -219,6 +226,18 @@ class Expressions(Calls):
         if isinstance(node, ast.SetComp):
             order = order or unordered("set", "", self.source.spot_of(node))
         return (Items(((Many(body),),) if body else (), order),)
+
+    def _for_each(
+        self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...], saved: dict[str, Value]
+    ) -> Value:
+        """A list of something for each of a few known elements."""
+        results: list[Value] = []
+        for one in known:
+            self.bind_element(target, (Items((one,)),), node)
+            value = self.value_of(node.elt)
+            results.append(value if isinstance(node.elt, ast.Dict) else self.as_text(value, node.elt))
+        self.values = saved
+        return (Items(tuple(results)),)
 
     _of_generatorexp = _of_listcomp
     _of_setcomp = _of_listcomp

@@ -24,6 +24,7 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
+    changed,
     pieces_of,
     placed,
 )
@@ -34,7 +35,8 @@ from kvtool.lint.work_budget import spend
 from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000
-_DOLLARED = re.compile(r"\{\{\s{0,8}\$[A-Za-z_]")
+_MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
+"""What shows that double braces are those of Mustache: `{{$name}}`, `{{#section}}`."""
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
@@ -71,7 +73,9 @@ def formatted(
             if style == "format":
                 yield from _fields(piece, given, positional, outer)
             elif style == "jinja":
-                yield from _jinja(piece, outer)
+                yield from _jinja(piece, outer, given)
+            elif style == "mustache":
+                yield from _filled(map(_piece, _mustache(piece)), given, outer)
             else:
                 yield from _dollars(piece, given, outer)
         elif isinstance(piece, Either):
@@ -92,7 +96,9 @@ def template_style(piece: Piece) -> str:
     """How placeholders are written in a text that a template is made of."""
     text = piece.text if isinstance(piece, Literal) else ""
     doubled = all(one[0] in ("{{", "}}") for one in _FIELD.finditer(text))
-    if JINJA_MARK.search(text) and doubled and not _DOLLARED.search(text):
+    if doubled and _MUSTACHE.search(text) and isinstance(piece, Literal) and piece.source is not None:
+        return "mustache"
+    if JINJA_MARK.search(text) and doubled:
         return "jinja"
     return "format" if "{" in text or "$" not in text else "dollar"
 
@@ -165,12 +171,12 @@ class _Places:
     def __init__(self, literal: Literal, outer: TemplatePlace) -> None:
         self._literal = literal
         self._at = literal.start
-        self._foreign = literal.source is None or literal.source.path != outer.path
+        self._outer = outer
 
     def of(self, written: str) -> TemplatePlace | None:
         source = self._literal.source
-        if source is None or self._foreign:
-            return None
+        if source is None or source.path != self._outer.path:
+            return None if source is None or self._literal.told else self._outer
         found = source.text.find(written, self._at, self._literal.stop)
         if found < 0:
             return source.spot(self._literal.start, self._literal.start + 1)
@@ -212,16 +218,32 @@ def _path(value: Value) -> str:
     return next((piece.spot.path for piece in pieces_of(value) if isinstance(piece, Hole)), "")
 
 
-def _jinja(literal: Literal, outer: TemplatePlace) -> Iterator[Piece]:
-    """A Jinja template in a string; one that is none after all is text."""
+def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | None = None) -> Iterator[Piece]:
+    """A Jinja template in a string, filled with what is given; one that is none after all is text."""
     origin = _origin(literal)
-    if origin is None or origin.path != outer.path:
+    if origin is None or (literal.told and origin.path != outer.path):
         yield literal.text
         return
     try:
-        yield from (_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
+        pieces: Value = tuple(_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
+        if origin.path != outer.path:
+            pieces = placed(pieces, outer, foreign_to=outer.path)
     except KvtoolError:
         yield literal.text
+        return
+    yield from _filled(pieces, given or {}, outer)
+
+
+def _filled(pieces: Iterable[Piece], given: Mapping[str, Value], outer: TemplatePlace) -> Value:
+    """A template that is read, with what is given in the place of what only its names say."""
+
+    def change(piece: Piece) -> Value | None:
+        if not isinstance(piece, Hole) or piece.certain:
+            return None
+        name = piece.what.strip("`")
+        return _put(value, name, piece.spot, outer) if (value := given.get(name)) else None
+
+    return changed(tuple(pieces), change) if given else tuple(pieces)
 
 
 def _origin(literal: Literal) -> Origin | None:
@@ -237,7 +259,7 @@ def _origin(literal: Literal) -> Origin | None:
 
 
 def _mustache(literal: Literal) -> list[Node]:
-    """A text with `{{$name}}`, as Semantic Kernel has it."""
+    """A text with `{{$name}}`, as Semantic Kernel has it, or with `{{#section}}`."""
     origin = _origin(literal)
     return [] if origin is None else mustache_nodes(Traced.of(literal.text, origin))
 
@@ -277,10 +299,10 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list
 
 def _unfilled(literal: Literal) -> list[Node]:
     """A text that may be a template: a placeholder for a clock or an id is information."""
-    if literal.source is None or ("{" not in literal.text and "%(" not in literal.text):
+    if literal.source is None or literal.shown or ("{" not in literal.text and "%(" not in literal.text):
         return [literal.text]
     spot = literal.source.spot(literal.start, literal.start + 1)
-    if _DOLLARED.search(literal.text):
+    if _MUSTACHE.search(literal.text):
         spend(len(literal.text))
         return _mustache(literal)
     if JINJA_MARK.search(literal.text) and all(one[0] in ("{{", "}}") for one in _FIELD.finditer(literal.text)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 
 from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.lint.python_names import Names
+from kvtool.lint.python_filling import with_replaced
+from kvtool.lint.python_objects import Objects
 from kvtool.lint.python_sources import keeps, refined
 from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
@@ -25,6 +27,7 @@ from kvtool.lint.python_values import (
     in_order,
     pieces_of,
     placed,
+    text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.volatile import JSON_KEYS, called, from_git, order_hole, process_variable, unordered
@@ -53,9 +56,12 @@ _SAME_CALLS = frozenset(
 )
 _SAME_ITEMS = frozenset(["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict"])
 _SETS = frozenset(["set", "frozenset"])
+_ESCAPED = re.compile(r"\\(\W)")
+_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
+"""What stands for more than itself in a pattern."""
 
 
-class KnownCalls(Names):
+class KnownCalls(Objects):
     """Tells what is known of calls by their names, whatever program they are in."""
 
     def as_text(self, value: Value, node: ast.expr | ast.arg) -> Value:
@@ -71,7 +77,8 @@ class KnownCalls(Names):
             elif isinstance(piece, Either):
                 result.append(Either(tuple(self.as_text(one, node) for one in piece.branches)))
             elif isinstance(piece, Instance):
-                result += self.program.called_method(piece, "__str__", self.depth)
+                spot = self.source.spot_of(node)
+                result += self.foreign(self.program.called_method(piece, "__str__", self.depth), spot, long=False)
             elif not isinstance(piece, Callee | FilePath):
                 result.append(piece)
         return tuple(result)
@@ -93,14 +100,16 @@ class KnownCalls(Names):
         """What is filled in: what varies is told where it is given, until a placeholder is found."""
         return placed(self.as_text(self.value_of(node), node), self.source.spot_of(node))
 
-    def _path(self, left: Value, right: Value) -> Value:
-        parts: list[str] = []
-        for piece in (*left, *right):
-            if isinstance(piece, FilePath):
-                parts += piece.parts
-            elif isinstance(piece, Literal):
-                parts.append(piece.text)
-        return (FilePath(tuple(parts)), *holes_of((*left, *right)))
+    @staticmethod
+    def _path(*values: Value) -> Value:
+        """A path of several parts; what varies in it does so in the path."""
+        parts: list[Value] = []
+        for value in values:
+            known = [piece for piece in value if isinstance(piece, FilePath)]
+            parts += [part for piece in known for part in piece.parts]
+            if not known and value and all(isinstance(piece, str | Literal | Param) for piece in value):
+                parts.append(value)
+        return (FilePath(tuple(parts)), *(hole for value in values for hole in holes_of(value)))
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
         """What it means to go over something: it may be in another order each time."""
@@ -165,6 +174,10 @@ class KnownCalls(Names):
             return (Items((), hole),)
         if hole := from_git(name, node, spot):
             return (hole,)
+        if name in ("locals", "vars") and not node.args:
+            return (Mapped(tuple((key, value) for key, value in self.values.items() if "." not in key)),)
+        if name == "re.sub" and len(node.args) >= 3:
+            return self._substituted(node)
         return self._made_of(node, name, spot)
 
     def _made_of(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value | None:
@@ -202,15 +215,27 @@ class KnownCalls(Names):
         ):
             if last == "joinpath":
                 return None
-            return self._path(
-                (FilePath(()),),
-                tuple(part for one in node.args[: 1 if last == "open" else 9] for part in self.value_of(one)),
-            )
+            return self._path(*map(self.value_of, node.args[: 1 if last == "open" else 9]))
         return None
+
+    def _substituted(self, node: ast.Call) -> Value:
+        """`re.sub(pattern, value, text)`: where the pattern is one text, and else the text as it is."""
+        pattern = self._constant(node.args[0])
+        base = self.value_of(node.args[2])
+        needle = _ESCAPED.sub(r"\1", pattern) if pattern is not None else ""
+        if not needle or _SPECIAL.search(_ESCAPED.sub("", pattern or "")):
+            return base
+        return cut(with_replaced(base, needle, self._argument(node.args[1])))
 
     @staticmethod
     def _constant(node: ast.expr) -> str | None:
         return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+    def _written(self, node: ast.expr) -> str | None:
+        """The constant text that an expression gives: where it is written, or of a name."""
+        value = self.value_of(node)
+        one = value[0] if len(value) == 1 else None
+        return text_of(one) if isinstance(one, str | Literal) else None
 
     def _dumps(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
         """JSON keeps the order of keys unless it is told to sort them; of what is written in place the order is known."""

@@ -9,20 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.lint.placeholders import asked
-from kvtool.lint.python_evidence import Evidence, file_says_prompt, name_says_prompt
+from kvtool.lint.python_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt
 from kvtool.lint.python_package import ClassCode, Imported, Module
-from kvtool.lint.python_sources import DATE, refined, sure_kind
+from kvtool.lint.python_sources import DATE, sure_kind
 from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MOST_INSIDE,
-    Callee,
     Either,
-    Instance,
     Items,
     Literal,
-    Mapped,
+    Many,
     Param,
-    Piece,
     Value,
     backwards,
     either,
@@ -103,13 +100,22 @@ class Names(ABC):
         if value is not None:
             for attribute in rest.split(".") if rest else ():
                 value = self.attribute_of(value, attribute)
-            value = self.foreign(value, spot)
+            value = self.foreign(self._from_elsewhere(value, name), spot)
             known = name in self.values or name in self.outer
             if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
                 return (hole,)
             return value
         hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot)
         return (hole,) if hole is not None else ()
+
+    def _from_elsewhere(self, value: Value, name: str) -> Value:
+        """A template of another file, under a name of it: that file tells what varies in it only if it knows it for a prompt."""
+        one = value[0] if len(value) == 1 else None
+        if not isinstance(one, Literal) or one.source is None or one.source.path == self.module.path or not one.told:
+            return value
+        evidence = Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING
+        evidence = max(evidence, Evidence.FILE if file_says_prompt(one.source.path) else Evidence.NOTHING)
+        return value if belief(evidence, one.text) is not Belief.NO else (replace(one, told=False),)
 
     def _base(self, name: str) -> tuple[Value | None, str]:
         """The value of the longest beginning of a chain that is known, and what is left of it; None: of its first name, too."""
@@ -162,29 +168,17 @@ class Names(ABC):
         module, name = found
         return self.program.name_in(module, name, self.depth)
 
-    def foreign(self, value: Value, spot: TemplatePlace) -> Value:
-        """What varies in a text of another file is told there where the text is long; else here, where it is used."""
+    def foreign(self, value: Value, spot: TemplatePlace, *, long: bool = True) -> Value:
+        """What varies in a text of another file is told there where the text is `long`; else here, where it is used."""
         path = self.module.path
         if all(piece.spot.path == path for piece in pieces_of(value) if isinstance(piece, Hole)):
             return value
         written = sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
-        return value if written >= _TOLD_THERE else placed(value, spot, foreign_to=path)
+        return value if long and written >= _TOLD_THERE else placed(value, spot, foreign_to=path)
 
+    @abstractmethod
     def attribute_of(self, value: Value, attribute: str) -> Value:
         """An attribute or a key of a value."""
-        result: list[Piece] = []
-        for piece in value:
-            if isinstance(piece, Mapped):
-                result += piece.get(attribute) or ()
-            elif isinstance(piece, Instance):
-                given = dict(piece.given).get(attribute)
-                result += given if given is not None else self.program.attribute(piece.cls, attribute, self.depth)
-            elif isinstance(piece, Hole):
-                hole = refined(piece, attribute)
-                result += [hole] if hole is not None else []
-            elif isinstance(piece, Either):
-                result.append(Either(tuple(self.attribute_of(one, attribute) for one in piece.branches)))
-        return tuple(result)
 
     def by_name(self, name: str, spot: TemplatePlace) -> Hole | None:
         """The hole of something of which only the name is known."""
@@ -197,7 +191,8 @@ class Names(ABC):
     def asked_of(self, node: ast.expr) -> Hole | None:
         """The hole of something of which nothing is known but that callers give it, or that it is made of what they give."""
         name = self._given_name(node, 4) if self.in_function else ""
-        return asked(name, self.source.spot_of(node)) if name else None
+        hole = asked(name, self.source.spot_of(node)) if name else None
+        return None if hole is None else replace(hole, given=not name.startswith("self."))
 
     def is_given(self, node: ast.expr) -> bool:
         """Whether something is made of what callers give."""
@@ -208,7 +203,7 @@ class Names(ABC):
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Await | ast.Starred):
             root = root.value
         if isinstance(root, ast.Name):
-            given = root.id in self.given or any(isinstance(piece, Param) for piece in self.values.get(root.id, ()))
+            given = root.id in self.given or _some_given(self.values.get(root.id, ()))
             given = given or (root.id == "self" and dotted(node).removeprefix("self.") in _ASKED_OF_OBJECTS)
             read = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
             return (dotted(node) or f"{root.id}{read}") if given else ""  # `messages[-1].role` is a role
@@ -226,43 +221,6 @@ class Names(ABC):
             parts = [root.generators[0].iter]
         return next((name for part in parts if (name := self._given_name(part, deep - 1))), "")
 
-    def callee(self, node: ast.expr, written: str) -> Callee | Instance | None:
-        """The function or class of the same program that is called."""
-        if written:
-            value = self._callable(written)
-        else:
-            value = self.attribute_of(self.value_of(node.value), node.attr) if isinstance(node, ast.Attribute) else ()
-        for piece in value or ():
-            if isinstance(piece, Callee):
-                return piece
-            if isinstance(piece, Instance) and piece.given is CLASS:
-                return Instance(piece.cls)
-        return None
-
-    def _callable(self, written: str) -> Value:
-        owner, _, method = written.rpartition(".")
-        if owner in ("self", "cls") and self.cls is not None:
-            function = self.program.method(self.cls, method)
-            if function is not None:
-                return (Callee(function, self.cls),)
-        if owner == "super()":
-            return ()
-        value, rest = self._base(owner or written)
-        if value is None:
-            value, rest = self._base(written)
-            return value if value is not None and not rest else ()
-        for attribute in rest.split(".") if rest else ():
-            value = self.attribute_of(value, attribute)
-        if not owner:
-            return value
-        for piece in value:
-            if isinstance(piece, Instance):
-                function = self.program.method(piece.cls, method)
-                if function is not None:
-                    return (Callee(function, piece.cls),)
-        name = self._base(written)
-        return name[0] if name[0] is not None and not name[1] else ()
-
     @abstractmethod
     def value_of(self, node: ast.expr) -> Value:
         """What is known of the text that an expression gives."""
@@ -270,6 +228,16 @@ class Names(ABC):
     @abstractmethod
     def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:
         """A target of an assignment stands for a value from here on; `node` is what is assigned, where it is seen."""
+
+    @staticmethod
+    def each(over: Value, most: int) -> tuple[Value, ...]:
+        """The elements that are gone over, where all of them are known, in this order, and are few; else none."""
+        items = over[0] if len(over) == 1 else None
+        if not isinstance(items, Items) or items.order is not None or not 0 < len(items.values) <= most:
+            return ()
+        if any(not one or isinstance(one[0], Many) for one in items.values):
+            return ()
+        return items.values
 
     def bind_element(self, target: ast.expr, over: Value, node: ast.expr) -> None:
         """The names of a loop stand for the elements, as far as those are known; `node` is what it goes over."""
@@ -281,6 +249,9 @@ class Names(ABC):
             one = tuple(Param(piece.name) for piece in over if isinstance(piece, Param))
         elif isinstance(target, ast.Name):
             one = elements[0] if len(elements) == 1 else self._one_of(elements)
+        elif len(elements) == 1 and len(elements[0]) == 1 and isinstance(elements[0][0], Items):
+            self.assign(target, elements[0], None)
+            return
         taken = tuple(piece for piece in over if isinstance(piece, Hole) and piece.kind is RANDOM)
         for name in ast.walk(target):
             if isinstance(name, ast.Name):
@@ -338,5 +309,7 @@ class Names(ABC):
             self.sinks.append((value, evidence))
 
 
-CLASS: tuple[tuple[str, Value], ...] = (("", ()),)
-"""Marks an `Instance` that is the class itself."""
+def _some_given(value: Value) -> bool:
+    """Whether something in a value, or in one of what it may be, is what callers give."""
+    ways = [one for piece in value for one in (sum(piece.branches, ()) if isinstance(piece, Either) else (piece,))]
+    return any(isinstance(piece, Param) for piece in ways)

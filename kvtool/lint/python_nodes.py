@@ -2,58 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.lint.placeholders import is_set_up
+from kvtool.lint.placeholders import is_set_up, names_a_part
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.python_values import Either, Items, Many, Mapped, Message, Param, Piece, Value
+from kvtool.lint.python_values import (
+    Items,
+    Literal,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    changed,
+    pieces_of,
+    placed,
+    text_of,
+)
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
 from kvtool.lint.volatile import HOST
-from kvtool.lint.work_budget import spend
 
 
 def without_holes(value: Value) -> Value:
-    """What a function builds, but for what varies in it by itself: that is told where it is written."""
-    return _kept(value, lambda piece: None if isinstance(piece, Hole) else piece, ordered=True)
+    """What a function builds, but for what varies in it by itself: that is told where it is written. Collections are ordered."""
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Items) and piece.order is not None:
+            return without_holes((Items(piece.values),))
+        return () if isinstance(piece, Hole) else None
+
+    return changed(value, change)
 
 
 def without_doubtful(value: Value) -> Value:
     """The same but for what varies by its use only: the template that it is put into tells that by its placeholder."""
 
-    def kept(piece: Hole | Param) -> Piece | None:
+    def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole):
-            return None if piece.doubt else piece
-        return replace(piece, hole=None) if piece.hole is not None and piece.hole.doubt else piece
+            return () if piece.doubt else None
+        if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt:
+            return (replace(piece, hole=None),)
+        return None
 
-    return _kept(value, kept, ordered=False)
+    return changed(value, change)
 
 
-def _kept(value: Value, keep: Callable[[Hole | Param], Piece | None], *, ordered: bool) -> Value:
-    """`ordered`: collections are taken for ones in a fixed order."""
+def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Param], Value]:
+    """What a call gives for parameters; for those in `unknown` it gives something of which nothing is known.
 
-    def one(piece: Piece) -> list[Piece]:
-        if isinstance(piece, Hole | Param):
-            kept = keep(piece)
-            return [] if kept is None else [kept]
-        if isinstance(piece, Items):
-            return [Items(tuple(map(every, piece.values)), None if ordered else piece.order)]
-        if isinstance(piece, Mapped):
-            return [Mapped(tuple((key, every(inside)) for key, inside in piece.pairs))]
-        if isinstance(piece, Message):
-            return [replace(piece, content=every(piece.content))]
-        if isinstance(piece, Either):
-            return [Either(tuple(map(every, piece.branches)))]
-        return [Many(every(piece.body))] if isinstance(piece, Many) else [piece]
+    What may be another in each request is told where a text holds it, not where it is given.
+    """
 
-    def every(inside: Value) -> Value:
-        spend(len(inside))
-        return tuple(part for piece in inside for part in one(piece))
+    def fill(param: Param) -> Value:
+        value = given.get(param.name, ())
+        if param.name not in given and param.name.startswith("self."):
+            return (param,)  # what the constructor was given, for a method that another one of the same object calls
+        hole = param.hole
+        if hole is None or not hole.doubt:
+            return value
+        if not value:
+            return (hole,) if param.name in unknown else ()
+        if all((isinstance(one, Hole) and one.doubt) or (isinstance(one, Param) and one.hole is None) for one in value):
+            return tuple(Param(one.name, hole) if isinstance(one, Param) else hole for one in value[:1])
+        if all(
+            isinstance(one, Items | Mapped) or (isinstance(one, Param) and one.hole is None) for one in pieces_of(value)
+        ):
+            return (hole,)  # put together of what its own callers give
+        if any(isinstance(one, Hole | Param) and _doubts(one) for one in pieces_of(value)):
+            return (hole, *without_doubtful(value))
+        return value
 
-    return every(value)
+    return fill
+
+
+def _doubts(piece: Hole | Param) -> bool:
+    hole = piece.hole if isinstance(piece, Param) else piece
+    return hole is not None and bool(hole.doubt)
+
+
+def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
+    """A value as a text holds it at a place; what has a few words around it is told by this place and `name`."""
+    put = placed(value, spot)
+    if sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal)) >= _FEW_WORDS:
+        return put
+
+    def told_here(hole: Hole) -> Hole:
+        return replace(hole.at(spot), what=f"`{name}`" if name else hole.what)
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Hole) and piece.doubt:
+            return (told_here(piece),)
+        if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt:
+            return (replace(piece, hole=told_here(piece.hole)),)
+        return None
+
+    return changed(put, change)
+
+
+_FEW_WORDS = 160
+"""Characters of constant text around a value, up to which the place of all of it in a longer text is the one to look at."""
+_OF_THE_SYSTEM = ("system", "developer")
+
+
+def asked_for(value: Value) -> Value:
+    """A text that a model is asked with: what callers of the function give is another in each call, unless it sets a program up.
+
+    What stands in a message of the system may be given to an object once, for all of its calls.
+    """
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Hole) and _is_given(piece):
+            return (replace(piece, doubt="use"),)
+        if isinstance(piece, Param) and piece.hole is not None and _is_given(piece.hole):
+            return (replace(piece, hole=replace(piece.hole, doubt="use")),)
+        return (piece,) if isinstance(piece, Message) and piece.role in _OF_THE_SYSTEM else None
+
+    return changed(value, change)
+
+
+def _is_given(hole: Hole) -> bool:
+    return hole.given and hole.doubt == "open" and not names_a_part(hole.what)
+
+
+OF_TOOLS = ("description", "inputs", "parameters", "args")
+"""Attributes of a class for a tool that are told to a model."""
+
+
+def is_tool(node: ast.ClassDef) -> bool:
+    """Whether a class is one of a tool: it or one that it is made of is called so."""
+    names = [
+        node.name,
+        *(base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases),
+    ]
+    return any(name.endswith("Tool") for name in names)
+
+
+def leading(value: Iterable[Piece], *, dates: bool = False) -> list[Hole]:
+    """The clocks and ids in what stands in front of a whole conversation; with `dates`, what is new once a day, too."""
+    return [
+        replace(piece, leads=True, minor=piece.kind is DATE)
+        for piece in pieces_of(tuple(value), 400)
+        if isinstance(piece, Hole)
+        and piece.certain
+        and not piece.order
+        and piece.kind.code in (TIME.code, REQUEST_ID.code)
+        and (dates or piece.kind is not DATE)
+    ]
 
 
 def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path: str) -> list[Node]:

@@ -87,6 +87,9 @@ class Module:
         self.functions: dict[str, FunctionCode] = {}
         self.classes: dict[str, ClassCode] = {}
         self.imports: dict[str, Imported] = {}
+        self.assigned: set[str] = set()
+        self.stars: list[str] = []
+        """Modules of which all names are imported."""
         for statement in _top(source.tree.body):
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 self.functions[statement.name] = FunctionCode(statement, self)
@@ -94,7 +97,17 @@ class Module:
                 self.classes[statement.name] = ClassCode(statement, self)
                 self.classes[statement.name].read()
             elif isinstance(statement, ast.Import | ast.ImportFrom):
-                self.imports |= imported(statement)
+                new = imported(statement)
+                if "*" in new:
+                    self.stars.append(new.pop("*").module)
+                self.imports |= new
+            elif isinstance(statement, ast.Assign | ast.AnnAssign):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                self.assigned |= {one.id for one in targets if isinstance(one, ast.Name)}
+
+    def has(self, name: str) -> bool:
+        """Whether it defines, assigns or imports a name by itself."""
+        return any(name in names for names in (self.functions, self.classes, self.imports, self.assigned))
 
 
 class PythonFiles:
@@ -221,6 +234,9 @@ class PythonFiles:
     def find(self, module: Module, name: str) -> tuple[Module, str] | None:
         """Where a name of a module is defined: through imports, to the module that assigns it or defines it."""
         for _ in range(_MOST_HOPS):
+            if module.stars and not module.has(name) and (source := self._of_stars(module, name)) is not None:
+                module = source
+                continue
             if name in module.functions or name in module.classes or name not in module.imports:
                 return module, name
             origin = module.imports[name]
@@ -233,6 +249,14 @@ class PythonFiles:
             if target is None or target is module:
                 return None
             module, name = target, origin.name
+        return None
+
+    def _of_stars(self, module: Module, name: str) -> Module | None:
+        """The module that a name comes from where all names of some modules are imported."""
+        for star in module.stars[-_MOST_HOPS:][::-1]:
+            target = self.imported_module(module, star)
+            if target is not None and target is not module and (target.has(name) or target.stars):
+                return target
         return None
 
     def module_of(self, module: Module, name: str) -> Module | None:

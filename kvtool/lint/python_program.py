@@ -6,14 +6,13 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.lint.python_evidence import Belief, Evidence, belief, name_says_prompt, reads_as_reply
+from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_filling import nodes_of
-from kvtool.lint.python_names import CLASS, Names
-from kvtool.lint.python_nodes import judged, key_of, told_once
+from kvtool.lint.python_found import ToldTexts
+from kvtool.lint.python_names import Names
+from kvtool.lint.python_nodes import OF_TOOLS, asked_for, filler, is_tool, leading, told_once
+from kvtool.lint.python_objects import CLASS
 from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
-from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import (
     Callee,
     Instance,
@@ -22,9 +21,10 @@ from kvtool.lint.python_values import (
     Mapped,
     Message,
     Param,
+    Piece,
     Value,
+    changed,
     either,
-    filler,
     has_fields,
     has_param,
     pieces_of,
@@ -33,7 +33,7 @@ from kvtool.lint.python_values import (
     text_of,
     varies,
 )
-from kvtool.lint.skeleton import Hole, Node, TemplatePlace, leaves
+from kvtool.lint.skeleton import Hole, Node, TemplatePlace
 from kvtool.lint.work_budget import TooMuchWorkError, allow, spend, work_left
 
 _MOST_DEPTH = 10
@@ -43,8 +43,6 @@ _MOST_NODES = 5_000
 _MOST_BASES = 8
 _EACH_NODE = 10
 """Steps for each node of a text that is told: it is looked at many times."""
-_READ = 20_000
-"""Characters of which is asked how they read; each is a step."""
 _ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
 """Who sends what is only ever added at the end."""
 _LEADS = frozenset(("system", "developer"))
@@ -79,7 +77,7 @@ class Program:
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[object] = set()
-        self._found: dict[Module, dict[tuple[object, ...], list[Node]]] = {}
+        self._found = ToldTexts()
 
     def prompts(self, module: Module) -> list[list[Node]]:
         """Everything that a module builds that may be a prompt, with something in it that varies."""
@@ -92,7 +90,7 @@ class Program:
             functions += cls.methods.values()
         for function in functions:
             self.summary(function)
-        return told_once(list(self._found.get(module, {}).values()), self.declared)
+        return told_once(self._found.of(module), self.declared)
 
     # Names
 
@@ -129,6 +127,10 @@ class Program:
                 scope, [one for one in cls.node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
             )
             self._bodies[cls] = scope.values
+            if is_tool(cls.node):
+                self.emit_holes(
+                    scope, leading([piece for name in OF_TOOLS for piece in scope.values.get(name, ())], dates=True)
+                )
         return self._bodies[cls]
 
     def bases(self, cls: ClassCode) -> Iterable[ClassCode]:
@@ -153,8 +155,19 @@ class Program:
     def method(self, cls: ClassCode, name: str) -> FunctionCode | None:
         return next((one.methods[name] for one in self.bases(cls) if name in one.methods), None)
 
-    def attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
-        """What an attribute of an object stands for: a property, what methods assign, what stands in the class."""
+    def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value:
+        """What an attribute of an object stands for: a property, what methods assign, what stands in the class.
+
+        `given` is what the object was made with; without it, what its constructor is given stays a parameter of that name.
+        """
+        value = self._attribute(cls, name, depth)
+        return (
+            substituted(value, filler(dict(given), frozenset()), [_MOST_NODES])
+            if given and given is not CLASS
+            else value
+        )
+
+    def _attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
         if depth > _MOST_DEPTH:
             return ()
         function = self.method(cls, name)
@@ -168,7 +181,7 @@ class Program:
             for writer in written[:4]:
                 attributes = self.summary(writer, depth + 1).attributes or {}
                 if f"self.{name}" in attributes:
-                    values.append(attributes[f"self.{name}"])
+                    values.append(_of_object(attributes[f"self.{name}"], writer))
             values = [value for value in values if value]
             if values:
                 return either(*values[:4])
@@ -245,13 +258,21 @@ class Program:
         names += [(word.arg, word.value) for word in node.keywords if word.arg is not None]
         return frozenset(name for name, one in names if not given.get(name) and scope.asked_of(one) is not None)
 
-    def made(self, target: Instance, node: ast.Call, scope: Names) -> Value:
-        """An object is made: what its constructor hands on."""
+    def made(self, target: Instance, node: ast.Call, scope: Names) -> Instance:
+        """An object is made: what its constructor hands on, and the object with what it was given."""
         init = self.method(target.cls, "__init__")
-        if init is not None:
-            given = self._bound(init, (), node, scope)
-            self._hand_on(self.summary(init, scope.depth + 1), given, scope)
-        return ()
+        if init is None:
+            words = {word.arg: scope.value_of(word.value) for word in node.keywords if word.arg}
+            fields = [
+                one.target.id
+                for one in target.cls.node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            ]
+            words |= {name: scope.value_of(one) for name, one in zip(fields, node.args, strict=False)}
+            return Instance(target.cls, tuple(words.items()))
+        given = self._bound(init, (), node, scope)
+        self._hand_on(self.summary(init, scope.depth + 1), given, scope)
+        return Instance(target.cls, tuple((f"self.{name}", value) for name, value in given.items()))
 
     def called_method(self, target: Instance, name: str, depth: int) -> Value:
         function = self.method(target.cls, name)
@@ -294,23 +315,25 @@ class Program:
             value = system_first(value)
             if all(role in _ANSWERS for role in roles):
                 return
-            evidence = Evidence.SENT
+            evidence = Evidence.ASKED
             self._leading(scope, value, roles)
-        elif evidence is not Evidence.SENT and not any(
+        elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
             value = self._parts(scope, value, evidence)
-        if evidence is Evidence.SENT:
+        if evidence is Evidence.ASKED:
+            value = asked_for(value)
+        if evidence >= Evidence.SENT:
             called = [self.summary(piece.function, scope.depth + 1) for piece in value if isinstance(piece, Callee)]
             value = (*value, *(part for one in called for part in self._free(one.value)))
         if has_param(value) and evidence >= Evidence.NAME:
             scope.add_sink(value, evidence)
-        unfilled = evidence is not Evidence.SENT
+        unfilled = evidence < Evidence.SENT
         if varies(value) or (unfilled and has_fields(value)):
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)
             spend(_EACH_NODE * (_MOST_NODES - left[0]))
-            self._emit(scope, nodes, evidence)
+            self._found.add(scope.module, nodes, evidence)
 
     @staticmethod
     def _parts(scope: Names, value: Value, evidence: Evidence) -> Value:
@@ -328,39 +351,25 @@ class Program:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
         if not all(role in _LEADS for role in roles):
             return
-        for piece in pieces_of(value, 400):
-            if (
-                isinstance(piece, Hole)
-                and piece.certain
-                and not piece.order
-                and piece.kind.code in (TIME.code, REQUEST_ID.code)
-                and piece.kind is not DATE
-            ):
-                self.emit_holes(scope, [replace(piece, leads=True, minor=True)])
-
-    def _emit(self, scope: Names, nodes: list[Node], evidence: Evidence) -> None:
-        key = (tuple(key_of(node) for node in nodes), evidence)
-        found = self._found.setdefault(scope.module, {})
-        if key in found or not any(isinstance(leaf, Hole) for leaf in leaves(nodes)):
-            return
-        text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-        if len(text) < 40:
-            return
-        spend(min(len(text), _READ))
-        how = belief(evidence, text)
-        if how is not Belief.NO:
-            path = scope.module.path
-            late = evidence is not Evidence.FILE and reads_as_reply(text)
-            found[key] = judged(
-                nodes, weak=how is Belief.WEAK, unnamed=evidence is Evidence.NOTHING, late=late, path=path
-            )
+        self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
         """What is told wherever the text stands."""
-        found = self._found.setdefault(scope.module, {})
-        for hole in holes:
-            if hole.spot.path == scope.module.path:
-                found[(hole.spot, hole.kind.key)] = [hole]
+        self._found.add_holes(scope.module, holes)
+
+
+def _of_object(value: Value, writer: FunctionCode) -> Value:
+    """What a method assigns to an attribute, for the other methods: what it is given itself is given to the object."""
+    prefix = "self." if writer.node.name == "__init__" else f"self.{writer.node.name}()."
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Param) and not piece.name.startswith("self."):
+            return (replace(piece, name=f"{prefix}{piece.name}"),)
+        if isinstance(piece, Hole) and piece.given:
+            return (replace(piece, given=False),)
+        return None
+
+    return changed(value, change)
 
 
 def _gives_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

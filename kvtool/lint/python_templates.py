@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.python_evidence import Evidence, name_says_prompt
+from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_prompt
 from kvtool.lint.python_expressions import Expressions
 from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_nodes import without_holes
@@ -24,12 +24,14 @@ from kvtool.lint.python_values import (
     Callee,
     Either,
     Items,
+    Literal,
     Many,
     Mapped,
     Param,
     Piece,
     Value,
     backwards,
+    changed,
     cut,
     either,
 )
@@ -37,6 +39,8 @@ from kvtool.lint.skeleton import Hole, Node
 from kvtool.lint.volatile import shuffled, unordered
 
 _SET_TYPES = frozenset(("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"))
+_MOST_REPEATED = 8
+"""Known elements for each of which the body of a loop is read."""
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -69,6 +73,9 @@ class PythonPrompts:
 
 class _Scope(Expressions):
     """The statements of one function, class body or module, in the order of the file."""
+
+    _in_known = False
+    """Whether a loop over known elements is read, once for each."""
 
     def read_function(self, function: FunctionCode) -> Summary:
         """Read a function's body, and say what it gives."""
@@ -109,7 +116,8 @@ class _Scope(Expressions):
             if hole is not None:
                 self.program.declared.add(spot)
             template = default if hole is None and filled_text(default) else ()
-            self.values[one.arg] = (Param(one.arg, None if hole is None else replace(hole, spot=spot), template),)
+            told = None if hole is None else replace(hole, spot=spot)
+            self.values[one.arg] = (Param(one.arg, told, template, one.annotation),)
         self.keywords_name = arguments.kwarg.arg if arguments.kwarg is not None else ""
 
     def run(self, body: Iterable[ast.stmt]) -> None:
@@ -164,7 +172,7 @@ class _Scope(Expressions):
     _do_classdef = _passed_over
 
     def _do_assign(self, statement: ast.Assign) -> None:
-        value = self.value_of(statement.value)
+        value = self._assigned(statement.targets[0], statement.value)
         if any(isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets):
             return  # a docstring, and what else Python reads itself
         for target in statement.targets:
@@ -172,7 +180,16 @@ class _Scope(Expressions):
 
     def _do_annassign(self, statement: ast.AnnAssign) -> None:
         if statement.value is not None:
-            self.assign(statement.target, self.value_of(statement.value), statement.value)
+            self.assign(statement.target, self._assigned(statement.target, statement.value), statement.value)
+
+    def _assigned(self, target: ast.expr, node: ast.expr) -> Value:
+        """What is assigned; what is an example by its name is no prompt by itself, and its placeholders are shown."""
+        if not name_says_example(dotted(target)):
+            return self.value_of(node)
+        silent, self._silent = self._silent, True
+        value = self.value_of(node)
+        self._silent = silent
+        return changed(value, lambda piece: (replace(piece, shown=True),) if isinstance(piece, Literal) else None)
 
     def _do_augassign(self, statement: ast.AugAssign) -> None:
         name = dotted(statement.target)
@@ -209,9 +226,13 @@ class _Scope(Expressions):
 
     def _grows(self, node: ast.Call) -> bool:
         """Whether a call makes a list grow, or puts it into another order."""
-        if not isinstance(node.func, ast.Attribute) or not node.args:
+        if not isinstance(node.func, ast.Attribute):
             return False
         method = node.func.attr
+        if method == "update" and node.keywords:
+            return self._updates(node, dotted(node.func.value))
+        if not node.args:
+            return False
         if method == "shuffle":
             name = dotted(node.args[0])
             if name:
@@ -240,6 +261,16 @@ class _Scope(Expressions):
             value = (Items((value,)),) if value else ()
         first = method == "insert" and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
         self._set(name, self.added([value, known] if first else [known, value]))
+        return True
+
+    def _updates(self, node: ast.Call, name: str) -> bool:
+        """`values.update(now=…)`."""
+        known, rest = self._base(name) if name else (None, "")
+        if known is None or rest:
+            return False
+        pairs = [pair for piece in known if isinstance(piece, Mapped) for pair in piece.pairs]
+        pairs += [(word.arg, self.value_of(word.value)) for word in node.keywords if word.arg is not None]
+        self._set(name, (Mapped(tuple(pairs)),))
         return True
 
     def _set(self, name: str, value: Value) -> None:
@@ -337,6 +368,14 @@ class _Scope(Expressions):
     def _do_for(self, statement: ast.For | ast.AsyncFor) -> None:
         over = self.value_of(statement.iter)
         target = statement.target.id if isinstance(statement.target, ast.Name) else ""
+        known = () if self._in_known else self.each(over, _MOST_REPEATED)
+        if known:
+            self._in_known = True  # loops within this one are read once
+            for one in known:
+                self.bind_element(statement.target, (Items((one,)),), statement.iter)
+                self._body([*statement.body, *statement.orelse])
+            self._in_known = False
+            return
         order = self.order_of(over, statement.iter, target)
         self.bind_element(statement.target, over, statement.iter)
         if not over and self.is_given(statement.iter):

@@ -6,7 +6,7 @@ a `Param` stands for what a caller gives. Lists, mappings, functions, objects an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.work_budget import spend
 
 if TYPE_CHECKING:
+    import ast
+
     from kvtool.lint.python_package import ClassCode, FunctionCode
     from kvtool.lint.python_source import PythonSource
 
@@ -26,22 +28,29 @@ MESSAGE_KEYS = ("content", "text", "parts")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file)."""
+    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file).
+
+    `told`: a file that it is written in tells what varies in it; otherwise the one that fills it does. `shown`: it is an example,
+    whose placeholders a model is to see.
+    """
 
     text: str
     start: int = 0
     stop: int = 0
     source: PythonSource | None = None
+    told: bool = True
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
     """What a caller gives for a parameter; `hole` is what its name says where no caller is known, `template` the text that it
-    stands for where a caller gives nothing."""
+    stands for where a caller gives nothing, `declared` its annotation. One of a constructor, to all methods: `self.name`."""
 
     name: str
     hole: Hole | None = None
     template: tuple[Any, ...] = ()
+    declared: ast.expr | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +98,33 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilePath:
-    """A path, as far as constants say it: `prompts/system.md`."""
+    """A path, as far as constants and what callers give say it: `prompts/system.md`."""
 
-    parts: tuple[str, ...]
+    parts: tuple[Value, ...]
+
+    def written(self) -> tuple[str, ...] | None:
+        """Its parts; None where callers give one of them."""
+        if not all(isinstance(piece, str | Literal) for part in self.parts for piece in part):
+            return None
+        return tuple(
+            "".join(text_of(piece) for piece in part if isinstance(piece, str | Literal)) for part in self.parts
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileText:
+    """The text of a file whose path callers give; `read` gives it."""
+
+    path: FilePath
+    read: Callable[[tuple[str, ...]], str | None]
+
+    def text(self) -> Value:
+        """The text itself, once its path is known; nothing where there is none."""
+        written = self.path.written()
+        if written is None:
+            return (self,)
+        text = self.read(written)
+        return (Literal(text),) if text else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +141,9 @@ class Many:
     body: Value
 
 
-Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many
+Piece = (
+    str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | FileText | Either | Many
+)
 Value = tuple[Piece, ...]
 
 
@@ -226,6 +261,10 @@ def substituted(
             result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
             result.append(Many(inside(piece.body)))
+        elif isinstance(piece, FilePath):
+            result.append(FilePath(tuple(map(inside, piece.parts))))
+        elif isinstance(piece, FileText):
+            result += FileText(FilePath(tuple(map(inside, piece.path.parts))), piece.read).text()
         else:
             result.append(piece)
     return cut(result)
@@ -291,28 +330,50 @@ def with_hole(value: Value, hole: Hole | None) -> Value:
     if hole is None:
         return value
     return tuple(
-        Param(piece.name, hole) if isinstance(piece, Param) and piece.hole is None else piece for piece in value
+        replace(piece, hole=hole)
+        if isinstance(piece, Param) and piece.hole is None
+        else Either(tuple(with_hole(one, hole) for one in piece.branches))
+        if isinstance(piece, Either)
+        else piece
+        for piece in value
     )
 
 
-def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Param], Value]:
-    """What a call gives for parameters; for those in `unknown` it gives something of which nothing is known.
+def is_given(value: Value) -> bool:
+    """Whether it is what callers give, and nothing else: or a constant where they give nothing."""
+    return all(
+        isinstance(piece, Param)
+        or (
+            isinstance(piece, Either)
+            and any(one and is_given(one) for one in piece.branches)
+            and not any(isinstance(one, Hole | Items | Mapped) for branch in piece.branches for one in branch)
+        )
+        for piece in value
+    )
 
-    What may be another in each request is told where a text holds it, not where it is given.
-    """
 
-    def fill(param: Param) -> Value:
-        value = given.get(param.name, ())
-        hole = param.hole
-        if hole is None or not hole.doubt:
-            return value
-        if not value:
-            return (hole,) if param.name in unknown else ()
-        if all((isinstance(one, Hole) and one.doubt) or (isinstance(one, Param) and one.hole is None) for one in value):
-            return tuple(Param(one.name, hole) if isinstance(one, Param) else hole for one in value[:1])
-        return value
+def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
+    """A value with other pieces, those inside of others too; `change` gives None for what stays, or is looked into."""
 
-    return fill
+    def one(piece: Piece) -> Value:
+        new = change(piece)
+        if new is not None:
+            return new
+        if isinstance(piece, Items):
+            return (Items(tuple(map(every, piece.values)), piece.order),)
+        if isinstance(piece, Mapped):
+            return (Mapped(tuple((key, every(inside)) for key, inside in piece.pairs)),)
+        if isinstance(piece, Message):
+            return (replace(piece, content=every(piece.content)),)
+        if isinstance(piece, Either):
+            return (Either(tuple(map(every, piece.branches))),)
+        return (Many(every(piece.body)),) if isinstance(piece, Many) else (piece,)
+
+    def every(inside: Value) -> Value:
+        spend(len(inside))
+        return tuple(part for piece in inside for part in one(piece))
+
+    return every(value)
 
 
 def varies(value: Value) -> bool:
@@ -349,27 +410,17 @@ def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
     ):
         return value
 
-    def one(piece: Piece) -> Piece:
+    def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole):
-            return piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot)
+            return (piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot),)
         if isinstance(piece, Param) and piece.hole is not None:
-            return Param(piece.name, piece.hole.at(spot)) if not foreign_to else Param(piece.name)
-        if isinstance(piece, Items):
-            order = piece.order.at(spot) if piece.order is not None and foreign_to else piece.order
-            return Items(tuple(map(every, piece.values)), order)
-        if isinstance(piece, Mapped):
-            return Mapped(tuple((key, every(inside)) for key, inside in piece.pairs))
-        if isinstance(piece, Message):
-            return replace(piece, content=every(piece.content))
-        if isinstance(piece, Either):
-            return Either(tuple(map(every, piece.branches)))
-        return Many(every(piece.body)) if isinstance(piece, Many) else piece
+            return (replace(piece, hole=None if foreign_to else piece.hole.at(spot)),)
+        if isinstance(piece, Items) and piece.order is not None and foreign_to:
+            inside = tuple(placed(one, spot, foreign_to=foreign_to) for one in piece.values)
+            return (Items(inside, piece.order.at(spot)),)
+        return None
 
-    def every(inside: Value) -> Value:
-        spend(len(inside))
-        return tuple(map(one, inside))
-
-    return every(value)
+    return changed(value, change)
 
 
 def text_of(piece: str | Literal) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.diagnose.codes.kv102 import KV102
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
 
 EACH_REQUEST = 3
 _NAMED = 2
@@ -86,3 +86,39 @@ def with_hidden(nodes: Iterable[Node], met: MetHoles | None = None) -> list[Node
         else:
             result.append(node)
     return result
+
+
+class SharedLosses:
+    """Which places tell one loss: those of one value that stand in one prompt, whatever other prompts the value goes into."""
+
+    def __init__(self) -> None:
+        self._same: dict[tuple[object, TemplatePlace], TemplatePlace] = {}
+        """Of a value and a place, another place of the same loss, or the place itself."""
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """A prompt: all places of a value in it are one loss."""
+        first: dict[object, TemplatePlace] = {}
+        for leaf in leaves(nodes):
+            if isinstance(leaf, Hole) and (value := _value(leaf)) is not None:
+                spot = self._first(value, leaf.spot)
+                known = first.setdefault(value, spot)
+                self._same[value, spot] = self._first(value, known)
+
+    def key(self, hole: Hole) -> tuple[object, ...]:
+        """What is one loss, wherever it is told: one value in one prompt; in a line, the same words."""
+        value = _value(hole)
+        if value is not None:
+            return value, self._first(value, hole.spot)
+        return hole.kind.code, hole.what, hole.spot.line
+
+    def _first(self, value: object, spot: TemplatePlace) -> TemplatePlace:
+        while (other := self._same.setdefault((value, spot), spot)) != spot:
+            spot = other
+        return spot
+
+
+def _value(hole: Hole) -> tuple[object, ...] | None:
+    """What is one value, wherever it is put; None for what is not seen to be made."""
+    if not hole.certain or hole.doubt or hole.made is None:
+        return None
+    return hole.kind.code, hole.what, hole.made

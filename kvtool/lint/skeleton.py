@@ -31,7 +31,8 @@ class Hole:
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
     same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
     warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: where its value comes into being, if
-    that is not where it is told. `hidden`: it is not told: it costs nothing more, or another file tells it.
+    that is not where it is told. `hidden`: it is not told: it costs nothing more, or another file tells it. `given`: callers of the
+    function that puts it in give it.
     """
 
     spot: TemplatePlace
@@ -47,6 +48,7 @@ class Hole:
     doubt: Doubt = ""
     made: TemplatePlace | None = None
     hidden: bool = False
+    given: bool = False
 
     def at(self, spot: TemplatePlace) -> Hole:
         """The same value, told at another place."""
@@ -165,17 +167,23 @@ def _walk(
             behind = replace(_walk(node.body, behind, count, found), sure=behind.sure)
         else:
             ends = [_walk(branch, behind, count, found) for branch in reversed(node.branches)]
-            if ends:
-                behind = Behind(
-                    max(end.tokens for end in ends),
-                    min(end.sure for end in ends),
-                    max(end.run for end in ends),
-                    max(end.here for end in ends),
-                    min(end.held for end in ends),
-                    min(end.label for end in ends),
-                    min(end.further for end in ends),
-                )
+            behind = _one_of(ends) if ends else behind
     return behind
+
+
+def _one_of(ends: list[Behind]) -> Behind:
+    """Behind a place where one of several texts follows: what follows in each of them."""
+    held = min(end.held for end in ends)
+    rests = [(end.further, end.held - held) for end in ends]
+    return Behind(
+        max(end.tokens for end in ends),
+        min(end.sure for end in ends),
+        max(end.run for end in ends),
+        max(end.here for end in ends),
+        held,
+        min(end.label for end in ends),
+        min(further + (rest if rest >= _LEAST_STRETCH else 0) for further, rest in rests),
+    )
 
 
 def _label(text: str) -> str:

@@ -10,7 +10,7 @@ from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
 from kvtool.lint.placeholders import is_set_up, says_whole_prompt
 from kvtool.lint.python_sources import sure_kind
-from kvtool.lint.shared_beginning import EACH_REQUEST, often, with_hidden
+from kvtool.lint.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
 from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
@@ -50,18 +50,22 @@ def static_findings(
 
     `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `used` and
     `named` are the same for what is known by its use and by its name only. A loss is told once: what stands behind a value that
-    ends the shared beginning of a prompt costs nothing more, in no other prompt that is a part of that one either.
+    ends the shared beginning of a prompt costs nothing more, in no other prompt that is a part of that one either. One value that
+    goes into two prompts is two losses.
     """
-    later: set[TemplatePlace] = set()
+    later: set[tuple[TemplatePlace, bool]] = set()
     told_of: list[Found] = []
     open_groups: list[list[Found]] = []
-    for nodes in prompts:
+    losses = SharedLosses()
+    for given in prompts:
+        nodes = list(given)
+        losses.add(nodes)
         founds, behind = _of_prompt(nodes, count)
         told_of += founds
         open_groups.append([found for found in founds if found.hole.doubt == "open"])
         later |= behind
-    costly = [one for one in told_of if one.hole.spot not in later and _enough(one, least, used, named, block_size)]
-    told = _once(_once(costly, _place, block_size), _loss, block_size)
+    costly = [one for one in told_of if _lost(one.hole) not in later and _enough(one, least, used, named, block_size)]
+    told = _once(_once(costly, _place, block_size), losses.key, block_size)
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
     findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
@@ -73,7 +77,14 @@ def static_findings(
     return sorted(findings, key=lambda one: (one.line, one.column, one.code))
 
 
-def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list[Found], set[TemplatePlace]]:
+def _lost(hole: Hole) -> tuple[TemplatePlace, bool]:
+    """A place, and whether nothing tells that it costs something."""
+    return hole.spot, hole.doubt == "open"
+
+
+def _of_prompt(
+    nodes: Iterable[Node], count: Callable[[str], int]
+) -> tuple[list[Found], set[tuple[TemplatePlace, bool]]]:
     """What a prompt loses, and the places in it where nothing more is lost: behind, or in doubt where another one is sure."""
     given = list(nodes)
     marked = with_hidden(given)
@@ -85,17 +96,18 @@ def _of_prompt(nodes: Iterable[Node], count: Callable[[str], int]) -> tuple[list
     }
     founds = [found for found in every if not found.hole.hidden]
     covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
-    later = {found.hole.spot for found in covered}
+    later = {(found.hole.spot, doubtful) for found in covered for doubtful in (False, True)}
     founds = _given_beside(founds)
     ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
         behind = [*founds[ending].others, *covered]
         others = {found.hole.what: found for found in reversed(behind) if found.hole.what != founds[ending].hole.what}
         founds[ending] = replace(founds[ending], others=tuple(reversed(others.values())))
-    first = {found.hole.spot for found in founds}
+    first = {(found.hole.spot, doubtful) for found in founds for doubtful in (False, True)}
     if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
-        later |= {found.hole.spot for found in founds if found.hole.doubt == "open"}
-        first -= {found.hole.spot for found in founds if found.hole.doubt == "open"}
+        passed = {_lost(found.hole) for found in founds if found.hole.doubt == "open"}
+        later |= passed
+        first -= passed
     return founds, later - first
 
 
@@ -132,13 +144,6 @@ def _once(founds: Iterable[Found], same: Callable[[Hole], tuple[object, ...]], b
 
 def _place(hole: Hole) -> tuple[int, int, str]:
     return hole.spot.line, hole.spot.column, hole.kind.code
-
-
-def _loss(hole: Hole) -> tuple[object, ...]:
-    """What is one loss, wherever it is told: one value of a call, in a line the same words."""
-    if hole.certain and not hole.doubt and hole.made is not None:
-        return hole.kind.code, hole.what, hole.made
-    return hole.kind.code, hole.what, hole.spot.line
 
 
 def _enough(found: Found, least: int, used: int, named: int, block_size: int) -> bool:
@@ -288,5 +293,6 @@ def _is_sure(hole: Hole) -> bool:
     return sure_kind(hole.what.strip("`")) is hole.kind
 
 
-def _badness(found: Found, block_size: int) -> tuple[int, bool, int]:
-    return _SEVERITIES.index(_worst(found, block_size)), found.hole.certain, found.behind.tokens
+def _badness(found: Found, block_size: int) -> tuple[int, bool, bool, int]:
+    hole = found.hole
+    return _SEVERITIES.index(_worst(found, block_size)), hole.certain, hole.doubt != "open", found.behind.tokens

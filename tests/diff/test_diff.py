@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 
 from kvtool.cli.diff import DiffCommand
 from kvtool.config.option import made
-from kvtool.diff.diff_texts import DiffTexts, move_to_end
+from kvtool.diff.diff_texts import DiffTexts
+from kvtool.diff.moved_units import moved_last
 from kvtool.diff.prompts import PromptDiff, diff_prompts, reusable
 from kvtool.diff.side_inputs import InputSide, read_prompt
 from kvtool.diff.sides import Rendered, diff_sides
 from kvtool.errors import KvtoolError
+from kvtool.fixes.movable_unit import Movable
 from kvtool.report.terminal.diff import print_diff
 from kvtool.report.terminal.ruler import cells
 from kvtool.results.documents.parts import Blocks
@@ -117,15 +119,16 @@ def test_a_timestamp_is_found_named_and_moved():
     # 5:01 against 6:02 is four tokens; everything else is the same text
     assert diff.lost_tokens - diff.same_tokens == first.tokens_b == 4
     (change,) = diff.changes
-    moved = [HEAD + RULES + TAIL + text.splitlines(True)[2] for text in (BEFORE, AFTER)]
+    stays, moves = "You work for Acme.", "Now: {}. "
+    moved = [text.replace(line := moves.format(text.split("Now: ")[1][:20]), "") + line for text in (BEFORE, AFTER)]
+    assert all(stays in text for text in moved)
     a, b = (words.encode(text).ids for text in moved)
     assert change.reuse == reusable(int((a != b).argmax()), len(b), 16)
     assert change.gained_blocks == change.reuse.blocks - diff.reuse.blocks > 10
 
 
 def test_all_places_are_moved_where_one_is_not_enough():
-    a = prompt("Now: 10:15\n", RULES.replace("20. Answer", "20. Reply"))
-    b = prompt("Now: 10:16\n", RULES)
+    a, b = (prompt(f"Now: 10:{at}\n", RULES + f"\n\nDesk: {at}\n\n" + RULES.replace("1. ", "4. ")) for at in (15, 16))
     first, every = compare(a, b).changes
     assert (first.unit, first.places, every.places) == ("line", 1, 2)
     assert every.gained_blocks > first.gained_blocks > 0
@@ -383,11 +386,14 @@ def test_regions_and_chunks_rebuild_the_second_text(a, b):
         assert built + a[at:] == b
 
 
-def test_move_to_end_keeps_lines_apart():
-    assert move_to_end("a\nb\nc\n", [(2, 4)]) == "a\nc\nb\n"
-    assert move_to_end("a\nb\nc", [(0, 2)]) == "b\nc\na"
-    assert move_to_end("A. Now x. B.", [(3, 10)]) == "A. B.\nNow x. "
-    assert move_to_end("a\nb\nc\n", [(0, 2), (2, 4)]) == "c\na\nb\n"
+def test_units_that_move_stand_on_lines_of_their_own():
+    def last(text: str, *ranges: tuple[int, int]) -> str:
+        return moved_last(text, [Movable(*one, "statement") for one in ranges])
+
+    assert last("a\nb\nc\n", (2, 3)) == "a\nc\nb\n"
+    assert last("a\nb\nc", (0, 1)) == "b\nc\na"
+    assert last("A. Now x. B.", (3, 9)) == "A. B.\nNow x."
+    assert last("a\nb\nc\n", (0, 1), (2, 3)) == "c\na\nb\n"
 
 
 # the command
@@ -420,7 +426,7 @@ def test_the_report_as_a_whole(run):
         "    b | Now: 2026-11-20T10:16:02Z. You work for Acme.",
         "      |      ^^^^^^^^^^^^^^^^^^^^   4 tokens differ",
     ]
-    assert lines[14] == "  Move line 3 to the end: 368 tokens reusable, 23 blocks (+22)           KV101"
+    assert lines[14] == "  Move the sentence in line 3 to the end: 384 tokens, 24 blocks (+23)    KV101"
     assert lines[-1] == "Next: kvtool diff-prompts --tokens a.txt b.txt"
 
 
@@ -448,7 +454,7 @@ def test_json_is_stable_and_holds_no_text(run):
     assert data["schema"] == "kvtool.diff/1"
     assert data["reusable"] == {"blocks": 1, "tokens": 16}
     assert data["first_difference"]["a"] == {"path": "a.txt", "line": 3, "column": 6, "start": 22, "end": 42}
-    assert data["changes"][0]["gained_blocks"] == 22
+    assert data["changes"][0]["gained_blocks"] == 23
     assert "Acme" not in out
     assert len(json.loads(run(BEFORE, AFTER, json=True, tokens=True)[1])["tokens"]["a"]) == 395
 

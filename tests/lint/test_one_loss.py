@@ -63,6 +63,23 @@ def test_a_helper_gives_another_value_to_each_of_its_callers() -> None:
     assert told(python(text)) == [("KV102", 5), ("KV102", 7)]
 
 
+def test_one_value_that_goes_into_two_prompts_is_two_losses() -> None:
+    text = (
+        "import datetime\ndef ask(send):\n    now = datetime.datetime.now().isoformat()\n"
+        f"    send_prompt = f'It is {{now}}. Search. {RULES}'\n    send.llm.invoke(send_prompt)\n"
+        f"    again_prompt = f'The time is {{now}}. Answer. {RULES}'\n    send.llm.invoke(again_prompt)\n"
+    )
+    assert told(python(text)) == [("KV101", 4), ("KV101", 6)]
+
+
+def test_what_follows_in_each_of_two_branches_is_counted() -> None:
+    text = (
+        "def build_prompt(question, text):\n    part = f'It says: {text}' if text else ''\n"
+        f"    return f'Q: {{question}}\\n{{part}}\\n{RULES}'\n"
+    )
+    assert told(python(text)) == [("KV201", 3)]
+
+
 def test_what_stands_behind_the_first_value_is_named_with_it() -> None:
     (found,) = jinja(
         f"Question: {{{{ question }}}}\n{RULES}\nDraft: {{{{ draft }}}}\n{RULES}\nAgain: {{{{ question }}}}\n{RULES}"

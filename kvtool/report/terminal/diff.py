@@ -208,7 +208,7 @@ def _trial(trial: Trial, b: str, room: int) -> str:
         line = f"line {trial.line_a:,}"
         if trial.line_a != trial.line_b:
             line += f" (line {trial.line_b:,} of {b})"
-        line = line if trial.unit == "line" else f"the {trial.unit} in {line}"
+        line = line if trial.unit == "line" else f"the {trial.unit} {'at' if trial.unit == 'block' else 'in'} {line}"
         what = f"move {line}{' of ' + trial.part if trial.part else ''} to {_end(trial)}"
     if trial.further:
         what = f"and {what}"

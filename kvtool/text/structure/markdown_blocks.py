@@ -207,6 +207,8 @@ class _Reader:
         line = first + 1
         while line < self._stop and self._rest[line][:1] == ">":
             line += 1
+        if line == first + 1 and self._line_alone(first, level):
+            return line
         if self._rest[line - 1].strip("> ") and (line >= len(self._lines) or not self._rest[line]):
             within = [rest[1:].removeprefix(" ") for rest in self._rest[first:line]]
             if not any("\t" in text for text in within):
@@ -219,6 +221,17 @@ class _Reader:
                 break
             line += line - first
         return self._shifted(quote, first, level)
+
+    def _line_alone(self, line: int, level: int) -> bool:
+        """A quote of one line of text with nothing but blank lines below it: whether it was one, and is entered."""
+        shown = self._rest[line][1:].lstrip(_SPACES)
+        if not shown or shown[0] in _SIGNS or level + 1 >= DEEPEST or "\t" in self._rest[line]:
+            return False
+        if line + 1 < len(self._lines) and self._rest[line + 1]:
+            return False
+        self.blocks.append(MarkdownBlock("quote", line, line + 1, level, 0, ">"))
+        self.blocks.append(MarkdownBlock("paragraph", line, line + 1, level + 1))
+        return True
 
     def _shifted(self, quote: Sequence[MarkdownBlock], first: int, level: int) -> int:
         """Enter the blocks of a quote that begins at a line; returns the line behind it."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.raw_unit import RawUnit
-from kvtool.text.structure.sentences import closes, goes_on, introduces, is_sentence, is_title, sentence_ends
-from kvtool.text.structure.text_unit import UnitKind
+from kvtool.text.structure.sentences import closes, goes_on, has_stop, introduces, is_sentence, is_title, sentence_ends
+from kvtool.text.structure.text_unit import TextUnit, UnitKind
 
 _NUMBERED = re.compile(
     r"[ \t]*(?:\d{1,3}[、．](?=\S)|(?:[-*•][ \t]*)?(?:\(?\d{1,3}[.):][)]?"
@@ -46,11 +46,17 @@ class _Line(NamedTuple):
     start: int
     stop: int
     text: str
+    indent: int
     apart: bool = False
 
-    @property
-    def indent(self) -> int:
-        return len(self.text) - len(self.text.lstrip())
+
+def line_of_one(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None:
+    """What a paragraph of one line without a sign of a sentence's end is made of: that line; None for any other."""
+    if text.find("\n", start, stop) >= 0 or has_stop(text, start, stop):
+        return None
+    shown = text[start:stop]
+    first, last = start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip())
+    return (TextUnit("statement", first, last, first),) if last > first else ()
 
 
 def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) -> list[RawUnit]:
@@ -96,11 +102,12 @@ def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> Iterator[
         shown = text[at:end]
         if shown.strip():
             stands = bisect_left(solid, (at + 1, 0)) - 1
-            begin = at + len(shown) - len(shown.lstrip())
+            indent = len(shown) - len(shown.lstrip())
+            begin = at + indent
             apart = any(
                 low <= begin and at + len(shown.rstrip()) <= high for low, high in solid[max(stands, 0) : stands + 4]
             )
-            yield _Line(at, at + len(shown.rstrip()), shown.rstrip(), apart)
+            yield _Line(at, at + len(shown.rstrip()), shown.rstrip(), indent, apart)
         at = end + 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvtool.text.structure.text_unit import TextUnit, UnitKind
@@ -34,6 +33,9 @@ _ORDER: dict[UnitKind, int] = {
 
 
 _DEEPEST = 64
+_KINDS = 6
+_ABOVE = 40
+"""Bits of a place for the kind, and for all behind where it begins: no text has 2^34 characters."""
 
 
 class RawUnit(NamedTuple):
@@ -45,32 +47,39 @@ class RawUnit(NamedTuple):
     body: int
 
 
-@dataclass(slots=True)
-class _Open:
-    raw: RawUnit
-    children: list[TextUnit] = field(default_factory=list)
-
-    def closed(self) -> TextUnit:
-        return TextUnit(*self.raw, tuple(self.children))
-
-
 def nested(kind: UnitKind, start: int, stop: int, raws: Iterable[RawUnit], *, body: int | None = None) -> TextUnit:
     """A unit with those ranges in it that nest; of two that cross, the one that begins first stays, of equals the first kind.
 
     What is nested deeper than 64 units is left out.
     """
-    stack = [_Open(RawUnit(kind, start, stop, start if body is None else body))]
-    seen: set[tuple[UnitKind, int, int]] = set()
-    for raw in sorted(raws, key=lambda raw: (raw.start, -raw.stop, _ORDER[raw.kind])):
-        if not start <= raw.start < raw.stop <= stop or raw[:3] in seen:
+    opened: list[RawUnit] = [RawUnit(kind, start, stop, start if body is None else body)]
+    inside: list[list[TextUnit]] = [[]]
+    before: RawUnit | None = None
+    high = stop
+    for raw in sorted(raws, key=_place):
+        low, end = raw[1], raw[2]
+        if not start <= low < end <= stop or (before is not None and raw[:3] == before[:3]):
             continue
-        while raw.start >= stack[-1].raw.stop:
-            unit = stack.pop().closed()
-            stack[-1].children.append(unit)
-        if raw.stop <= stack[-1].raw.stop and len(stack) < _DEEPEST:
-            seen.add(raw[:3])
-            stack.append(_Open(raw))
-    while len(stack) > 1:
-        unit = stack.pop().closed()
-        stack[-1].children.append(unit)
-    return stack[0].closed()
+        before = raw
+        while low >= high:
+            _close(opened, inside)
+            high = opened[-1][2]
+        if end <= high and len(opened) < _DEEPEST:
+            opened.append(raw)
+            inside.append([])
+            high = end
+    while len(opened) > 1:
+        _close(opened, inside)
+    return TextUnit(*opened[0], tuple(inside[0]))
+
+
+def _place(raw: RawUnit) -> int:
+    """What comes first begins first; of these the longest one, then that of the first kind."""
+    return (raw[1] << _ABOVE) - (raw[2] << _KINDS) + _ORDER[raw[0]]
+
+
+def _close(opened: list[RawUnit], inside: list[list[TextUnit]]) -> None:
+    """The last unit that is open goes into the one around it."""
+    kind, start, stop, body = opened.pop()
+    children = inside.pop()
+    inside[-1].append(TextUnit(kind, start, stop, body, tuple(children) if children else ()))

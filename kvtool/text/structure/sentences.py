@@ -109,10 +109,15 @@ def _is_name(line: str) -> bool:
     return len(line.split(None, 2)) < 2
 
 
+def has_stop(text: str, start: int, stop: int) -> bool:
+    """Whether there is a sign in `[start, stop)` that a sentence may end with."""
+    return _STOP.search(text, start, stop) is not None
+
+
 def sentence_ends(text: str, start: int, stop: int, solid: Sequence[Span]) -> list[int]:
     """Where sentences of one line end in `[start, stop)`, the space behind them included; none ends inside of a solid span."""
     ends: list[int] = []
-    if _STOP.search(text, start, stop) is None:
+    if not has_stop(text, start, stop):
         return ends
     index = 0
     while stop > start and text[stop - 1].isspace():

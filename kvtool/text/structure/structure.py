@@ -13,7 +13,7 @@ from kvtool.text.structure.markdown_block import MarkdownBlock
 from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
 from kvtool.text.structure.masking import Span, placeholders
-from kvtool.text.structure.prose import ROW, introduction, prose_units
+from kvtool.text.structure.prose import ROW, introduction, line_of_one, prose_units
 from kvtool.text.structure.raw_unit import RawUnit, nested
 from kvtool.text.structure.sections import Heading, sections_of
 from kvtool.text.structure.sentences import goes_on, introduces, is_sentence, is_title, sentence_ends, words_in
@@ -86,6 +86,8 @@ class Structure:
 
     def _read(self, unit: TextUnit, values: Sequence[Span] = ()) -> TextUnit:
         """A paragraph with what it is made of; what stands in it as one piece is in one of its sentences."""
+        if not unit.children and (one := line_of_one(self.text, unit.start, unit.stop)) is not None:
+            return TextUnit("paragraph", unit.start, unit.stop, unit.start, one)
         inside = [RawUnit(*below[:4]) for child in unit.children for below in _all_in(child)]
         solid = {*self._solid_in(unit.start, unit.stop), *values, *((each.start, each.stop) for each in inside)}
         raws = prose_units(self.text, unit.start, unit.stop, sorted(solid))
@@ -97,15 +99,16 @@ class Structure:
 
     def _spelled(self, unit: TextUnit) -> TextUnit:
         """A unit; an item of one line with its paragraph."""
-        if unit.kind != "item" or unit.body >= unit.stop or any(each.kind not in _INLINE for each in unit.children):
+        kind, start, stop, body, children = unit
+        if kind != "item" or body >= stop or (children and any(each.kind not in _INLINE for each in children)):
             return unit
-        return unit._replace(children=(TextUnit("paragraph", unit.body, unit.stop, unit.body, unit.children),))
+        return TextUnit(kind, start, stop, body, (TextUnit("paragraph", body, stop, body, children),))
 
     def _whole(self, unit: TextUnit) -> TextUnit:
-        unit = self._spelled(unit)
-        if unit.kind == "paragraph":
-            return self._read(unit)
-        return unit._replace(children=tuple(self._whole(child) for child in unit.children))
+        kind, start, stop, body, children = self._spelled(unit)
+        if kind == "paragraph":
+            return self._read(TextUnit(kind, start, stop, body, children))
+        return TextUnit(kind, start, stop, body, tuple(map(self._whole, children)) if children else ())
 
     def _solid_in(self, low: int, high: int) -> list[Span]:
         first = bisect_left(self._solid, (low, low))
@@ -190,8 +193,9 @@ class _Blocks:
                 and text[element.close : element.stop] == text[element.close : stop].rstrip()
             ):
                 scopes.append((element.start, element.close))
-        raws += sections_of(text, [heading for block in blocks if (heading := self._heading(block))], scopes)
-        raws += self._of_markdown(blocks)
+        headings = {at: heading for at, block in enumerate(blocks) if (heading := self._heading(block))}
+        raws += sections_of(text, list(headings.values()), scopes)
+        raws += self._of_markdown([block for at, block in enumerate(blocks) if at not in headings])
         return list(self._with_introductions(raws))
 
     def _markdown(self, data: Sequence[Span]) -> list[MarkdownBlock]:
@@ -256,6 +260,7 @@ class _Blocks:
         return Heading(*self._span(block), block.level)
 
     def _of_markdown(self, blocks: Sequence[MarkdownBlock]) -> list[RawUnit]:
+        """The units of all blocks but headings of sections."""
         raws: list[RawUnit] = []
         cuts: list[
             tuple[int, int, int]
@@ -265,7 +270,7 @@ class _Blocks:
             if block.kind == "paragraph" and marked and self._starts[block.first] < marked:
                 continue  # all of that item
             start, stop = self._span(block)
-            if stop <= start or block.kind == "break" or (block.kind == "heading" and self._heading(block)):
+            if stop <= start or block.kind == "break":
                 continue
             if block.kind == "heading" or block.kind == "paragraph":
                 begin = min(self._behind_markers(start, block.depth), stop)

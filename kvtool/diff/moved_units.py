@@ -1,0 +1,122 @@
+"""What a trial moves of two texts: the units around what differs, those that advice would move; what it would not, stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvtool.diff.diff_texts import DiffTexts, Range, Region, Unit, moved_ranges
+from kvtool.fixes.asked import cue_begin
+from kvtool.fixes.movable_unit import ALL_OF_IT, Movable, movable_unit
+from kvtool.fixes.parted_text import parted_at, units_last
+from kvtool.text.traced import Traced
+
+
+class MovedPair(NamedTuple):
+    """The units that move in either text for one difference; none where a text has nothing there."""
+
+    a: tuple[Movable, ...]
+    b: tuple[Movable, ...]
+
+
+class MovedUnits(NamedTuple):
+    """The units of the first difference that can move, and of all; `unit` says what the first one is."""
+
+    unit: Unit
+    first: list[MovedPair]
+    every: list[MovedPair]
+
+
+def moved_units(texts: DiffTexts) -> MovedUnits:
+    """What moves of two texts: nothing is torn apart, and no rule goes away from the rules."""
+    unit, first, every = moved_ranges(texts)
+    chunks = [chunk for region in texts.regions for chunk in texts.chunks(region)]
+    values = sorted({chunk.a for chunk in chunks}), sorted({chunk.b for chunk in chunks})
+    moved = [pair for region in every for pair in _pairs(texts, region, chunks, values, unit)]
+    begin = first[0]
+    at_first = [pair for pair in moved[:1] if _touches(pair, begin)]
+    return MovedUnits(_unit_of(texts, moved[0], unit) if moved else unit, at_first, _apart(moved))
+
+
+def moved_last(text: str, movables: Sequence[Movable]) -> str:
+    """The text with these units behind all else but its last line ends, and a line that leads over to the answer."""
+    end = cue_begin(text)
+    found = parted_at(str.__str__(text), movables, end)
+    return str.__str__(units_last(Traced(text), found, end)) if found.units else text
+
+
+def taken_out(text: str, movables: Sequence[Movable]) -> tuple[str, list[str]]:
+    """The text without these units, and those."""
+    plain = str.__str__(text)
+    found = parted_at(plain, movables, len(plain))
+    return "".join(plain[low:high] for low, high in found.kept), [plain[one.start : one.stop] for one in found.units]
+
+
+def _pairs(
+    texts: DiffTexts, region: Region, chunks: Sequence[Region], values: tuple[list[Range], list[Range]], unit: Unit
+) -> list[MovedPair]:
+    """The units around what differs in a region: line by line where both texts have as many, else of all of it."""
+    parts = texts.by_line(region) if unit == "line" else [region]
+    pairs: list[MovedPair] = []
+    for part in parts:
+        inside = [
+            chunk for chunk in chunks if part.a[0] <= chunk.a[0] <= part.a[1] and part.b[0] <= chunk.b[0] <= part.b[1]
+        ]
+        a = _side(texts.a, part.a, [chunk.a for chunk in inside], values[0])
+        b = _side(texts.b, part.b, [chunk.b for chunk in inside], values[1])
+        if a is not None and b is not None and (a or b):
+            pairs.append(MovedPair(a, b))
+    return pairs
+
+
+def _side(text: Traced, part: Range, inside: Sequence[Range], values: Sequence[Range]) -> tuple[Movable, ...] | None:
+    """The unit of one text, none where it has nothing there; None where advice would move nothing."""
+    plain = str.__str__(text)
+    start, stop = _shown(plain, *part)
+    if start >= stop:
+        return ()
+    varying = [(low, high) for low, high in inside if low < high]
+    low, high = (
+        _shown(plain, min(one[0] for one in varying), max(one[1] for one in varying)) if varying else (start, stop)
+    )
+    known = low < high and (start, stop) != (low, high)
+    low, high = (max(low, start), min(high, stop)) if known else (start, stop)
+    found = movable_unit(plain, low, high, [one for one in values if known or not low <= one[0] < high], known=known)
+    whole = isinstance(found, Movable) and not plain[: found.start].strip() and not plain[found.stop :].strip()
+    if isinstance(found, Movable) and not whole:
+        return (found,)
+    if whole or (found == ALL_OF_IT and "\n" in plain[start:stop]):
+        return (Movable(start, stop, "statement"),)  # a part of a long line, or several units: as they are
+    return None
+
+
+def _shown(text: str, start: int, stop: int) -> Range:
+    """A range without the white space around it."""
+    shown = text[start:stop]
+    low = start + len(shown) - len(shown.lstrip())
+    return (low, start + len(shown.rstrip())) if shown.strip() else (start, start)
+
+
+def _touches(pair: MovedPair, region: Region) -> bool:
+    """Whether it is for a difference that the region has."""
+    return any(
+        one.start <= bounds[1] and bounds[0] <= one.stop
+        for units, bounds in ((pair.a, region.a), (pair.b, region.b))
+        for one in units
+    )
+
+
+def _apart(pairs: Sequence[MovedPair]) -> list[MovedPair]:
+    """The pairs, those of one unit once."""
+    return list(dict.fromkeys(pairs))
+
+
+def _unit_of(texts: DiffTexts, pair: MovedPair, unit: Unit) -> Unit:
+    """What the first thing that moves is: a block of lines, a line, or a part of one."""
+    one, text = (pair.a[0], texts.a) if pair.a else (pair.b[0], texts.b)
+    plain = str.__str__(text)
+    if "\n" in plain[one.start : one.stop]:
+        return "block"
+    line = plain[plain.rfind("\n", 0, one.start) + 1 : one.start]
+    behind = plain[one.stop : (plain.find("\n", one.stop) + 1 or len(plain) + 1) - 1]
+    return "line" if not line.strip() and not behind.strip() else "sentence" if unit == "line" else unit

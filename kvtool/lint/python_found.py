@@ -1,0 +1,51 @@
+"""The prompts that were found in the modules of a program, each once, with the strongest of what the code says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvtool.lint.python_evidence import Belief, Evidence, belief, reads_as_reply
+from kvtool.lint.python_nodes import judged, key_of
+from kvtool.lint.python_package import Module
+from kvtool.lint.skeleton import Hole, Node, leaves
+from kvtool.lint.work_budget import spend
+
+_LEAST = 40
+"""Characters of constant text, below which nothing is a prompt."""
+_READ = 20_000
+"""Characters of which is asked how they read; each is a step."""
+
+
+class ToldTexts:
+    """Prompts by module, as nodes that say how sure each thing that varies is."""
+
+    def __init__(self) -> None:
+        self._found: dict[Module, dict[tuple[object, ...], tuple[Evidence, list[Node]]]] = {}
+
+    def of(self, module: Module) -> list[list[Node]]:
+        """What was found in a module, in the order in which it was."""
+        return [nodes for _, nodes in self._found.get(module, {}).values()]
+
+    def add(self, module: Module, nodes: list[Node], evidence: Evidence) -> None:
+        """A text that may be a prompt: it is one where the code and how it reads say so."""
+        key = tuple(key_of(node) for node in nodes)
+        found = self._found.setdefault(module, {})
+        if (key in found and found[key][0] >= evidence) or not any(isinstance(leaf, Hole) for leaf in leaves(nodes)):
+            return
+        text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
+        if len(text) < _LEAST:
+            return
+        spend(min(len(text), _READ))
+        how = belief(evidence, text)
+        if how is Belief.NO:
+            return
+        weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
+        late = evidence is not Evidence.FILE and reads_as_reply(text)
+        found[key] = evidence, judged(nodes, weak=weak, unnamed=unnamed, late=late, path=module.path)
+
+    def add_holes(self, module: Module, holes: Iterable[Hole]) -> None:
+        """What is told wherever its text stands."""
+        found = self._found.setdefault(module, {})
+        for hole in holes:
+            if hole.spot.path == module.path:
+                found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole]
