@@ -1,7 +1,7 @@
 """SGLang's rules here beside SGLang's own RadixCache, on the same requests in one run.
 
 2,000 prompts of 4,096 tokens, half of each shared, 8 tokens of answer, one at a time; a pool of 320,000 tokens and one in which
-all fits. What is timed is CPU: ours from int32 arrays, SGLang's tree and allocator from its own requests, which are made before. The
+all fits. What is timed is CPU: ours from int32 arrays, SGLang's tree and allocator from its own requests, made before. The
 sides take turns; the best round counts. What came out is compared outside of it: the cached tokens of each request, the evicted
 ones, and the tree's. Pages of 64 are ours alone: without a GPU, SGLang's allocator of pages runs other code. So are the prompts at
 the end, which are hard for a radix tree, in two sizes.
