@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.python_changes import backwards, changed
 from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_prompt
 from kvtool.lint.python_expressions import Expressions
 from kvtool.lint.python_filling import filled_text
@@ -30,8 +31,6 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    backwards,
-    changed,
     cut,
     either,
 )
