@@ -22,6 +22,7 @@ NEED_IT = (
     "engine/test_same_outputs.py",
     "engine/test_triton_engine.py",
     "engine/test_weights.py",
+    "engine/test_windows.py",
     "kernels",
     "measure/test_audit.py",
     "measure/test_bench.py",

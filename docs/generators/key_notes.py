@@ -72,6 +72,11 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         **{
             name: Note(example, _default(name))
             for name, example in {
+                "prefix_cache_retention_interval": "512",
+                "prefix_match_unit": "16",
+                "disable_hybrid_kv_cache_manager": "true",
+                "mamba_ssm_cache_dtype": "bfloat16",
+                "speculative_config": '\'{"method": "eagle", "num_speculative_tokens": 3}\'',
                 "page_size": "64",
                 "max_total_tokens": "41408",
                 "radix_eviction_policy": "slru",

@@ -10,6 +10,8 @@ from kvtool.engine.model.json_object import JsonObject
 
 Scoring = Literal["softmax", "sigmoid", "softmax of chosen"]
 
+_MOST_EXPERTS = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class Experts:
@@ -42,6 +44,8 @@ class Experts:
         for name in ("count", "chosen", "intermediate_size", "groups", "groups_chosen", "group_best"):
             if getattr(self, name) < 1:
                 raise EngineError(f"{name} of experts must be at least 1, not {getattr(self, name)}")
+        if self.count > _MOST_EXPERTS:
+            raise EngineError(f"{self.count} experts are more than any model has")
         for name in ("shared_size", "dense_layers"):
             if getattr(self, name) < 0:
                 raise EngineError(f"{name} of experts must not be negative: {getattr(self, name)}")

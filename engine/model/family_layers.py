@@ -53,14 +53,18 @@ def layer_kinds(config: JsonObject, known: tuple[str, ...]) -> list[str]:
     return kinds
 
 
+def at_least(config: JsonObject, key: str, least: int = 1) -> int:
+    """A number that must be there, and that large."""
+    value = config.integer(key)
+    if value < least:
+        raise EngineError(f"{config.named(key)} must be at least {least}, not {value}")
+    return value
+
+
 def kv_heads(config: JsonObject) -> int:
     """K/V heads: those of the queries where the file does not say."""
-    heads = config.integer("num_attention_heads")
-    if heads < 1:
-        raise EngineError(f"{config.named('num_attention_heads')} must be at least 1, not {heads}")
-    shared = config.integer_or("num_key_value_heads", heads)
-    if shared < 1:
-        raise EngineError(f"{config.named('num_key_value_heads')} must be at least 1, not {shared}")
+    heads = at_least(config, "num_attention_heads")
+    shared = at_least(config, "num_key_value_heads") if "num_key_value_heads" in config else heads
     if heads % shared:
         raise EngineError(
             f"{heads} attention heads cannot share {shared} K/V heads evenly "
@@ -84,17 +88,12 @@ def head_size(config: JsonObject) -> int:
 
 def window_size(config: JsonObject) -> int:
     """`sliding_window`, which must be there."""
-    window = config.integer("sliding_window")
-    if window < 1:
-        raise EngineError(f"{config.named('sliding_window')} must be at least 1, not {window}")
-    return window
+    return at_least(config, "sliding_window")
 
 
 def _pattern(config: JsonObject, key: str) -> list[str]:
     """Every so-many-th layer sees everything, the others a window."""
-    every = config.integer(key)
-    if every < 1:
-        raise EngineError(f"{config.named(key)} must be at least 1, not {every}")
+    every = at_least(config, key)
     return [_SLIDING if (at + 1) % every else _FULL[0] for at in range(count_layers(config))]
 
 
@@ -170,9 +169,7 @@ def _llama4(config: JsonObject) -> Layers:
     elif flags := config.integers("no_rope_layers"):
         rotated = [flag != 0 for flag in flags]
     else:
-        every = config.integer("no_rope_layer_interval")
-        if every < 1:
-            raise EngineError(f"{config.named('no_rope_layer_interval')} must be at least 1, not {every}")
+        every = at_least(config, "no_rope_layer_interval")
         rotated = [(at + 1) % every != 0 for at in range(count)]
     if len(rotated) != count:
         raise EngineError(
@@ -180,7 +177,7 @@ def _llama4(config: JsonObject) -> Layers:
         )
     if "attention_chunk_size" not in config:
         return _full(config)
-    local = chunked(heads, size, config.integer("attention_chunk_size"))
+    local = chunked(heads, size, at_least(config, "attention_chunk_size"))
     return [local if each else attention(heads, size) for each in rotated]
 
 
@@ -189,10 +186,10 @@ def _latent(config: JsonObject) -> Layers:
     if "kv_lora_rank" not in config:
         return _full(config)
     kv_heads(config)
-    layer = latent(config.integer("kv_lora_rank"), config.integer("qk_rope_head_dim"))
+    layer = latent(at_least(config, "kv_lora_rank"), at_least(config, "qk_rope_head_dim", 0))
     if "index_topk" not in config:
         return [layer] * count_layers(config)
-    size = config.integer("index_head_dim")
+    size = at_least(config, "index_head_dim")
     index = AttentionLayerShape(
         kind="mla", kv_heads=1, head_size=size + size // 128 * 4, value_size=0, dtype="fp8_e4m3"
     )
@@ -203,9 +200,7 @@ def _linear(config: JsonObject, state: StateShape) -> Layers:
     """Linear attention beside plain attention: as `layer_types` says, or every so-many-th layer plain."""
     kinds = layer_kinds(config, (*_FULL, *_LINEAR))
     if not kinds:
-        every = config.integer("full_attention_interval")
-        if every < 1:
-            raise EngineError(f"{config.named('full_attention_interval')} must be at least 1, not {every}")
+        every = at_least(config, "full_attention_interval")
         kinds = [_LINEAR[0] if (at + 1) % every else _FULL[0] for at in range(count_layers(config))]
     plain = attention(kv_heads(config), head_size(config)) if set(kinds) & set(_FULL) else None
     return [state if kind in _LINEAR or plain is None else plain for kind in kinds]
@@ -219,8 +214,9 @@ def _state_dtype(config: JsonObject, key: str) -> str:
 
 
 def _qwen_next(config: JsonObject) -> Layers:
-    sizes = ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim", "conv_kernel_dim")
-    keys, values, key, value, kernel = (config.integer(f"linear_{name}") for name in sizes)
+    sizes = ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
+    keys, values, key, value = (at_least(config, f"linear_{name}") for name in sizes)
+    kernel = at_least(config, "linear_conv_kernel_dim", 2)
     return _linear(config, delta_net(keys, values, key, value, kernel, _state_dtype(config, "mamba_ssm_dtype")))
 
 
@@ -233,10 +229,9 @@ def _kimi_linear(config: JsonObject) -> Layers:
     numbers = set(linear.integers("kda_layers"))
     if beyond := [number for number in numbers if not 1 <= number <= count]:
         raise EngineError(f"{linear.named('kda_layers')} has layer {beyond[0]} of {count}")
-    state = kimi_delta(
-        linear.integer("num_heads"), linear.integer("head_dim"), linear.integer("short_conv_kernel_size")
-    )
-    plain = latent(config.integer("kv_lora_rank"), config.integer("qk_rope_head_dim"))
+    kernel = at_least(linear, "short_conv_kernel_size", 2)
+    state = kimi_delta(at_least(linear, "num_heads"), at_least(linear, "head_dim"), kernel)
+    plain = latent(at_least(config, "kv_lora_rank"), at_least(config, "qk_rope_head_dim", 0))
     return [state if number in numbers else plain for number in range(1, count + 1)]
 
 
@@ -263,14 +258,14 @@ def _nemotron_h(config: JsonObject) -> Layers:
             f"{config.named('hybrid_override_pattern')} has {unknown[0]!a}, which kvtool does not know",
             hint=f"it knows {' '.join(_PATTERN)}",
         )
-    heads, size = config.integer("mamba_num_heads"), config.integer("mamba_head_dim")
+    heads, size = at_least(config, "mamba_num_heads"), at_least(config, "mamba_head_dim")
     state = mamba2(
         heads * size,
         heads,
         size,
-        config.integer("ssm_state_size"),
-        config.integer("conv_kernel"),
-        config.integer("n_groups"),
+        at_least(config, "ssm_state_size"),
+        at_least(config, "conv_kernel", 2),
+        at_least(config, "n_groups", 0),
         _state_dtype(config, "mamba_ssm_cache_dtype"),
     )
     plain = attention(kv_heads(config), head_size(config))
@@ -278,15 +273,13 @@ def _nemotron_h(config: JsonObject) -> Layers:
 
 
 def _granite_hybrid(config: JsonObject) -> Layers:
-    inner, heads = config.integer("mamba_expand") * config.integer("hidden_size"), config.integer("mamba_n_heads")
-    if heads < 1:
-        raise EngineError(f"{config.named('mamba_n_heads')} must be at least 1, not {heads}")
-    automatic = not isinstance(config.value("mamba_d_head"), int)
-    size = inner // heads if automatic else config.integer("mamba_d_head")
-    state, kernel, groups = (config.integer(f"mamba_{name}") for name in ("d_state", "d_conv", "n_groups"))
+    """Some Granite 4 have the file of a hybrid, and attention in all layers."""
     if not layer_kinds(config, (*_FULL, *_LINEAR)):
         raise EngineError(f"{config.named('layer_types')} is missing")
-    return _linear(config, mamba2(inner, heads, size, state, kernel, groups))
+    inner, heads = at_least(config, "mamba_expand") * at_least(config, "hidden_size"), at_least(config, "mamba_n_heads")
+    size = at_least(config, "mamba_d_head") if isinstance(config.value("mamba_d_head"), int) else inner // heads
+    state, groups = at_least(config, "mamba_d_state"), at_least(config, "mamba_n_groups", 0)
+    return _linear(config, mamba2(inner, heads, size, state, at_least(config, "mamba_d_conv", 2), groups))
 
 
 FAMILIES: dict[str, Callable[[JsonObject], Layers]] = {

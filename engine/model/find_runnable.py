@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.find_served import config_file, find_served
+from kvtool.engine.model.find_served import find_served
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.presets import find_model
+from kvtool.engine.model.presets import config_file, find_model
 
 _HINT = "profile --dry-run needs no forward pass"
 

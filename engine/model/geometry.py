@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.weight_count import WeightCount
+from kvtool.engine.model.presets import config_file, plain_preset
+
+if TYPE_CHECKING:
+    from kvtool.engine.model.weight_count import WeightCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Geometry:
 
 def find_geometry(name: str) -> Geometry:
     """The geometry of a preset, folder or config.json, named as for `find_served`."""
-    from kvtool.engine.model.find_served import find_served  # whose models have geometries
+    if config_file(name) is None and (plain := plain_preset(name)) is not None:
+        return Geometry.of(plain)
+    from kvtool.engine.model.find_served import find_served  # it imports this module, and takes long to
 
     return find_served(name).geometry

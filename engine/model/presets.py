@@ -142,22 +142,35 @@ PRESETS = {
 def find_model(name: str) -> ModelConfig:
     """A model by its folder or config.json, by the name of a preset, or by the HF id of a preset's repository or of an
     instruction-tuned sibling."""
-    path = model_path(name)
-    if name and ((path / CONFIG_FILE).is_file() or (path.suffix == ".json" and path.is_file())):
-        return ModelConfig.from_hf(path)
-    if name and path.is_dir():
-        raise EngineError(f"{name}: the folder has no {CONFIG_FILE}")
-    key = preset_key(name)
-    for config in PRESETS.values():
-        if key in (config.name, preset_key(config.source)):
-            return config
-    if path.suffix == ".json" or name.startswith((".", "/", "~")):
-        raise EngineError(f"{name}: no such file or folder")
-    close = get_close_matches(key, PRESETS, n=1)
+    if (file := config_file(name)) is not None:
+        return ModelConfig.from_hf(file)
+    if (config := plain_preset(name)) is not None:
+        return config
+    close = get_close_matches(preset_key(name), PRESETS, n=1)
     raise EngineError(
         f"unknown model `{ascii(name[:80])[1:-1]}`" + (f"; did you mean {close[0]}?" if close else ""),
         hint=f"one of {', '.join(PRESETS)}, or a folder with a {CONFIG_FILE}",
     )
+
+
+def plain_preset(name: str) -> ModelConfig | None:
+    """The preset of that name or repository, if it is one whose layers are all the same full attention."""
+    key = preset_key(name)
+    return next((config for config in PRESETS.values() if key in (config.name, preset_key(config.source))), None)
+
+
+def config_file(name: str) -> Path | None:
+    """The config.json that a name is, or that the folder of that name has; None where it can only be the name of a preset."""
+    path = model_path(name)
+    if name and path.is_dir():
+        if not (path / CONFIG_FILE).is_file():
+            raise EngineError(f"{name}: the folder has no {CONFIG_FILE}")
+        return path / CONFIG_FILE
+    if name and path.suffix == ".json" and path.is_file():
+        return path
+    if path.suffix == ".json" or name.startswith((".", "/", "~")):
+        raise EngineError(f"{name}: no such file or folder")
+    return None
 
 
 def model_path(name: str | Path) -> Path:

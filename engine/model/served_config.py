@@ -87,7 +87,7 @@ def _place(file: Path, message: str) -> str:
 
 def _read(config: JsonObject, name: str, source: str) -> ServedModel:
     text, family = _language_model(config)
-    off = why_not_cached(config, family)
+    off = why_not_cached(config, text, family)
     layers = attention_free(text, family)
     if layers is None:
         if family not in FAMILIES:
@@ -118,9 +118,8 @@ def _read(config: JsonObject, name: str, source: str) -> ServedModel:
 def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
     """The part that keeps a KV cache, and its family."""
     text, outer = config, config.text_or("model_type", "")
-    for key in _NESTED:
-        if (child := text.child(key)) is not None:
-            text = child
+    while (child := next((part for key in _NESTED if (part := text.child(key)) is not None), None)) is not None:
+        text = child
     family = text.text_or("model_type", "") or outer
     if not family:
         named = config.texts("architectures")

@@ -1,11 +1,11 @@
-"""vLLM's rules for one group of full attention, behind the interface that all engines' rules have: the embedded engine itself."""
+"""vLLM's rules, behind the interface that all engines' rules have: the embedded engine itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
+from kvtool.engine.make_cache import make_cache
 from kvtool.engine.request import Request
 from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
 from kvtool.engine.scheduler import Scheduler
@@ -19,14 +19,16 @@ class VllmOptions:
     block_size: int = EngineConfig.block_size
     num_gpu_blocks: int | None = None
     """With the null block, which holds nothing; None is a pool that grows."""
+    engine: EngineConfig | None = None
+    """All of the engine in place of these, for models of several groups of layers."""
 
 
 class VllmCache:
     """The embedded engine's scheduler, which runs each request alone."""
 
     def __init__(self, options: VllmOptions = VllmOptions()) -> None:
-        config = EngineConfig(block_size=options.block_size, num_blocks=options.num_gpu_blocks)
-        self._scheduler = Scheduler(config, BlockManager(config))
+        config = options.engine or EngineConfig(block_size=options.block_size, num_blocks=options.num_gpu_blocks)
+        self._scheduler = Scheduler(config, make_cache(config))
 
     @property
     def num_tokens(self) -> int:
@@ -69,7 +71,7 @@ VLLM = RuleSet(
     name="vllm",
     engine="vLLM 0.33",
     status="driven",
-    evidence="every decision of vLLM's own scheduler in recorded cases, block for block",
+    evidence="compared with every decision of vLLM's own scheduler in recorded cases, block for block",
     not_modelled=("requests that run together, in this comparison",),
     options=VllmOptions(),
     make=VllmCache,

@@ -43,12 +43,19 @@ COMMANDS = (
     Listed(
         "profile", "Hit rates, where the tokens went, TTFT, what to change.", "kvtool.cli.profile", "ProfileCommand"
     ),
+    Listed("what-if", "What caches of other sizes, policies and lifetimes hit.", "kvtool.cli.what_if", "WhatIfCommand"),
     Listed("replay", "Predicted beside what a server did, request by request.", "kvtool.cli.replay", "ReplayCommand"),
     Listed("logs", "What is in logs: format, requests, what is left out.", "kvtool.cli.logs", "LogsCommand"),
     Listed("diff-prompts", "Where two or more prompts part, and what it costs.", "kvtool.cli.diff", "DiffCommand"),
     Listed("lint", "Findings only: what costs hits, and where.", "kvtool.cli.lint", "LintCommand"),
     Listed("optimize", "Rewrite prompts, prove it, write where told.", "kvtool.cli.optimize", "OptimizeCommand"),
     Listed("check", "The gate for CI: limits and a baseline, one verdict.", "kvtool.cli.check", "CheckCommand"),
+    Listed(
+        "compare-engines",
+        "One workload under the rules of every engine.",
+        "kvtool.cli.compare_engines",
+        "CompareEnginesCommand",
+    ),
     Listed("compare", "What moved from one result to another.", "kvtool.cli.compare", "CompareCommand"),
     Listed("watch", "What a running server's prefix cache does, live.", "kvtool.cli.watch", "WatchCommand"),
     Listed("report", "A saved result again, in any format.", "kvtool.cli.report", "ReportCommand"),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.judged_options import Limits
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.option import Argument, Option, check_values, only, option_fields, walk
 from kvtool.config.pricing_options import Pricing
 from kvtool.config.rule_flags import RuleFlags
 from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES, By
 from kvtool.text.terminal.streams import check_piped
 
@@ -59,6 +60,8 @@ class ProfileCommand(Command):
     def run(self) -> int:
         """Profile and print; 0, 1 where a gate failed, 130 where it was interrupted."""
         check_piped("profile", self.inputs)
+        if self.tracing.rules == "all":
+            return self._every_engine()
         from contextlib import ExitStack
 
         from kvtool.accounting.event_writer import EventWriter
@@ -119,6 +122,34 @@ class ProfileCommand(Command):
         if not report.partial:
             opened.check_read()
         return verdict_on(report).exit_code
+
+    def _every_engine(self) -> int:
+        """The same as `kvtool compare-engines`; KvtoolError for an option that it does not have."""
+        from kvtool.cli.compare_engines import CompareEnginesCommand
+
+        taken = {each.name for each in walk(CompareEnginesCommand)} | {"rules", "advice", "dry_run"}
+        parts: list[object] = [self, *(value for value in vars(self).values() if is_dataclass(value))]
+        for part in parts:
+            kind: type = type(part)
+            for each in option_fields(kind):
+                if each.name in taken or not isinstance(each.mark, Option):
+                    continue
+                if getattr(part, each.name) != each.default:
+                    flag = each.mark.flags(each.name)[-1]
+                    hint = "kvtool compare-engines --help has what does"
+                    raise KvtoolError(f"{flag} does not go with --rules all", hint=hint)
+        return CompareEnginesCommand(
+            inputs=self.inputs,
+            predicting=self.predicting,
+            rendering=self.rendering,
+            serving=self.serving,
+            caching=self.caching,
+            rule_flags=self.rule_flags,
+            reading=self.reading,
+            outputs=self.writing.outputs,
+            configured=self.configured,
+            showing=self.showing,
+        ).run()
 
     def options(self) -> RunOptions:
         """What decides the run, over what the configuration file says."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import Option, walk
@@ -58,15 +58,18 @@ def rules_of_flags() -> dict[str, str]:
 
 
 def asked_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
-    """Whose rules are followed."""
-    return options.tracing.rules or asked.rules or "vllm"
+    """Whose rules are followed. KvtoolError where all were asked for, of which only profiles are made."""
+    said = options.tracing.rules or asked.rules or "vllm"
+    if said == "all":
+        raise KvtoolError("--rules all compares engines, and here one is followed", hint="kvtool compare-engines INPUT")
+    return said
 
 
 def asked_choice(
     options: RunOptions,
     asked: EngineOptions,
     place: Callable[[str], Place | None],
-    facts: dict[str, int],
+    facts: Mapping[str, int],
     token_bytes: int,
 ) -> RuleChoice | None:
     """The rules of another engine with its options; None where the embedded engine or a list of blocks is followed.
@@ -84,13 +87,8 @@ def asked_choice(
 
     found = find_rule_set(name)
     _check_of_vllm(options, asked, found, place, overruled=said_above)
-    own = {each.name for each in fields(found.options)}
-    said = {
-        flag: value
-        for flag, rules in rules_of_flags().items()
-        if rules == name and flag in own and (value := _said(options, asked, flag)) is not None
-    }
-    made = replace(found.options, **{key: value for key, value in facts.items() if key in own}, **said)
+    said = _own(options, asked, found)
+    made = _made(found, facts, said)
     tokens = _capacity(options, asked, found, made, token_bytes)
     if tokens is None:
         return RuleChoice(found, made)
@@ -103,13 +101,49 @@ def asked_choice(
             hint="say --ctx-size for its slots and --cache-ram for what it saves" if name == "llamacpp" else None,
             place=None if options.serving.capacity is not None else place("capacity"),
         )
-    by_capacity = limited(made, tokens)
-    twice = [flag for flag in said if getattr(by_capacity, flag) != getattr(made, flag)]
+    twice = sorted(said.keys() & _size_options(found))
     if twice:
         raise KvtoolError(
             f"--capacity and --{twice[0].replace('_', '-')} both say how large the cache is", hint="give one of them"
         )
-    return RuleChoice(found, by_capacity)
+    return RuleChoice(found, limited(made, tokens))
+
+
+def own_choice(
+    options: RunOptions, asked: EngineOptions, name: str, facts: Mapping[str, int]
+) -> tuple[RuleChoice, bool]:
+    """An engine's rules with those of its own options that anybody said, and whether these say how much it keeps."""
+    from kvtool.engine.rules.rule_set import RuleChoice
+    from kvtool.engine.rules.rule_sets import find_rule_set
+
+    found = find_rule_set(name)
+    said = _own(options, asked, found)
+    made = _made(found, facts, said)
+    return RuleChoice(found, made), bool(said.keys() & _size_options(found))
+
+
+def _size_options(rules: AnyRuleSet) -> set[str]:
+    """Those of the engine's own options that say how much it keeps."""
+    if rules.limited is None:
+        return set()
+    some, more = (rules.limited(rules.options, tokens) for tokens in (1 << 30, 1 << 31))
+    return {each.name for each in fields(some) if getattr(some, each.name) != getattr(more, each.name)}
+
+
+def _own(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet) -> dict[str, object]:
+    """What flags and files say of a rule set's own options."""
+    own = {each.name for each in fields(rules.options)}
+    return {
+        flag: value
+        for flag, of in rules_of_flags().items()
+        if of == rules.name and flag in own and (value := _said(options, asked, flag)) is not None
+    }
+
+
+def _made(rules: AnyRuleSet, facts: Mapping[str, int], said: Mapping[str, object]) -> Any:
+    """The engine's own options with these changed, and with what of the model it has a field for."""
+    own = {each.name for each in fields(rules.options)}
+    return replace(rules.options, **({key: value for key, value in facts.items() if key in own} | dict(said)))
 
 
 def checked_flags(said: Mapping[str, object]) -> Mapping[str, object]:

@@ -17,7 +17,7 @@ from kvtool.engine.config import (
     HashAlgorithm,
 )
 from kvtool.engine.kv_dtype import AUTO
-from kvtool.results.choices import OnBadLine, Routing, Rules
+from kvtool.results.choices import OnBadLine, Routing, RulesAsked
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 
 LoadFormat = Literal["auto", "dummy"]
@@ -234,9 +234,9 @@ class Tracing:
     """By whose rules requests are accounted for."""
 
     rules: Annotated[
-        Rules | None,
+        RulesAsked | None,
         Option(
-            "Whose cache it is: an engine's, or the LRU of trace studies. [default: {default}]",
+            "Whose cache it is: an engine's, the LRU of trace studies, or all engines beside each other. [default: {default}]",
             table="engine",
             default="vllm",
         ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
@@ -29,6 +30,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.group_notes import described_groups, group_notes
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
@@ -53,7 +55,7 @@ class PlannedRun:
 
     def __init__(self, options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> None:
         self.options = options
-        self._asked = asked
+        self.asked = asked
         self._source = source
         self.rules: Rules = asked_rule_set(options, asked)
         own = self.rules in ("vllm", "block-lru")
@@ -75,7 +77,8 @@ class PlannedRun:
         served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
         geometry = find_geometry(self.model or DEFAULT_MODEL) if self.model or served is None else served
         kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
-        choice = self._choice(geometry, kv_dtype)
+        self.geometry, self.kv_dtype = geometry, kv_dtype
+        choice = self._choice(block_bytes(geometry, 1, kv_dtype))
         if choice is not None:
             rules = CacheRules(engine=choice)
         provided = rules is not None and rules.hosted
@@ -131,7 +134,7 @@ class PlannedRun:
 
         `alone`: one engine runs, and on tokens.
         """
-        asked = ServedOptions(self.options, self._asked, self._place_of_flag)
+        asked = ServedOptions(self.options, self.asked, self._place_of_flag)
         if self.model is None or not alone or self.rules != "vllm":
             asked.refuse(
                 "no model is named"
@@ -146,7 +149,7 @@ class PlannedRun:
         try:
             served = ServedCache.of(
                 find_served(self.model),
-                asked.serving(engine, kv_dtype, self._asked.enable_prefix_caching if caching is None else caching),
+                asked.serving(engine, kv_dtype, self.asked.enable_prefix_caching if caching is None else caching),
             )
         except EngineError as error:
             raise asked.error(error) from None
@@ -159,7 +162,7 @@ class PlannedRun:
 
     def _grouped(self, engine: EngineConfig, served: ServedCache) -> EngineConfig:
         """The configuration with the groups of the model."""
-        asked = ServedOptions(self.options, self._asked, self._place_of_flag)
+        asked = ServedOptions(self.options, self.asked, self._place_of_flag)
         try:
             return replace(
                 engine,
@@ -191,9 +194,9 @@ class PlannedRun:
     def _latency(self, geometry: Geometry, kv_token_bytes: float) -> LatencyModel:
         """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
         calibration, options = self.calibration, self.options
-        ways = options.serving.tensor_parallel or self._asked.tensor_parallel or 1
+        ways = options.serving.tensor_parallel or self.asked.tensor_parallel or 1
         if calibration is None:
-            found = find_accelerator(options.predicting.accelerator or self._asked.accelerator or DEFAULT_ACCELERATOR)
+            found = find_accelerator(options.predicting.accelerator or self.asked.accelerator or DEFAULT_ACCELERATOR)
             return LatencyModel(geometry, found, tensor_parallel=ways, kv_token_bytes=kv_token_bytes)
         if ways > 1:
             raise KvtoolError(
@@ -202,15 +205,31 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
-    def _choice(self, geometry: Geometry, kv_dtype: str) -> RuleChoice | None:
-        """Another engine's rules for this model, where they are asked for."""
-        token = block_bytes(geometry, 1, kv_dtype)
-        facts = {"kv_bytes_per_token": token, "kv_layers": geometry.num_layers}
-        return asked_choice(self.options, self._asked, self._place_of, facts, token)
+    def _named_model(self) -> str | None:
+        """The model that is served, by its name or folder; None where only a calibration knows it."""
+        fitted = self.calibration is not None and self.calibration.of_server
+        return self.model or (None if fitted else DEFAULT_MODEL)
+
+    def _choice(self, token: int) -> RuleChoice | None:
+        """Another engine's rules for this model, where they are asked for; `token` are the bytes of its KV."""
+        facts = self.facts_of(self.rules) if self.rules == "llamacpp" else {}
+        return asked_choice(self.options, self.asked, self._place_of, facts, token)
+
+    def facts_of(self, rules: str) -> Mapping[str, int]:
+        """What these rules read from the model, by the names of their options. EngineError where they leave its layers out."""
+        if rules != "llamacpp":
+            return {}
+        if (named := self._named_model()) is not None:
+            from kvtool.engine.model.find_served import find_served
+            from kvtool.engine.rules.llama_cpp_model import llama_cpp_facts
+
+            return llama_cpp_facts(find_served(named), self.kv_dtype)
+        geometry = self.geometry
+        return {"kv_bytes_per_token": block_bytes(geometry, 1, self.kv_dtype), "kv_layers": geometry.num_layers}
 
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
         """A trace of block hashes cannot be cut differently from how it was written."""
-        given = self.options.serving.block_size or self._asked.block_size
+        given = self.options.serving.block_size or self.asked.block_size
         if rules is not None and rules.dated:
             return 1
         if rules is not None and rules.engine is not None:
@@ -233,7 +252,7 @@ class PlannedRun:
 
     def _num_blocks(self, engine: EngineConfig, latency: LatencyModel, kv_dtype: str) -> int | None:
         """Blocks of the pool with vLLM's null block; None is unlimited."""
-        options, asked, block_size, geometry = self.options, self._asked, engine.block_size, latency.geometry
+        options, asked, block_size, geometry = self.options, self.asked, engine.block_size, latency.geometry
         name = "gpu_memory"
         try:
             capacity = parse_capacity(options.serving.capacity) if options.serving.capacity is not None else None
@@ -312,7 +331,10 @@ class PlannedRun:
         """How requests meet the cache, for the head of the report."""
         plan, engine = self.plan, self.plan.engine
         if plan.cache is not None and plan.cache.engine is not None:
-            return engine_notes(plan.cache.engine)
+            choice = plan.cache.engine
+            lack = left_out_of(self.model, windows="sliding_window" in {each.name for each in fields(choice.options)})
+            notes = engine_notes(choice)
+            return notes if lack is None else [*notes, f"{lack}: here every layer has full attention"]
         if plan.cache is not None:
             how = rule_note(plan.cache)
         elif plan.rules == "block-lru":
@@ -363,7 +385,7 @@ class PlannedRun:
             model=self.model if self.loads_model else None,
             load_format=options.measuring.load_format,
             dtype=options.measuring.dtype,
-            kv_cache_dtype=options.serving.kv_cache_dtype or self._asked.kv_cache_dtype or AUTO,
+            kv_cache_dtype=options.serving.kv_cache_dtype or self.asked.kv_cache_dtype or AUTO,
             device=options.measuring.device,
             decode_attention=self.plan.decode_attention,
             audit=options.measuring.audit,

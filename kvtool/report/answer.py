@@ -20,8 +20,9 @@ _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
 _LOSSES_NAMED = 2
 _SEVERAL = 2
-_TRIED_FLAG = re.compile(r": (--[a-z][a-z-]+) ([0-9a-z_.]+): ")
-"""The setting that a fix of the run was tried with, as it stands in the words of the fix."""
+_FLAG = re.compile(r"(--[a-z][a-z-]+)(?: ([0-9a-z_.]+))?")
+_TRIED_FLAGS = re.compile(rf": ({_FLAG.pattern}(?: {_FLAG.pattern})*): ")
+"""The settings that a fix of the run was tried with, as they stand in the words of the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,13 @@ def _next(
         for flag in ("--num-gpu-blocks", "--gpu-memory", "--gpu-memory-utilization"):
             sized = without(sized, flag)
         return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
-    setting = _TRIED_FLAG.search(finding.fix) if finding is not None and finding.tried is not None else None
+    setting = _TRIED_FLAGS.search(finding.fix) if finding is not None and finding.tried is not None else None
     if setting is not None:
-        return "see what is left with the setting that was tried", *_flagged(command, setting[1], setting[2])
+        for flag, value in _FLAG.findall(setting[1]):
+            opposite = flag.replace("--", "--no-", 1)
+            command = [word for word in without(command, flag) if word != opposite]
+            command = with_flag(command, flag, value or None)
+        return "see what is left with the setting that was tried", command, setting[1]
     if finding is not None and finding.fix and finding.tried is None:
         return f"{finding.fix}; then run this again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100

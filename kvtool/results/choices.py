@@ -7,6 +7,8 @@ from typing import Literal
 Severity = Literal["error", "warning", "info"]
 Rules = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru"]
 """Whose rules a run follows: the embedded engine, which has those of vLLM, another engine's, or the LRU list of trace studies."""
+RulesAsked = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru", "all"]
+"""The same where all engines may be compared."""
 RadixEviction = Literal["lru", "lfu", "slru", "priority"]
 """Which leaf of SGLang's tree goes first."""
 Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]
@@ -18,6 +20,13 @@ OnBadLine = Literal["error", "skip"]
 
 MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 """Of the states of linear attention, as vLLM takes it."""
+
+Axis = Literal["capacity", "policy", "ttl", "block-size"]
+"""What a sweep of `what-if` changes."""
+Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
+"""Who leaves a full cache; `opt` is the bound that knows what comes."""
+Sure = Literal["exact", "sampled", "bound"]
+"""Counted; told from a sample, with its error; or what nobody can reach for certain."""
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

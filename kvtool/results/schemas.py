@@ -48,6 +48,7 @@ SCHEMAS = {
         Schema("check", "kvtool check --json", "kvtool.results.check", "CheckResult"),
         Schema("baseline", "the file of kvtool check --update-baseline", "kvtool.gate.baseline", "Baseline"),
         Schema("compare", "kvtool compare --json", "kvtool.results.comparison", "Comparison"),
+        Schema("engines", "kvtool compare-engines --json", "kvtool.results.documents.engine_table", "EngineTable"),
         Schema("lint", "kvtool lint --json", "kvtool.results.documents.lint", "LintDocument"),
         Schema("optimize", "kvtool optimize --json", "kvtool.results.documents.optimize", "OptimizeDocument"),
         Schema("diff", "kvtool diff-prompts --json", "kvtool.results.documents.diff", "DiffDocument"),
@@ -55,6 +56,7 @@ SCHEMAS = {
         Schema("prices", "kvtool prices --json", "kvtool.results.documents.prices", "PricesDocument"),
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("replay", "kvtool replay --json", "kvtool.results.documents.reconciliation", "ReplayDocument"),
+        Schema("what-if", "kvtool what-if --json", "kvtool.results.documents.what_if", "WhatIfDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
         Schema("watch", "a line of kvtool watch --json", "kvtool.results.documents.watched", "WatchDocument"),
         Schema(

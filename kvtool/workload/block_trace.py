@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,8 @@ class BlockTrace:
     """Numbers of sessions; -1 where a request is of none."""
     salts: npt.NDArray[np.int32]
     """The same of salts."""
+    traced: bool = False
+    """Whether a trace names the blocks, partial ones, too, and says nothing of answers."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -69,6 +71,24 @@ class BlockTrace:
         """By vLLM's rule: full blocks, of which the one with a prompt's last token is computed in any case."""
         ends = np.where(self.named == self.whole, np.diff(self.starts), self.whole)
         return self._asked(np.maximum(self.prompt_tokens - 1, 0) // self.block_size, ends)
+
+    def coarser(self, times: int) -> BlockTrace:
+        """The same requests in blocks so many times as long: a block is named by its last part."""
+        if times == 1:
+            return self
+        counts = np.diff(self.starts)
+        kept = -(-counts // times) if self.traced else counts // times
+        starts = np.concatenate([[0], np.cumsum(kept)])
+        place = np.arange(int(starts[-1])) - np.repeat(starts[:-1], kept)
+        ends = np.minimum((place + 1) * times, np.repeat(counts, kept)) - 1
+        return replace(
+            self,
+            block_size=self.block_size * times,
+            numbers=self.numbers[np.repeat(self.starts[:-1], kept) + ends],
+            starts=starts,
+            whole=self.whole // times,
+            named=-(-self.named // times) if self.traced else self.whole // times,
+        )
 
     def _asked(self, asked: Numbers, touched: Numbers) -> AskedBlocks:
         if np.array_equal(touched, np.diff(self.starts)):
@@ -181,6 +201,7 @@ class BlockCollector:
             arrivals=np.array(self._arrivals, dtype=np.float64),
             sessions=np.array(self._sessions, dtype=np.int32),
             salts=salts,
+            traced=self._hashed,
         )
 
 

@@ -153,7 +153,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         (["profile", "w.yaml", "--frobnicate"], "no such option: --frobnicate"),
         (["profile"], "missing argument 'INPUT'"),
         (["profile", "w.yaml", "--block-size", "many"], "--block-size"),
-        (["profile", "w.yaml", "--rules", "lru"], "'lru' is not one of 'vllm', 'block-lru'"),
+        (["profile", "w.yaml", "--rules", "lru"], "'lru' is not one of 'vllm', 'sglang'"),
         (["profile", "w.yaml", "--capacity"], "--capacity"),
         (["profile", "w.yaml", "--width", "3"], "--width"),
         (["diff-prompts", "a.txt"], "it takes two prompts to compare"),

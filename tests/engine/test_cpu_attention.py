@@ -34,6 +34,7 @@ class Sequences:
     kv_heads: int
     dtype: torch.dtype
     in_order: bool
+    latent: bool = False  # keys are values, too
     starts: list[int] = field(default_factory=list)  # tokens before the new ones
     lengths: list[int] = field(default_factory=list)
     blocks: list[list[int]] = field(default_factory=list)
@@ -46,6 +47,8 @@ class Sequences:
         self.caches = [
             tuple(torch.full(shape, torch.nan, dtype=self.dtype).transpose(0, 1) for _ in "kv") for _ in range(LAYERS)
         ]
+        if self.latent:
+            self.caches = [(k, k) for k, _ in self.caches]
 
     def add(self, parent: int | None, shared: int, own: int, new: int) -> None:
         """A request that begins with up to `shared` full blocks of another one, and has `own` tokens more, `new` of them new."""
@@ -159,6 +162,7 @@ def trees(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[int | None, int, 
         "kv_heads": draw(st.sampled_from([1, 2, 3])),
         "dtype": draw(st.sampled_from([torch.float32, torch.float32, torch.bfloat16])),
         "in_order": draw(st.booleans()),
+        "latent": draw(st.booleans()),
     }
     requests: list[tuple[int | None, int, int, int]] = []
     single = draw(st.booleans())

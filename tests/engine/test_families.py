@@ -202,13 +202,13 @@ class Run:
     """[outputs, vocab] by request id."""
 
 
-def generate(model: Decoder, config: EngineConfig, *, one_at_a_time: bool = False) -> Run:
+def generate(model: Decoder, config: EngineConfig, *, one_at_a_time: bool = False, kv_cache_dtype: str = "auto") -> Run:
     seen: dict[str, list[torch.Tensor]] = {}
 
     def keep(request: Request, logits: torch.Tensor) -> None:
         seen.setdefault(request.id, []).append(logits.float().clone())
 
-    runner = ModelRunner(model, config.block_size, config.num_blocks, on_logits=keep)
+    runner = ModelRunner(model, config.block_size, config.num_blocks, on_logits=keep, kv_cache_dtype=kv_cache_dtype)
     engine = Engine(config, runner, WallClock())
     requests = [
         Request(str(index), len(ids), prompt_ids=ids, max_tokens=OUTPUTS) for index, ids in enumerate(prompts())
@@ -272,6 +272,19 @@ def test_half_precision(dtype: str, tolerance: float, pair: Pair) -> None:
     """Runs, and is as near to float32 as its few bits allow: a token that goes to other experts for their lack is farther."""
     model = load_model(pair.folder, dtype=dtype)
     run = generate(model, WAYS["prefix hits"])
+    errors = []
+    for request in run.requests:
+        expected = hf_logits(pair.hf, request)
+        errors.append(float((run.logits[request.id] - expected).abs().mean() / expected.abs().mean()))
+    assert 0.0 < sum(errors) / len(errors) < tolerance
+
+
+@pytest.mark.parametrize(("kv_cache_dtype", "tolerance"), [("int8", 0.06), ("bf16", 0.03)])
+def test_kept_in_another_type(kv_cache_dtype: str, tolerance: float, pair: Pair) -> None:
+    """Windows, sinks, softcaps and latent vectors are read from smaller types as well, request by request."""
+    if pair.model.config.plain_attention:
+        pytest.skip("tests/engine/test_kv_dtypes.py has these")
+    run = generate(pair.model, WAYS["prefix hits"], kv_cache_dtype=kv_cache_dtype)
     errors = []
     for request in run.requests:
         expected = hf_logits(pair.hf, request)

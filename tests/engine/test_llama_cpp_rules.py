@@ -98,6 +98,18 @@ def test_only_a_number_that_is_a_slots_spares_it_from_being_exchanged(number: in
     assert cache.serve(asked([1, 2, 3, 4, 5, 6, 7, 8], id_slot=number)).cached == served + (number == 2)
 
 
+def test_a_shared_pool_that_is_full_clears_idle_slots_in_their_order() -> None:
+    """Slots are taken from the last to the first; the third prompt of 200 of 512 tokens costs slot 1 its own, not the older 2."""
+    chance = random.Random(0)
+    a, b, c = (text(chance, 200) for _ in range(3))
+    cache = LlamaCppCache(LlamaCppOptions(parallel=3, kv_unified=True, ctx_size=512, cache_ram=0))
+    assert [cache.serve(asked(prompt)) for prompt in (a, b, c)] == [Served(0), Served(0), Served(0, evicted=200)]
+    assert [bool(slot.tokens) for slot in cache.memory.slots] == [True, False, True]
+    assert cache.serve(asked(a + text(chance, 100), text(chance, 13))) == Served(200)
+    assert cache.num_tokens == 512  # as many as there are
+    assert cache.serve(asked(a + text(chance, 113))) == Served(200, evicted=112 + 200)
+
+
 # Saved prompts
 
 
@@ -138,8 +150,9 @@ def test_a_saved_prompt_must_be_better_by_both_ratios_from_the_oldest_on() -> No
     assert best(ten, short) == 14  # 3 of 4 is a larger part than 10 of 14, but no more of the prompt
     assert best(short, ten) == 4  # and 10 of 14 is more, but no larger part
     assert best(short, eleven) == 14
-    assert best([1, 3], [1, 2, *[5] * 7]) == 0  # half is what the slot has, and 2 of 9 are less than a quarter
+    assert best([1, 3], [1, 2, *[5] * 7]) == 0  # 1 is no more, and 2 of 9 are less than a quarter
     assert best([1, 2, *[5] * 5]) == 0
+    assert best([1, 2, 5, 5]) == 0  # half, as the slot has
     assert best([1, 2, 5]) == 3
 
 
@@ -190,6 +203,29 @@ def test_a_prompt_that_is_larger_than_the_list_is_not_saved_and_drops_nothing() 
     cache = LlamaCppCache(options)
     assert [cache.serve(asked(prompt)).cached for prompt in (small, large, [1], small)] == [0, 0, 0, 99]
     assert cache.serve(asked(large)).cached == 0
+
+
+@pytest.mark.parametrize(
+    ("slots", "layers", "tokens", "each"), [(1, 1, 72, 14_551), (3, 1, 16, 65_521), (1, 4, 48, 21_831)]
+)
+def test_a_saved_prompt_may_have_all_bytes_of_the_list(slots: int, layers: int, tokens: int, each: int) -> None:
+    """4 bytes, and 4 for each pool, 8, 24 for each layer, and 12 for each token beside its KV: 1 MiB to the byte."""
+    assert 4 + 4 * slots + 8 + 24 * layers + tokens * (12 + each) == 1024 * 1024
+    options = LlamaCppOptions(
+        parallel=slots,
+        ctx_size=256 * slots,
+        cache_ram=1,
+        kv_bytes_per_token=each,
+        kv_layers=layers,
+        slot_prompt_similarity=0,
+    )
+    prompt = text(random.Random(0), tokens)
+    for changed, fits in ((options, True), (replace(options, kv_bytes_per_token=each + 1), False)):
+        cache = LlamaCppCache(changed)
+        cache.serve(asked(prompt))
+        saved = SavedPrompts(changed.host_bytes, 1)
+        saved.save(cache.memory.write(cache.memory.slots[-1]))
+        assert (saved.num_tokens == tokens) == fits
 
 
 def test_without_a_limit_of_bytes_the_list_holds_the_context() -> None:

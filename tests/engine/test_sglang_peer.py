@@ -12,6 +12,7 @@ import pytest
 
 from kvtool.engine.replay_sglang import differences
 from tests.engine.sglang_cases import Case, random_case
+from tests.engine.sglang_queues import QUEUES
 
 if not os.environ.get("SGLANG_PYTHON"):
     pytest.skip("an SGLang is needed: $SGLANG_PYTHON", allow_module_level=True)
@@ -48,3 +49,8 @@ def test_random_workloads_agree(mode: str) -> None:
     assert evicted
     assert chunked
     assert retracted or mode == "sequential"
+
+
+def test_queues_worked_out_by_hand_are_what_sglang_does() -> None:
+    for (name, case), served in zip(QUEUES.items(), served_by_sglang(list(QUEUES.values())), strict=True):
+        assert {key: served[key] for key in case["expected"]} == case["expected"], name

@@ -121,6 +121,12 @@ REWRITE = (
     ("lint", "d.j2", *TOKENS, *ON, "--fix", "--unsafe-fixes", "--undo", "u.patch"),
     ("optimize", "w.yaml", "-n", "8", *TOKENS, *ON, "--unsafe-fixes", "--write", "--undo", "u.patch"),
 )
+MODEL = (
+    ("size", "m.json"),
+    ("size", "--model-config", "m.json", "--json"),
+    ("size", "m.json", "--kv-cache-dtype", "fp8", "--tensor-parallel", "2", "--max-model-len", "5000"),
+    ("profile", "w.yaml", *RUN, "--no-advice", "--model-config", "m.json"),
+)
 _FLAGS: dict[str, tuple[str, ...]] = {
     "--capacity": ("60", "400 tokens", "1GiB"),
     "--block-size": ("1", "8", "100"),
@@ -165,7 +171,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
 def with_output(rng: random.Random, command: tuple[str, ...]) -> tuple[str, ...]:
     """A command line with an output, or with options that nobody meant."""
     name = command[0]
-    if name in ("config", "init", "case.json"):
+    if name in ("config", "init", "case.json", "size"):
         return command
     formats = _FORMATS
     if name in ("optimize", "diff-prompts"):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import zstandard
 
+from kvtool.engine.model.family_defaults import DEFAULTS
+from kvtool.engine.model.served_presets import SERVED_PRESETS
 from tests.fuzz import commands, corpus, words
 from tests.fuzz.commands import RUN
 from tests.fuzz.forked import Job
@@ -84,6 +87,13 @@ def _one_of(name: str, choices: Sequence[bytes], **more: bytes) -> Prepare:
 
 def _beside_workload(name: str, data: bytes) -> Prepare:
     return lambda _: ({"w.yaml": corpus.SMALL_WORKLOAD.encode(), name: data}, (name,))
+
+
+def _model(rng: random.Random) -> tuple[Files, tuple[str, ...]]:
+    """A config.json in full: with what its family has where it is silent."""
+    config = SERVED_PRESETS[rng.choice(list(SERVED_PRESETS))]
+    whole = {**DEFAULTS.get(config["model_type"], {}), **config}
+    return {"w.yaml": corpus.SMALL_WORKLOAD.encode(), "m.json": json.dumps(whole, indent=1).encode()}, ("m.json",)
 
 
 def _templates(rng: random.Random) -> tuple[Files, tuple[str, ...]]:
@@ -178,6 +188,7 @@ def all_kinds(results: Mapping[str, bytes], tokenizer: Mapping[str, bytes], case
             (("profile", "w.yaml", *RUN, "--no-advice", "--calibration", "c.json"),),
             share=1,
         ),
+        Kind("model", _model, _JSON, commands.MODEL, share=2),
         Kind("rewrite", _rewritten(results["patch"]), rewriting, commands.REWRITE, share=3),
         Kind("replay", _one_of("case.json", [case]), _JSON, (("case.json",),), program="replay", share=1),
         Kind("options", _options, change_bytes, ()),

@@ -32,6 +32,7 @@ COMMANDS = {
     "optimize": ["w.yaml", "--allow", "P2", "--breakpoints", "2"],
     "diff-prompts": ["a.txt", "b.txt", "--tokens"],
     "compare": ["a.json", "b.json"],
+    "compare-engines": ["w.yaml"],
     "explain": ["KV101"],
     "size": ["llama-3.1-8b"],
     "prices": ["gpt-4o"],
@@ -42,7 +43,7 @@ COMMANDS = {
 """Of each command that prints JSON, one way to call it."""
 ELSEWHERE = {"bench", "doctor", "replay", "watch"}
 """Commands that take long, need a server, or print one line for each look; their own tests look at their JSON in the same way."""
-TOKENIZED = ("profile", "check", "lint", "optimize", "diff-prompts")
+TOKENIZED = ("profile", "compare-engines", "check", "lint", "optimize", "diff-prompts")
 
 
 def test_every_command_that_prints_json_is_tried() -> None:

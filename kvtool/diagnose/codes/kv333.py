@@ -20,7 +20,10 @@ KV333 = CodeEntry(
     ),
     before="head of 1,000 and own part of 900 tokens, window of 64: 0 % hit",
     after="--swa-full: 48 % hit",
-    remedies=(CodeRemedy("--swa-full, which takes memory for the whole context in all layers", "P0"),),
+    remedies=(
+        CodeRemedy("--swa-full, which takes memory for the whole context in all layers", "P0"),
+        CodeRemedy("--no-cache-idle-slots with it, as of a saved prompt only the window is kept", "P0"),
+    ),
     ignore="The memory is not to be had.",
     wins=("window",),
 )

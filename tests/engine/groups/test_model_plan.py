@@ -143,7 +143,7 @@ def test_an_index_has_pages_of_its_own() -> None:
 
 MAMBA = {"model_type": "mamba2", "hidden_size": 4096, "num_hidden_layers": 3, "vocab_size": 10}
 BERT = {"model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "vocab_size": 10}
-EMBEDDING = {
+RERANKER = {
     "model_type": "qwen3",
     "architectures": ["Qwen3ForSequenceClassification"],
     "hidden_size": 64,
@@ -151,7 +151,6 @@ EMBEDDING = {
     "intermediate_size": 128,
     "num_hidden_layers": 2,
     "vocab_size": 10,
-    "is_causal": False,
 }
 
 
@@ -161,7 +160,11 @@ EMBEDDING = {
         (MAMBA, "no attention"),
         (BERT, "looks both ways"),
         ({**BERT, "model_type": "whisper"}, "an encoder and a decoder"),
-        (EMBEDDING, "looks both ways"),
+        ({**RERANKER, "is_causal": False}, "looks both ways"),
+        ({**RERANKER, "architectures": ["LlamaBidirectionalModel"]}, "looks both ways"),
+        ({**RERANKER, "model_type": "llama", "use_bidirectional_attention": True}, "looks both ways"),
+        ({**RERANKER, "architectures": ["Qwen2ForProcessRewardModel"]}, "each step of a text"),
+        ({**RERANKER, "rswa_window": 128}, "a window of the answer"),
     ],
 )
 def test_why_caching_is_off(config: dict[str, Any], reason: str) -> None:
@@ -177,6 +180,8 @@ def test_caching_that_is_asked_for_is_on() -> None:
     assert found.caching_off is None
     assert found.plan.groups[0].mamba_align
     assert planned("qwen3-8b").caching_off is None
+    assert planned(RERANKER).caching  # its last token decides
+    assert planned({**RERANKER, "use_bidirectional_attention": "vision"}).caching
 
 
 def test_several_modules_of_mtp_read_further_ahead() -> None:

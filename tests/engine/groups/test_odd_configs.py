@@ -99,6 +99,10 @@ def test_what_is_no_config(tmp_path: Path) -> None:
 def test_a_nested_language_model_is_read(tmp_path: Path) -> None:
     path = written(tmp_path, {"model_type": "gemma3", "text_config": {**GEMMA, "num_hidden_layers": 6}})
     assert len(find_served(str(path)).layers) == 6
+    path = written(
+        tmp_path, {"model_type": "qwen3_omni_moe", "thinker_config": {"text_config": {**LLAMA, "model_type": "qwen3"}}}
+    )
+    assert len(find_served(str(path)).layers) == 4
 
 
 ODD = (

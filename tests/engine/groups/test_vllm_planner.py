@@ -14,8 +14,12 @@ import pytest
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.capacity import PlannedPool
-from kvtool.engine.groups.planner import plan_cache
+from kvtool.engine.groups.model_plan import ServeOptions, plan_model
+from kvtool.engine.groups.planner import Speculation, plan_cache
 from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
+from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.layer_shapes import attention, delta_net, kimi_delta, latent, mamba2
+from kvtool.engine.model.served_model import ServedModel
 
 if not os.environ.get("VLLM_SCHEDULER"):
     pytest.skip("a vLLM whose planner can be imported is needed: $VLLM_SCHEDULER", allow_module_level=True)
@@ -117,18 +121,23 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_random_layers_are_planned_as_vllm_plans_them() -> None:
-    chance = random.Random(18)
-    cases = [random_case(chance) for _ in range(COUNT)]
+def asked_of_vllm(program: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a program beside this file says, run by vLLM's Python."""
     done = subprocess.run(
-        [*shlex.split(os.environ["VLLM_SCHEDULER"]), str(Path(__file__).with_name("vllm_planner.py"))],
+        [*shlex.split(os.environ["VLLM_SCHEDULER"]), str(Path(__file__).with_name(program))],
         input="".join(json.dumps(case) + "\n" for case in cases),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    theirs = [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_random_layers_are_planned_as_vllm_plans_them() -> None:
+    chance = random.Random(18)
+    cases = [random_case(chance) for _ in range(COUNT)]
+    theirs = asked_of_vllm("vllm_planner.py", cases)
     planned = refused = 0
     for case, answer in zip(cases, theirs, strict=True):
         mine = ours(case)
@@ -139,4 +148,68 @@ def test_random_layers_are_planned_as_vllm_plans_them() -> None:
             planned += 1
             assert mine == answer, case
     print(f"{planned} plans agree, {refused} refused by both")
+    assert planned > COUNT / 3
+
+
+def random_state(chance: random.Random) -> dict[str, Any]:
+    kind, latent = chance.choice(("mamba2", "delta", "kimi")), chance.random() < 0.3
+    size = chance.choice((64, 128))
+    heads = chance.choice((8, 16, 32, 48, 64))
+    states = {
+        "mamba2": [heads * size, heads, size, chance.choice((16, 128)), 4, chance.choice((1, 2, 8))],
+        "delta": [chance.choice((8, 16)), heads, 128, size, 4],
+        "kimi": [heads, size, 4],
+    }
+    return {
+        "kind": kind,
+        "state": states[kind],
+        "dtypes": ["bf16", "fp32" if kind == "kimi" else chance.choice(("bf16", "fp32"))],
+        "kv_heads": chance.choice((1, 2, 4, 8)),
+        "head_size": 576 if latent else chance.choice((64, 128, 256)),
+        "latent": latent,
+        "kv_cache_dtype": chance.choice(("auto", "auto", "fp8")),
+        "tensor_parallel": chance.choice((1, 1, 2, 4, 8)),
+        "drafts": chance.choice((0, 0, 1, 3)),
+        "block_size": chance.choice((None, None, None, 16, 64, 528, 4096)),
+    }
+
+
+def our_block(case: dict[str, Any]) -> dict[str, Any]:
+    build = {"mamba2": mamba2, "delta": delta_net, "kimi": kimi_delta}[case["kind"]]
+    state = build(*case["state"]) if case["kind"] == "kimi" else build(*case["state"], case["dtypes"][1])
+    plain = latent(512, 64) if case["latent"] else attention(case["kv_heads"], case["head_size"])
+    geometry = Geometry("random", 2, 8, 64, case["kv_heads"], 8, 8, 8, True)
+    drafts = Speculation(method="ngram", tokens=case["drafts"]) if case["drafts"] else None
+    options = ServeOptions(
+        block_size=case["block_size"],
+        kv_cache_dtype=case["kv_cache_dtype"],
+        tensor_parallel=case["tensor_parallel"],
+        speculation=drafts,
+    )
+    try:
+        found = plan_model(ServedModel(geometry=geometry, layers=(state, plain)), options)
+        tensors = state.states("bf16", case["tensor_parallel"], case["drafts"])
+    except EngineError as error:
+        return {"error": error.message}
+    [page] = found.plan.groups[0].page_bytes
+    return {
+        "shapes": [list(shape) for shape, _ in tensors],
+        "block_size": found.block_size,
+        "page": None if page == found.state_bytes else page,
+    }
+
+
+def test_random_states_have_the_block_that_vllm_gives_them() -> None:
+    chance = random.Random(19)
+    cases = [random_state(chance) for _ in range(COUNT)]
+    theirs = asked_of_vllm("vllm_block_size.py", cases)
+    planned = 0
+    for case, answer in zip(cases, theirs, strict=True):
+        mine = our_block(case)
+        if "error" in answer:
+            assert "error" in mine, (case, answer)
+        else:
+            planned += 1
+            assert mine == answer, case
+    print(f"{planned} blocks agree")
     assert planned > COUNT / 3

@@ -1,0 +1,54 @@
+"""What a model's layers say of the options of llama.cpp's rules."""
+
+from __future__ import annotations
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.kv_dtype import KVDtype, find_kv_dtype
+from kvtool.engine.model.layer_shapes import AttentionLayerShape
+from kvtool.engine.model.served_model import ServedModel
+
+_OTHER_RULES = "take a model that has attention alone, or another engine's rules"
+
+
+def llama_cpp_facts(model: ServedModel, kv_dtype: str) -> dict[str, int]:
+    """Values by the names of LlamaCppOptions: bytes and layers with and without a window, the window, the context.
+
+    EngineError where the model has layers that the rules leave out: nothing of it is guessed then.
+    """
+    if model.states:
+        raise EngineError(
+            f"{model.name} has {len(model.states)} layers that keep a state, and llama.cpp's rules here are for attention alone",
+            hint=_OTHER_RULES,
+        )
+    if any(layer.chunk is not None for layer in model.attention):
+        raise EngineError(
+            f"{model.name} has layers that attend within chunks, and llama.cpp's rules here know windows alone",
+            hint=_OTHER_RULES,
+        )
+    windows = sorted({layer.window for layer in model.attention if layer.window is not None})
+    if len(windows) > 1:
+        lengths = ", ".join(f"{window:,}" for window in windows)
+        raise EngineError(f"{model.name} has windows of {lengths} tokens, and llama.cpp knows one", hint=_OTHER_RULES)
+    dtype = find_kv_dtype(kv_dtype)
+    full = [layer for layer in model.attention if layer.window is None]
+    if not full:  # in families whose layers all have a window llama.cpp keeps everything: seen with Llama and Phi 3
+        full, windows = model.attention, []
+    facts = {"kv_layers": len(full), "kv_bytes_per_token": _bytes(full, dtype)}
+    if windows:
+        local = [layer for layer in model.attention if layer.window is not None]
+        facts |= {
+            "sliding_window": windows[0],
+            "window_layers": len(local),
+            "window_bytes_per_token": _bytes(local, dtype),
+        }
+    if model.max_model_len is not None:
+        facts["ctx_size"] = model.max_model_len
+    return facts
+
+
+def _bytes(layers: list[AttentionLayerShape], dtype: KVDtype) -> int:
+    return sum(
+        layer.kv_heads
+        * (dtype.vector_bytes(layer.head_size) + (dtype.vector_bytes(layer.value_size) if layer.value_size else 0))
+        for layer in layers
+    )

@@ -1,0 +1,106 @@
+"""What each engine's rules would reuse of the same requests, and what the rest of what was known is lost to; without a ledger."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kvtool.accounting.prefix_tree import Ids, RadixTree
+from kvtool.accounting.token_store import TokenStore
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.rules.rule_set import Asked, EngineCache, RuleChoice
+
+
+class SharedPrefixes:
+    """What of each prompt was sent before: by the same tenant, and by anybody."""
+
+    def __init__(self) -> None:
+        self._store = TokenStore()
+        self._all = RadixTree(self._store)
+        self._tenants: dict[str, RadixTree] | None = None
+        """For each salt; None while nobody has one."""
+
+    def enter(self, ids: Ids, answer: Ids, salt: str | None) -> tuple[int, int]:
+        """Tokens of a prompt that its tenant had computed, and that anybody had; then all of it is computed but its last token."""
+        sequence = np.concatenate([ids, answer[:-1]]) if len(answer) > 1 else ids
+        if salt and self._tenants is None:  # all before were of one tenant
+            self._tenants = {"": self._all.copy()}
+        known = own = _grow(self._all, ids, sequence)
+        if self._tenants is not None:
+            own = _grow(self._tenants.setdefault(salt or "", RadixTree(self._store)), ids, sequence)
+        return own, known
+
+
+def _grow(tree: RadixTree, ids: Ids, sequence: Ids) -> int:
+    match = tree.match(ids)
+    tree.insert(sequence, 0, match)
+    return match.length
+
+
+@dataclass(slots=True)
+class TallySums:
+    """Sums over requests: their tokens, what hit, what of it was moved, and what was lost by fate."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    hit_tokens: int = 0
+    moved_tokens: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+
+
+class EngineTally:
+    """One engine's cache over all requests, with those of kinder rules that say what the rest was lost to."""
+
+    def __init__(self, choice: RuleChoice) -> None:
+        self.choice = choice
+        self.groups: dict[str, TallySums] = {}
+        self.refused = 0
+        self.first_refusal = ""
+        self.evicted = 0
+        self._cache = choice.make()
+        self._kinder: list[tuple[str, EngineCache]] = [(fate, kinder.make()) for fate, kinder in choice.rungs()]
+
+    def take(self, group: str, asked: Asked, own: int, known: int) -> None:
+        """Run a request alone; `own` and `known` are what of it was sent before, as `SharedPrefixes` tells."""
+        sums = self.groups.setdefault(group, TallySums())
+        try:
+            served = self._cache.serve(asked)
+            kinder = [(fate, cache.serve(asked).cached) for fate, cache in self._kinder]
+        except EngineError as error:
+            self.refused += 1
+            self.first_refusal = self.first_refusal or error.message
+            return
+        count, hit, unit = len(asked.prompt), served.cached, self.choice.unit
+        if not self.choice.rules.scopes:
+            own = known
+        reachable = min(own, count - 1) // unit * unit
+        kinder = [(fate, min(tokens, reachable)) for fate, tokens in kinder]
+        kinder += [
+            (self.choice.rules.rest, reachable),
+            ("isolated", min(known, count - 1) // unit * unit),
+            ("last_token", known // unit * unit),
+            ("partial_block", known),
+        ]
+        at = hit
+        for fate, tokens in kinder:
+            if tokens > at:
+                sums.lost[fate] += tokens - at
+                at = tokens
+        self.evicted += served.evicted
+        sums.requests += 1
+        sums.prompt_tokens += count
+        sums.hit_tokens += hit
+        sums.moved_tokens += max(hit - known, 0)
+
+    def total(self) -> TallySums:
+        """Over all groups."""
+        found = TallySums()
+        for sums in self.groups.values():
+            found.requests += sums.requests
+            found.prompt_tokens += sums.prompt_tokens
+            found.hit_tokens += sums.hit_tokens
+            found.moved_tokens += sums.moved_tokens
+            found.lost.update(sums.lost)
+        return found

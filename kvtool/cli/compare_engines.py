@@ -1,0 +1,93 @@
+"""The command `kvtool compare-engines`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from kvtool.cli.command import Command
+from kvtool.config.option import Argument, Option, only
+from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.shown_options import Configured, Showing
+from kvtool.text.terminal.streams import check_piped
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareEnginesCommand(Command):
+    """One workload under the cache rules of every engine: vLLM, SGLang, TensorRT-LLM, llama.cpp.
+
+    Prompts are rendered and tokenized once. An engine's own options change its rows; --capacity is the room of each.
+    """
+
+    inputs: Annotated[
+        tuple[str, ...], Argument("workload.yaml; logs, prompts, folders or patterns of them; or -.", "INPUT")
+    ]
+    predicting: Annotated[Predicting, only("model")]
+    rendering: Rendering
+    serving: Annotated[Serving, only("block_size", "capacity", "num_gpu_blocks", "kv_cache_dtype")]
+    caching: Annotated[Caching, only("use_timestamps")]
+    rule_flags: RuleFlags
+    reading: Reading
+    outputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "Also write PATH, in the format of its extension (json, md, html, txt, svg) or FMT; repeatable.",
+            "[FMT=]PATH",
+            flag="--output",
+            short="-o",
+        ),
+    ] = ()
+    configured: Configured
+    showing: Showing
+
+    def run(self) -> int:
+        """Compare and print; 0, or 130 where it was interrupted."""
+        check_piped("compare-engines", self.inputs)
+        from kvtool.config.asked_run import RunOptions
+        from kvtool.config.loading import read_config
+        from kvtool.lint.sources import refuse_templates
+        from kvtool.profiler.engines.side_by_side import EngineComparison
+        from kvtool.profiler.opening import open_workload
+        from kvtool.report.engine_formats import FORMATTERS
+        from kvtool.report.outputs import check_outputs, write_texts
+        from kvtool.report.terminal.engine_table import print_engine_table
+        from kvtool.report.write_options import WriteOptions
+        from kvtool.text.terminal.console import DEFAULT_WIDTH
+        from kvtool.text.terminal.streams import printing
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
+        refuse_templates(self.inputs)
+        options = RunOptions(
+            inputs=self.inputs,
+            predicting=self.predicting,
+            rendering=self.rendering,
+            serving=self.serving,
+            caching=self.caching,
+            tracing=Tracing(rules="vllm"),
+            reading=self.reading,
+        ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
+        asked = replace(options, rule_flags=self.rule_flags)
+        asked.check()
+        outputs = check_outputs(
+            self.outputs,
+            self.inputs,
+            json=self.showing.json,
+            formats=tuple(FORMATTERS),
+            allow_outside=self.reading.allow_outside,
+        )
+        opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
+        with self.showing.progress() as progress:
+            table = EngineComparison(opened, self.rule_flags, progress).run()
+        written = WriteOptions(width=self.showing.width or DEFAULT_WIDTH)
+        texts = [(output, FORMATTERS[output.format.name](table, written)) for output in outputs]
+        write_texts(texts, quiet=self.showing.quiet)
+        with printing():
+            if self.showing.json:
+                sys.stdout.write(table.to_json())
+            elif not any(output.to_stdout for output in outputs):
+                print_engine_table(self.showing.console(), table)
+        if not table.partial:
+            opened.check_read()
+        return 130 if table.partial else 0

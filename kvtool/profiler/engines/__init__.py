@@ -1,0 +1,1 @@
+"""One workload under the cache rules of every engine."""

@@ -1,0 +1,20 @@
+"""What of a model the rules of other engines leave out."""
+
+from __future__ import annotations
+
+from kvtool.engine.model.find_served import find_served
+
+
+def left_out_of(model: str | None, *, windows: bool) -> str | None:
+    """What of the model's layers rules do not follow, in words; `windows` where they follow these. None where they follow all."""
+    if model is None:
+        return None
+    served = find_served(model)
+    kinds = []
+    if served.states:
+        kinds.append("linear attention")
+    if any(layer.chunk is not None for layer in served.attention):
+        kinds.append("chunked attention")
+    if not windows and any(layer.window is not None for layer in served.attention):
+        kinds.append("sliding windows")
+    return f"{served.name} has {' and '.join(kinds)}" if kinds else None

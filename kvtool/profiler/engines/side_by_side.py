@@ -1,0 +1,227 @@
+"""Runs a workload once, rendered and tokenized once, through the caches of all engines side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+
+from kvtool.accounting.caches.cache_rules import traced_error
+from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
+from kvtool.config.rule_flags import RuleFlags
+from kvtool.engine.rules.rule_set import Asked, RuleChoice
+from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.profiler.engines.left_out_layers import left_out_of
+from kvtool.profiler.engines.settings import choices_of, flags_of
+from kvtool.profiler.opening import Opened
+from kvtool.results.documents.engine_table import EngineGroupRow, EngineRow, EngineTable
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.arrival_order import in_order_of_arrival
+from kvtool.workload.drive import first_turns, one_at_a_time, side_by_side
+from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.turn import Turn
+
+_CAUSES = {
+    "partial_block": "block size",
+    "last_token": "block size",
+    "evicted": "evicted",
+    "isolated": "salts",
+    "window": "window",
+    "host_list_full": "host list full",
+    "slot_lost": "slot lost",
+    "taken_over": "block taken over",
+    "not_kept": "window or state not kept",
+    "no_state": "window or state not kept",
+    "drafts": "drafts",
+}
+"""What a fate is called as the cause of a difference."""
+_MOVED = "shifted"
+"""What the others lack where an engine moves text."""
+_REFUSED = "refused"
+_FAILED = 400
+"""The first status that says that a request failed."""
+
+
+class EngineComparison:
+    """The caches of all engines, and what each made of the requests so far."""
+
+    def __init__(self, opened: Opened, flags: RuleFlags, progress: Progress) -> None:
+        """`flags` are the engines' own options."""
+        self.opened = opened
+        self.progress = progress
+        choices, self._missing = choices_of(opened.planned, flags)
+        self.tallies = [EngineTally(choice) for choice in choices]
+        self._known = SharedPrefixes()
+        self._plan = opened.planned.plan
+        self._maker = JobMaker(opened.renderer, seed=self._plan.seed)
+        self._groups: dict[str, list[int]] = {}
+        """Requests and prompt tokens of each."""
+        self._refused = 0
+
+    def run(self) -> EngineTable:
+        """All requests through all caches. KvtoolError where there are none, or where they have no tokens."""
+        self.progress.stage("under every engine's rules", None)
+        partial = False
+        conversations = self.opened.source.conversations()
+        try:
+            if self._plan.use_arrivals:
+                conversations = first_turns(side_by_side(conversations), self._plan.limit)
+                in_order_of_arrival(
+                    conversations, self._begin, self._execute, self._end, seconds=self._seconds, required=False
+                )
+            else:
+                one_at_a_time(first_turns(conversations, self._plan.limit), self._begin, self._execute, self._end)
+        except KeyboardInterrupt:
+            if not self._groups:
+                raise
+            partial = True
+        if not self._groups:
+            raise KvtoolError(f"{self.opened.name}: no request could be compared", hint="check the input")
+        return self._table(partial=partial)
+
+    def _begin(self, turn: Turn) -> Job | None:
+        if turn.call.status is not None and turn.call.status >= _FAILED:
+            return None
+        try:
+            job = self._maker.make(turn)
+        except MessageRefusedError:
+            if not self._plan.skip_refused:
+                raise
+            self._refused += 1
+            return None
+        if job.unit != 1:
+            raise traced_error("other engines")
+        return job
+
+    def _execute(self, job: Job) -> None:
+        request = job.request
+        answer = np.asarray(request.output_ids or [], dtype=np.int32)
+        own, known = self._known.enter(job.ids, answer, request.cache_salt)
+        asked = Asked(job.ids, answer, request.cache_salt, request.priority, job.turn.session)
+        sums = self._groups.setdefault(job.turn.group, [0, 0])
+        sums[0] += 1
+        sums[1] += len(job.ids)
+        for tally in self.tallies:
+            tally.take(job.turn.group, asked, own, known)
+        request.outputs = list(request.output_ids or [])
+
+    def _end(self, _: Job) -> None:
+        self.progress.advance(1)
+
+    def _seconds(self, job: Job) -> float:
+        """What the answer takes, by the latency model and without a cache: the next turn comes no sooner."""
+        latency, count = self._plan.latency, job.request.num_prompt_tokens
+        prefill = latency.prefill_seconds(count, 0, self._plan.engine.max_num_batched_tokens)
+        return prefill + max(job.request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
+
+    def _table(self, *, partial: bool) -> EngineTable:
+        totals = [tally.total() for tally in self.tallies]
+        best = max(range(len(totals)), key=lambda number: (totals[number].hit_tokens, -number))
+        rows = [_row(tally, total, totals[best]) for tally, total in zip(self.tallies, totals, strict=True)]
+        engine = self._plan.engine
+        tokens = sum(count for _, count in self._groups.values())
+        renderer = self.opened.renderer
+        return EngineTable(
+            schema="kvtool.engines/1",
+            input=self.opened.name,
+            tokenizer=renderer.tokenizer.name if renderer.loaded("tokenizer") else None,
+            requests=sum(requests for requests, _ in self._groups.values()),
+            prompt_tokens=tokens,
+            capacity_tokens=None if engine.num_blocks is None else (engine.num_blocks - 1) * engine.block_size,
+            rows=rows,
+            groups=[self._group(name) for name in self._groups],
+            notes=self._notes(),
+            next=self._next(rows),
+            partial=partial,
+        )
+
+    def _group(self, name: str) -> EngineGroupRow:
+        sums = [tally.groups.get(name, TallySums()) for tally in self.tallies]
+        best = max(sums, key=lambda each: each.hit_tokens)
+        worst = min(sums, key=lambda each: each.hit_tokens)
+        requests, tokens = self._groups[name]
+        return EngineGroupRow(
+            name=name,
+            requests=requests,
+            prompt_tokens=tokens,
+            cached_tokens=[each.hit_tokens for each in sums],
+            cause=cause_of(worst, best),
+        )
+
+    def _notes(self) -> list[str]:
+        how = "requests one at a time"
+        if self._plan.use_arrivals:
+            how += ", in the order in which they arrive"
+        notes = [*self.opened.options.notes, how, *self._missing]
+        model = self.opened.planned.model
+        if (lack := left_out_of(model, windows=False)) is not None:
+            but = " and llama.cpp" if not self._missing else ""
+            notes.append(f"{lack}: in all rows but vLLM{but} every layer has full attention")
+        if self._refused:
+            notes.append(f"{self._refused:,} requests that the chat template refuses are left out")
+        return notes
+
+    def _next(self, rows: Sequence[EngineRow]) -> list[str]:
+        """A profile by the rules that lose most, with what is to be done about it; settings made up here come last."""
+        own = {row.rules: row for row in reversed(rows)}.values()  # of each engine the first one
+        behind = max(own, key=lambda row: row.behind_tokens)
+        if not behind.behind_tokens:
+            behind = max(rows, key=lambda row: row.behind_tokens)
+        if not behind.behind_tokens:
+            return []
+        asked = self.opened.options
+        said = {
+            "--tokenizer": asked.rendering.tokenizer,
+            "--chat-template": asked.rendering.chat_template,
+            "--model": asked.predicting.model,
+            "--kv-cache-dtype": asked.serving.kv_cache_dtype,
+            "--requests": asked.reading.requests,
+            "--group-by": asked.reading.group_by,
+            "--seed": asked.reading.seed,
+        }
+        flags = [word for flag, value in said.items() if value is not None for word in (flag, str(value))]
+        flags += [word for group in asked.reading.groups for word in ("--group", group)]
+        return ["profile", *asked.inputs, *flags, "--rules", behind.rules, *behind.flags]
+
+
+def cause_of(less: TallySums, more: TallySums) -> str | None:
+    """What the difference between two engines is mostly due to; None where there is none."""
+    if more.hit_tokens <= less.hit_tokens:
+        return None
+    excess: Counter[str] = Counter()
+    for fate in {*less.lost, *more.lost}:
+        excess[_CAUSES.get(fate, fate)] += less.lost[fate] - more.lost[fate]
+    excess[_MOVED] = more.moved_tokens - less.moved_tokens
+    excess[_REFUSED] = more.prompt_tokens - less.prompt_tokens
+    cause, tokens = max(excess.items(), key=lambda pair: (pair[1], pair[0]))
+    return cause if tokens > 0 else None
+
+
+def _row(tally: EngineTally, total: TallySums, best: TallySums) -> EngineRow:
+    choice: RuleChoice = tally.choice
+    return EngineRow(
+        rules=choice.rules.name,
+        engine=choice.rules.engine,
+        settings={
+            each.name: value
+            for each in fields(choice.options)
+            if isinstance(value := getattr(choice.options, each.name), str | int | float | None)
+        },
+        flags=flags_of(choice),
+        requests=total.requests,
+        refused_requests=tally.refused,
+        first_refusal=tally.first_refusal or None,
+        prompt_tokens=total.prompt_tokens,
+        cached_tokens=total.hit_tokens,
+        hit_rate=total.hit_tokens / total.prompt_tokens if total.prompt_tokens else 0.0,
+        moved_tokens=total.moved_tokens,
+        evicted_tokens=tally.evicted,
+        lost={fate: tokens for fate, tokens in sorted(total.lost.items()) if tokens},
+        cause=cause_of(total, best),
+        behind_tokens=max(best.hit_tokens - total.hit_tokens, 0),
+        status=choice.rules.status,
+        evidence=choice.rules.evidence,
+        not_modelled=list(choice.rules.not_modelled),
+    )

@@ -1,0 +1,151 @@
+"""One setting after the other on the same requests: capacity, policy, time to live, block size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
+from kvtool.accounting.curves.lifetimes import lifetime_curve
+from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
+from kvtool.accounting.policies.eviction_policy import prefix_hits
+from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.accounting.policies.optimum import optimal_hits
+from kvtool.errors import KvtoolError
+from kvtool.results.choices import Axis, Policy, Sure
+from kvtool.results.documents.what_if import SweepRow
+from kvtool.workload.block_trace import AskedBlocks, BlockTrace
+
+_POINTS = 12
+_FEW = 6
+_TTLS = (30.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+_TIMES = (1, 2, 4, 8, 16, 32)
+"""Block sizes that are tried, as multiples of the trace's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSweep:
+    """What a sweep goes through; empty: values that suit the trace. `sample` is the part of blocks that curves are counted with."""
+
+    axis: Axis
+    whole_prompt_may_hit: bool
+    """The rule of trace studies, not of vLLM."""
+    policies: Sequence[Policy] = ()
+    capacities: Sequence[int] = ()
+    ttls: Sequence[float] = ()
+    block_sizes: Sequence[int] = ()
+    sample: float = 1.0
+
+    def blocks(self, trace: BlockTrace) -> AskedBlocks:
+        """What the requests of a trace look up and touch by the rule."""
+        return trace.of_studies() if self.whole_prompt_may_hit else trace.of_engine()
+
+
+def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
+    """The rows of one axis; KvtoolError for what the trace cannot tell."""
+    rows = {"capacity": _capacity, "policy": _policy, "ttl": _ttl, "block-size": _block_size}
+    return list(rows[asked.axis](trace, asked))
+
+
+def _capacity(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+    blocks = asked.blocks(trace)
+    curve: CapacityCurve | SampledCurve
+    curve = capacity_curve(blocks) if asked.sample >= 1 else sampled_curve(blocks, asked.sample)
+    for capacity in asked.capacities or spread(trace.distinct):
+        if isinstance(curve, CapacityCurve):
+            yield _row(asked.axis, blocks, curve.at(capacity), capacity=capacity)
+        else:
+            rate = curve.rate(capacity)
+            error = curve.error(capacity)
+            hits = rate * blocks.references
+            yield _row(asked.axis, blocks, hits, capacity=capacity, sure="sampled", error=error)
+
+
+def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+    blocks = asked.blocks(trace)
+    if not asked.whole_prompt_may_hit:
+        raise KvtoolError(
+            "policies are compared by the rule of trace studies: whole requests, all of whose blocks may hit",
+            hint="add --rules block-lru",
+        )
+    requests = blocks.requests()
+    for policy in asked.policies or get_args(Policy):
+        for capacity in asked.capacities or spread(trace.distinct, 4):
+            if policy == "opt":
+                best = optimal_hits(requests, capacity)
+                yield _row(asked.axis, blocks, best, policy=policy, capacity=capacity, sure="bound")
+            else:
+                hits = prefix_hits(POLICIES[policy](capacity), requests)
+                yield _row(asked.axis, blocks, hits, policy=policy, capacity=capacity)
+
+
+def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+    if np.isnan(trace.arrivals).any():
+        raise KvtoolError(
+            "a time to live needs arrival times, and not all requests have one",
+            hint="a log with timestamps, or another axis: --sweep capacity",
+        )
+    back = np.flatnonzero(np.diff(trace.arrivals) < 0)
+    if len(back):
+        raise KvtoolError(f"request {int(back[0]) + 2} of the log comes before the one that stands before it")
+    blocks = asked.blocks(trace)
+    curve = lifetime_curve(blocks, trace.arrivals)
+    for ttl in asked.ttls or _TTLS:
+        yield _row(asked.axis, blocks, curve.at(ttl), ttl_seconds=ttl)
+
+
+def _block_size(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+    sizes = asked.block_sizes or [times * trace.block_size for times in _TIMES]
+    for size in sizes:
+        if size % trace.block_size:
+            raise KvtoolError(
+                f"blocks of {size} tokens cannot be had of blocks of {trace.block_size}",
+                hint=f"multiples of {trace.block_size}" + ("" if trace.traced else ", or a smaller --block-size"),
+            )
+        coarse = trace.coarser(size // trace.block_size)
+        blocks = asked.blocks(coarse)
+        curve = capacity_curve(blocks)
+        for capacity in asked.capacities or (None,):
+            tokens = None if capacity is None else capacity * trace.block_size // size
+            hits = curve.unlimited if tokens is None else curve.at(tokens)
+            share = min(hits * size / max(int(coarse.prompt_tokens.sum()), 1), 1.0)
+            yield _row(asked.axis, blocks, hits, block_size=size, capacity=tokens, rate=share)
+
+
+def _row(
+    axis: Axis,
+    blocks: AskedBlocks,
+    hits: float,
+    *,
+    sure: Sure = "exact",
+    policy: Policy | None = None,
+    capacity: int | None = None,
+    block_size: int | None = None,
+    ttl_seconds: float | None = None,
+    error: float | None = None,
+    rate: float | None = None,
+) -> SweepRow:
+    """`rate` where it is not that of the blocks."""
+    references = blocks.references
+    share = min(hits / references, 1.0) if references else 0.0
+    return SweepRow(
+        axis=axis,
+        policy=policy,
+        capacity=capacity,
+        block_size=block_size,
+        ttl_seconds=ttl_seconds,
+        hit_blocks=round(hits, 1),
+        references=references,
+        hit_rate=share if rate is None else rate,
+        error=error,
+        sure=sure,
+    )
+
+
+def spread(distinct: int, points: int = _POINTS) -> list[int]:
+    """Capacities up to one that holds all, each twice the one before (four times, where there are few points)."""
+    times = 2 if points > _FEW else 4
+    return sorted({max(distinct // times**step, 1) for step in range(points)})

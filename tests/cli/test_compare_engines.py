@@ -1,0 +1,148 @@
+"""`kvtool compare-engines`, and `profile --rules all`, which is the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kvtool.cli.app import run
+from kvtool.results.documents.engine_table import EngineTable
+from kvtool.results.schemas import find_schema
+from tests.files import write
+from tests.golden import GoldenFiles
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAT = ROOT / "workloads" / "multi-turn-chat.yaml"
+HEAD = "You answer questions about bicycles, in one sentence, and name the part that is meant. " * 6
+TWO = f"""version: 1
+groups:
+  - {{name: talk, text: "{HEAD} {{{{ n }}}}?", requests: 4, vars: {{n: {{counter: 100}}}}}}
+  - {{name: "a|b <i>", text: "{{{{ n }}}} {HEAD}", requests: 3, vars: {{n: {{counter: 7}}}}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KVTOOL_TOKENIZER", "")
+
+
+def table(*arguments: str, capsys: pytest.CaptureFixture[str]) -> EngineTable:
+    assert run(["compare-engines", *arguments, "--no-config", "--json"]) == 0
+    return EngineTable.model_validate_json(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_in_the_terminal(width: int, golden: GoldenFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    write("w.yaml", TWO)
+    assert run(["compare-engines", "w.yaml", "--no-config", "--width", str(width)]) == 0
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= width
+    golden(f"console/compare-engines-{width}.txt", _without_version(told))
+
+
+def test_the_table_as_files(golden: GoldenFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    write("w.yaml", TWO)
+    assert run(["compare-engines", "w.yaml", "--no-config", "-o", "t.md", "-o", "t.html", "-o", "t.json"]) == 0
+    told = capsys.readouterr()
+    assert "Least: " in told.out
+    assert "written: t.html (html)" in told.err
+    golden("markdown/compare-engines.md", Path("t.md").read_text(encoding="utf-8"))
+    page = Path("t.html").read_text(encoding="utf-8")
+    assert "<i>" not in page.replace("<i></i>", "")
+    assert "a|b &lt;i&gt;" in page
+    assert not re.findall(r"(?:src|href)=\"(?!#)", page)
+    document = json.loads(Path("t.json").read_text(encoding="utf-8"))
+    assert set(find_schema("engines").document()["required"]) <= set(document)
+    assert [group["name"] for group in document["groups"]] == ["talk", "a|b <i>"]
+
+
+def test_all_rules_of_a_profile_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    write("w.yaml", TWO)
+    assert run(["compare-engines", "w.yaml", "--no-config"]) == 0
+    expected = capsys.readouterr().out
+    assert run(["profile", "w.yaml", "--no-config", "--rules", "all", "--dry-run"]) == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("profile w.yaml --rules all --by session", "--by does not go with --rules all"),
+        ("profile w.yaml --rules all --min-hit-rate 0.5", "--min-hit-rate does not go with --rules all"),
+        ("profile w.yaml --rules all --concurrency 4", "--concurrency does not go with --rules all"),
+        ("check w.yaml --rules all", "--rules all compares engines, and here one is followed"),
+        ("compare-engines w.yaml -o t.xml", "there is no junit of this"),
+        ("compare-engines w.yaml --page-size 0", "--page-size must be at least 1"),
+        ("compare-engines w.yaml --tokens-per-block 24", "blocks of 24 tokens"),
+        ("compare-engines none.yaml", "none.yaml"),
+        ("compare-engines t.jsonl", "a trace of block hashes has none"),
+    ],
+)
+def test_what_cannot_be_compared(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write("w.yaml", TWO)
+    write("t.jsonl", json.dumps({"timestamp": 0, "input_length": 600, "output_length": 3, "hash_ids": [1, 2]}))
+    assert run([*arguments.split(), "--no-config"]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_options_of_an_engine_change_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    write("w.yaml", TWO)
+    found = table("w.yaml", "--page-size", "16", "--sliding-window", "64", "-b", "32", capsys=capsys)
+    names = [(row.rules, " ".join(row.flags)) for row in found.rows]
+    assert ("vllm", "--block-size 32") in names
+    assert ("sglang", "--page-size 16") in names
+    assert ("sglang", "--page-size 64") in names
+    assert ("llamacpp", "--swa-full --sliding-window 64") in names
+    by_name = {(row.rules, " ".join(row.flags)): row for row in found.rows}
+    assert by_name["trtllm", ""].cached_tokens > by_name["vllm", "--block-size 32"].cached_tokens
+    assert by_name["vllm", "--block-size 32"].cause == "block size"
+
+
+def test_what_files_say_of_an_engine_is_in_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    write("w.yaml", TWO.replace("version: 1", "version: 1\nengine: {rules: sglang, page_size: 4, capacity: 64 tokens}"))
+    found = table("w.yaml", capsys=capsys)
+    assert found.capacity_tokens == 64
+    (first, *_) = [row for row in found.rows if row.rules == "sglang"]
+    assert first.settings["page_size"] == 4
+    assert first.settings["max_total_tokens"] == 64
+    assert all(row.refused_requests for row in found.rows if row.rules != "llamacpp")
+
+
+def test_a_model_with_windows_has_them_where_the_rules_know_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """vLLM by its groups, llama.cpp by its window; what the others leave out is told."""
+    found = table(str(CHAT), "--model", "gpt-oss-20b", capsys=capsys)
+    rows = {(row.rules, " ".join(row.flags)): row for row in found.rows}
+    vllm, sglang = rows["vllm", ""], rows["sglang", ""]
+    assert vllm.cached_tokens < sglang.cached_tokens
+    assert vllm.cause == "window or state not kept"
+    assert rows["llamacpp", "--sliding-window 128"].settings["window_layers"] == 12
+    assert ("llamacpp", "--swa-full --sliding-window 128") in rows
+    assert any("gpt-oss-20b has sliding windows: in all rows but vLLM and llama.cpp" in note for note in found.notes)
+    arguments = ["profile", str(CHAT), "--no-config", "--dry-run", "--no-advice", "--json", "--model", "gpt-oss-20b"]
+    assert run(arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["totals"]["hit_tokens"] == vllm.cached_tokens
+    assert run([*arguments, "--rules", "trtllm"]) == 0
+    assert any("sliding windows" in note for note in json.loads(capsys.readouterr().out)["notes"])
+
+
+def test_each_row_is_what_a_profile_finds(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table and the profile run the same rules over the same tokens."""
+    found = table(str(CHAT), capsys=capsys)
+    for row in found.rows:
+        arguments = ["profile", str(CHAT), "--no-config", "--dry-run", "--no-advice", "--json", "--rules", row.rules]
+        assert run([*arguments, *row.flags]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["totals"]["hit_tokens"] == row.cached_tokens
+        fates = report["groups"][0]["fates"]
+        assert {fate: fates[fate] for fate in row.lost} == row.lost
+    assert found.next[:2] == ["profile", str(CHAT)]
+    assert found.next[-2:] == ["--rules", "llamacpp"]
+
+
+def _without_version(told: str) -> str:
+    return re.sub(r"^kvtool \S+", "kvtool VERSION", told)
