@@ -46,3 +46,11 @@ def extra_keys(request: Request, start: int, stop: int) -> ExtraKeys:
         *([("cache_salt", salt)] if salt and start == 0 else []),
         *embeds,
     )
+
+
+def untagged(key: ExtraKey) -> object:
+    """A key as vLLM's events have it: without its tag and an adapter's path; a digest in hexadecimal digits."""
+    name, *rest = key[1:]
+    if key[0] == "mm":
+        return [name, *rest]
+    return name.hex() if isinstance(name, bytes) else name

@@ -6,15 +6,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvtool.engine.block_pool import BlockPool
+from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from kvtool.engine.extra_keys import ExtraKey
+from kvtool.engine.extra_keys import untagged
 from kvtool.engine.groups.grouped_manager import GroupedManager
 from kvtool.engine.groups.keyed_blocks import KeyedBlocks
 from kvtool.engine.hashing import BlockHash
-from kvtool.engine.request import Request
+from kvtool.engine.make_cache import is_plain, make_cache
+from kvtool.engine.request import Request, Status
 from kvtool.engine.step import EngineStep
 
 Labels = Mapping[BlockHash, str]
+
+
+class NotingManager(GroupedManager):
+    """Notes how far the requests are cached that give their blocks back."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config, record_events=True)
+        self.cached_at_end: dict[str, int] = {}
+
+    def free(self, request: Request) -> None:
+        self.cached_at_end[request.id] = self.cached_tokens(request)
+        super().free(request)
+
+
+def recorded_cache(config: EngineConfig) -> BlockPool:
+    """The block manager of a replay."""
+    grouped = config.plan is not None and not is_plain(config.plan)
+    return NotingManager(config) if grouped else make_cache(config, record_events=True)
 
 
 class PlainWords:
@@ -23,6 +43,8 @@ class PlainWords:
     def __init__(self, cache: BlockPool, labels: Labels) -> None:
         self.cache = cache
         self.labels = labels
+        self.late = False
+        """Whether what is said of a request is so only when its tokens are taken in."""
 
     def table(self, request: Request) -> list[Any]:
         return list(request.block_ids)
@@ -60,8 +82,9 @@ class GroupedWords(PlainWords):
 
     def __init__(self, cache: BlockPool, labels: Labels) -> None:
         super().__init__(cache, labels)
-        self.manager = cache if isinstance(cache, GroupedManager) else None
+        self.manager = cache if isinstance(cache, NotingManager) else None
         """None where a plan is that of one plain group."""
+        self.late = self.manager is not None
 
     def table(self, request: Request) -> list[Any]:
         if self.manager is None:
@@ -83,7 +106,7 @@ class GroupedWords(PlainWords):
 
     def _keys(self, event: BlockStored) -> list[list[Any] | None]:
         if event.extra_keys is not None:
-            return [[_untagged(key) for key in keys] or None for keys in event.extra_keys]
+            return [[untagged(key) for key in keys] or None for keys in event.extra_keys]
         every = [] if event.lora is None else [event.lora.name]
         keys = [list(every) or None for _ in event.block_hashes]
         if event.cache_salt and event.parent_block_hash is None and keys:
@@ -110,16 +133,11 @@ class GroupedWords(PlainWords):
         return {**({"drafts": drafts} if drafts else {}), **({"copies": copies} if copies else {})}
 
     def of_request(self, request: Request) -> dict[str, Any]:
-        if self.manager is not None:
-            cached = self.manager.cached_tokens(request)
-        else:
+        if self.manager is None:
             cached = request.num_registered_blocks * self.cache.block_size
+        elif request.status is Status.FINISHED:
+            cached = self.manager.cached_at_end[request.id]
+        else:
+            cached = self.manager.cached_tokens(request)
         new = min(cached, request.num_prompt_tokens) - request.num_cached_tokens
         return {"num_cache_creation_tokens": max(new, 0)}
-
-
-def _untagged(key: ExtraKey) -> Any:
-    name, *rest = key[1:]
-    if key[0] == "mm":
-        return [name, *rest]
-    return name.hex() if isinstance(name, bytes) else name

@@ -23,12 +23,11 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.planner import plan_cache
 from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
 from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
-from kvtool.engine.make_cache import make_cache
 from kvtool.engine.recorded_groups import plan_of, request_of
-from kvtool.engine.recorded_words import GroupedWords, PlainWords
+from kvtool.engine.recorded_words import GroupedWords, PlainWords, recorded_cache
 from kvtool.engine.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
 from kvtool.engine.replay_vectors import DIFFERENCES
-from kvtool.engine.request import Request, Status
+from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.step import EngineStep, Sampled
@@ -85,7 +84,7 @@ class Replay:
         self.asynchronous = asynchronous
         params = case["params"]
         self.config = replace(_config(case), async_scheduling=asynchronous)
-        self.cache = make_cache(self.config, record_events=True)
+        self.cache = recorded_cache(self.config)
         self.scheduler = Scheduler(self.config, self.cache)
         self.step = 0
         self.seconds_per_step = float(params.get("step_s", 1.0))
@@ -173,17 +172,14 @@ class Replay:
         self.step += 1
 
     def _update(self, step: EngineStep, tokens: Sequence[Sampled]) -> None:
-        for (request, _, _), token in zip(step.scheduled, tokens, strict=True):
-            if token is not None and not request.outputs and request.status is not Status.FINISHED:
-                self.seen[request.id].first_token_step = self.step
-                self.seen[request.id].said = self.words.of_request(request)
         first = [item.request for item in step.scheduled if not item.request.outputs]
+        said = {request.id: self.words.of_request(request) for request in first}
         finished = self.scheduler.update(step, tokens)
         for request in first:
-            if request.outputs and request.status is Status.RUNNING:
-                self.seen[request.id].said = self.words.of_request(request)
+            if request.outputs:
+                self.seen[request.id].first_token_step = self.step
+                self.seen[request.id].said = self.words.of_request(request) if self.words.late else said[request.id]
         for request in finished:
-            assert request.status is Status.FINISHED
             self.seen[request.id].finish_step = self.step
             self.finish_order.append(request.id)
         self._take_events()
@@ -239,9 +235,10 @@ class Replay:
 
     def _plan_differences(self) -> Iterator[str]:
         plan = self.config.plan
-        if plan is None:
+        resolved = self.case.get(RESOLVED)
+        if plan is None or resolved is None:
             return
-        recorded = asdict(plan_of(self.case[RESOLVED], self.case["params"].get("dcp", 1)))
+        recorded = asdict(plan_of(resolved, self.case["params"].get("dcp", 1)))
         for name, value in asdict(plan).items():
             if recorded[name] != value:
                 yield f"plan: {name} is {value}, vLLM has {recorded[name]}"

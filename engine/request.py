@@ -70,6 +70,8 @@ class Request:
     """Like `block_ids`, of each of several groups of layers."""
     shared_prefix_boundary: int = field(default=0, init=False)
     """Where the longest prefix ends that a group has cached, if that is behind what all of them have: it is worth keeping there."""
+    quiet_until: int = field(default=0, init=False)
+    """Up to so many tokens, no table changes and nothing is registered."""
     num_drafts: int = field(default=0, init=False)
     """Tokens that were drafted for the next step."""
     num_in_flight_tokens: int = field(default=0, init=False)

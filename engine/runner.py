@@ -11,16 +11,15 @@ class DryRunner:
 
     def run(self, step: EngineStep) -> list[Sampled]:
         tokens: list[Sampled] = []
-        for item in step.scheduled:
-            request, start, count = item
-            left = request.num_tokens - start - count
-            forced = request.output_ids
-            if left > 0:
-                tokens.append(None)
-            elif left < 0:
-                tokens.append(self._verified(request, -left))
-            else:
+        for request, start, count in step.scheduled:
+            end = start + count
+            if end == request.num_tokens:
+                forced = request.output_ids
                 tokens.append(0 if forced is None else forced[len(request.outputs)])
+            elif end < request.num_tokens:
+                tokens.append(None)
+            else:
+                tokens.append(self._verified(request, end - request.num_tokens))
         return tokens
 
     def _verified(self, request: Request, drafts: int) -> list[int]:

@@ -35,13 +35,17 @@ class Scheduler:
     def __init__(self, config: EngineConfig, cache: BlockPool) -> None:
         self.config = config
         plan = config.plan
-        self._grouped = plan is not None
         self._num_drafts = plan.num_spec_tokens if plan is not None else 0
         self._chunks = ChunkEnds(config, plan) if plan is not None else None
         self._cadence = PrefillCadence(config.prefill_schedule_interval)
         self._stuck = StuckSteps()
         self._most_running = config.max_num_active_seqs or config.max_num_seqs
         self._watches_prefill = config.prefill_schedule_interval > 1 or self._num_drafts > 0
+        self._special = self._watches_prefill or (self._chunks is not None and self._chunks.cuts)
+        """Whether running requests have drafts, or prefills that may not go on or end anywhere."""
+        self._plain = plan is None and not self._watches_prefill
+        self._holds = False
+        """Whether the step that is being scheduled has no prefill."""
         self._saw_prefill = False
         """Whether the step that is being scheduled goes on with a prefill."""
         self._set_aside: set[Request] = set()
@@ -99,26 +103,32 @@ class Scheduler:
 
         A step may be empty while outputs are awaited; EngineError where it is though nothing could ever make it less so.
         """
-        budget = self.config.max_num_batched_tokens
-        cap = self._prefill_cap(budget)
+        config = self.config
+        budget, cap = config.max_num_batched_tokens, config.max_model_len
+        if config.long_prefill_token_threshold > 0 and len(self) > 1:
+            cap = config.long_prefill_token_threshold
+            if config.long_prefill_token_threshold_adaptive:
+                cap = max(cap, budget // len(self))
         scheduled: list[Scheduled] = []
         preempted: list[Request] = []
-        if self._grouped:
+        plain = self._plain
+        if not plain:
             self.cache.begin_step()
-        self._saw_prefill = False
-        holds = self._watches_prefill and self._cadence.holds(self.running)
+            self._saw_prefill = False
+            self._holds = self._watches_prefill and self._cadence.holds(self.running)
         if self.running:
-            budget = self._schedule_running(budget, cap, scheduled, preempted, holds=holds)
+            budget = self._schedule_running(budget, cap, scheduled, preempted)
         if not preempted and len(self.waiting):
-            self._admit(budget, cap, scheduled, holds=holds)
+            self._admit(budget, cap, scheduled)
         if not scheduled and len(self):
-            self._stuck.check(self.running, self.waiting, preempted, self.config)
-        if self._watches_prefill:
-            self._note_prefills(scheduled, preempted, holds=holds)
-        copies = self.cache.end_step() if self._grouped else ()
-        step = EngineStep(self.num_steps, tuple(scheduled), tuple(preempted), copies)
+            self._stuck.check(self.running, self.waiting, preempted, config)
+        step = EngineStep(self.num_steps, tuple(scheduled), tuple(preempted))
+        if not plain:
+            step.copies = self.cache.end_step()
+            if self._watches_prefill:
+                self._note_prefills(scheduled, preempted)
         self.num_steps += 1
-        if self.config.async_scheduling:
+        if config.async_scheduling:
             for request, start, count in scheduled:
                 request.num_in_flight_tokens += count
                 if start + count == request.num_tokens + request.num_awaited_outputs:
@@ -127,45 +137,30 @@ class Scheduler:
             request.num_computed_tokens = start + count
         return step
 
-    def _prefill_cap(self, budget: int) -> int:
-        """Most tokens of one request in a step."""
-        threshold = self.config.long_prefill_token_threshold
-        if threshold <= 0 or len(self) <= 1:
-            return self.config.max_model_len
-        return max(threshold, budget // len(self)) if self.config.long_prefill_token_threshold_adaptive else threshold
-
-    def _note_prefills(self, scheduled: list[Scheduled], preempted: list[Request], *, holds: bool) -> None:
+    def _note_prefills(self, scheduled: list[Scheduled], preempted: list[Request]) -> None:
         """Say of each request whether it is still in prefill, and of the step whether it had some."""
         prefills = self._saw_prefill
         for request, start, count in scheduled:
             if request.admissions[-1][0] == self.num_steps:
                 prefills |= start < request.num_tokens - 1
             request.in_prefill = start + count < request.num_tokens + request.num_awaited_outputs
-        if not preempted and not holds:
+        if not preempted and not self._holds:
             self._cadence.behind = len(self.waiting) > len(self._set_aside)
         self._cadence.step_done(scheduled=bool(scheduled), prefills=prefills)
 
-    def _schedule_running(
-        self, budget: int, cap: int, scheduled: list[Scheduled], preempted: list[Request], *, holds: bool
-    ) -> int:
+    def _schedule_running(self, budget: int, cap: int, scheduled: list[Scheduled], preempted: list[Request]) -> int:
         running, allocate, max_model_len = self.running, self.cache.allocate, self.config.max_model_len
-        drafts, watches = self._num_drafts, self._watches_prefill
-        cut = self._chunks.cut if self._chunks is not None and self._chunks.cuts else None
+        special = self._special
         index = 0
         while index < len(running) and budget > 0:
             request = running[index]
             computed = request.num_computed_tokens
             awaited = request.num_awaited_outputs
             count = request.num_tokens + awaited - computed
-            if drafts:
-                count += request.num_drafts
-            if count > 1:
+            if special:
+                count = self._special_count(request, count, min(cap, budget))
+            elif count > 1:
                 count = min(count, cap, budget, max_model_len - computed - 1)
-            if holds and request.in_prefill:
-                index += 1
-                continue
-            if cut is not None and count > 0:
-                count = cut(request, computed, count)
             if (
                 count <= 0
                 or computed + count >= max_model_len
@@ -179,13 +174,21 @@ class Scheduler:
                     if self.config.policy == "fcfs":
                         break
                     continue
-            if watches:
+            if special:
                 request.num_drafts = 0
                 self._saw_prefill |= request.in_prefill
             scheduled.append(Scheduled(request, computed, count))
             budget -= count
             index += 1
         return budget
+
+    def _special_count(self, request: Request, left: int, most: int) -> int:
+        """Tokens of a running request in a step that takes `most` of it: with its drafts, and where a chunk may end."""
+        if self._holds and request.in_prefill:
+            return 0
+        computed = request.num_computed_tokens
+        count = min(left + request.num_drafts, most, self.config.max_model_len - computed - 1)
+        return count if self._chunks is None or count <= 0 else self._chunks.cut(request, computed, count)
 
     def _make_room(
         self,
@@ -235,7 +238,7 @@ class Scheduler:
         self.num_preemptions += 1
         self.waiting.add(request, front=True)
 
-    def _admit(self, budget: int, cap: int, scheduled: list[Scheduled], *, holds: bool) -> None:
+    def _admit(self, budget: int, cap: int, scheduled: list[Scheduled]) -> None:
         config, cache, chunks = self.config, self.cache, self._chunks
         passed_over: list[Request] = []
         pads = self._num_drafts > 0 and not self._saw_prefill
@@ -244,7 +247,7 @@ class Scheduler:
             request = self.waiting.peek()
             hit_tokens = cache.look_up(request)
             left = request.num_tokens - hit_tokens
-            if holds and left > 1:
+            if self._holds and left > 1:
                 break
             if (
                 pads
@@ -289,22 +292,22 @@ class Scheduler:
     def update(self, step: EngineStep, tokens: Sequence[Sampled]) -> list[Request]:
         """Append the sampled tokens, in scheduling order; returns the finished requests, whose blocks are free again."""
         finished: list[Request] = []
-        max_model_len = self.config.max_model_len
+        max_model_len, drafts = self.config.max_model_len, self._num_drafts
+        if self.config.async_scheduling:
+            for request, _, count in step.scheduled:
+                request.num_in_flight_tokens -= count
         for item, token in zip(step.scheduled, tokens, strict=True):
-            request = item.request
-            if request.num_in_flight_tokens:
-                request.num_in_flight_tokens -= item.num_tokens
+            request = item[0]
             if token is None or step.index < request.outputs_from_step:
                 continue
-            if self._num_drafts:
-                self._verify(item, [token] if isinstance(token, int) else token)
+            if drafts:
+                self._verify(item, token)
             else:
-                assert isinstance(token, int), "only drafts make more than one token a step"
-                request.append_output(token)
+                request.append_output(token)  # type: ignore[arg-type] # only with drafts a step makes several tokens
             if request.num_awaited_outputs:
                 request.num_awaited_outputs -= 1
                 self.cache.register(request, request.num_computed_tokens - request.num_in_flight_tokens)
-            if request.finished_generating or request.num_tokens >= max_model_len:
+            if len(request.outputs) >= request.max_tokens or request.num_tokens >= max_model_len:
                 if request.status is Status.PREEMPTED:
                     self.waiting.remove(request)
                     self._set_aside.discard(request)
@@ -315,9 +318,9 @@ class Scheduler:
             self.running = [request for request in self.running if request.status is not Status.FINISHED]
         return finished
 
-    def _verify(self, item: Scheduled, tokens: list[int]) -> None:
+    def _verify(self, item: Scheduled, sampled: int | list[int]) -> None:
         """Take over the drafts that were accepted and the token behind them; what was computed of the others is void."""
-        request = item.request
+        request, tokens = item.request, [sampled] if isinstance(sampled, int) else sampled
         rejected = max(item.start + item.num_tokens - request.num_tokens, 0) - (len(tokens) - 1)
         request.num_computed_tokens -= rejected
         for number, token in enumerate(tokens, 1):
@@ -343,5 +346,6 @@ class Scheduler:
         assert all(request.status is Status.RUNNING for request in self.running)
         self.cache.check_held(self.running)
         assert all(
-            not request.block_ids and not request.tables and not request.num_computed_tokens for request in self.waiting
+            not request.block_ids and not request.num_computed_tokens and not any(any(t.blocks) for t in request.tables)
+            for request in self.waiting
         )

@@ -20,11 +20,6 @@ class CommonHit(NamedTuple):
     junction: int
 
 
-def drop_groups(plan: CachePlan) -> frozenset[int]:
-    """The groups in which the last block of a hit is dropped."""
-    return draft_groups(plan) if plan.eagle_drop else frozenset()
-
-
 def draft_groups(plan: CachePlan) -> frozenset[int]:
     """The groups with layers of drafts; all, where blocks are dropped for them and none is known to have them."""
     marked = frozenset(index for index, group in enumerate(plan.groups) if group.eagle)
@@ -33,7 +28,7 @@ def draft_groups(plan: CachePlan) -> frozenset[int]:
 
 def same_groups(plan: CachePlan, tags: list[bytes]) -> list[SameGroups]:
     """The groups by what their layers are; those with full attention, which are searched from the left, first."""
-    dropping = drop_groups(plan)
+    dropping = draft_groups(plan) if plan.eagle_drop else frozenset()
     members: dict[int, list[int]] = {}
     for index, group in enumerate(plan.groups):
         members.setdefault(group.spec_id, []).append(index)
@@ -58,6 +53,8 @@ class CommonHits:
     def __init__(self, plan: CachePlan, tags: list[bytes]) -> None:
         self._plan = plan
         self._sets = same_groups(plan, tags)
+        self.dropping = frozenset(index for same in self._sets if same.drops for index in same.indices)
+        """The groups in which the last block of a hit is dropped: with one of them, all that are like it."""
         self._align = plan.hit_alignment if len(plan.groups) > 1 else plan.groups[0].block_size
         self._one_round = len(self._sets) == 2 and self._sets[0].full
 

@@ -29,6 +29,10 @@ class GroupRules:
         self.scale = group.block_size // pool.plan.hash_block_size
         self.drops = drops
         self.align = pool.plan.hit_alignment
+        self.keeps_all = self.scale == 1
+        """Whether all blocks that become full are registered, and have held nothing before."""
+        self.settled = self.scale == 1
+        """Whether nothing is registered but blocks that become full."""
         self.most_admitted: int | None = None
         """Blocks that one request holds at most, which is what it needs to be admitted; None where that is all of it."""
 
@@ -36,6 +40,11 @@ class GroupRules:
         """Tokens that no layer reads any more once so many are computed."""
         del computed
         return 0
+
+    def quiet_until(self, table: GroupTable) -> int:
+        """Tokens, drafts not counted, that the request may have in all before it needs a block, or one is given back."""
+        spare = self.pool.plan.num_lookahead_tokens
+        return len(table.blocks) * self.size - spare
 
     def slots(self, needed: int, main: int) -> int:
         """Tokens to have room for, of those with drafts (`needed`) and without (`main`)."""
@@ -152,7 +161,7 @@ class GroupRules:
 
     def free(self, table: GroupTable) -> None:
         """Give all blocks back, last first."""
-        self.pool.release([block for block in reversed(table.blocks) if block != NULL_BLOCK])
+        self.pool.release(list(filter(None, reversed(table.blocks))))
 
     def check(self, table: GroupTable, request: Request) -> None:
         """Assert that the table covers what is computed, and that nothing is kept where nothing may be."""
@@ -169,6 +178,10 @@ class WindowGroup(GroupRules):
         self._window = group.window - 1 + group.extra_retained
         held = min(self._window + pool.in_flight_tokens, pool.config.max_model_len)
         self.most_admitted = -(-held // self.size) + 1
+        self.keeps_all, self.settled = False, True
+
+    def quiet_until(self, table: GroupTable) -> int:
+        return min(super().quiet_until(table), (table.gone + 1) * self.size + self._window)
 
     def out_of_reach(self, computed: int) -> int:
         return max(0, computed - self._window)
@@ -186,6 +199,11 @@ class ChunkGroup(GroupRules):
         self._chunk = group.chunk
         self.most_admitted = -(-min(group.chunk + pool.in_flight_tokens, pool.config.max_model_len) // self.size)
 
+        self.keeps_all, self.settled = False, True
+
+    def quiet_until(self, table: GroupTable) -> int:
+        return min(super().quiet_until(table), -(-(table.gone + 1) * self.size // self._chunk) * self._chunk)
+
     def out_of_reach(self, computed: int) -> int:
         return computed // self._chunk * self._chunk
 
@@ -198,6 +216,10 @@ class RunningStateGroup(GroupRules):
 
     def out_of_reach(self, computed: int) -> int:
         return computed - 1
+
+    def quiet_until(self, table: GroupTable) -> int:
+        del table
+        return 0
 
     def slots(self, needed: int, main: int) -> int:
         del main

@@ -10,7 +10,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import BlockRemoved, BlockStored
 from kvtool.engine.extra_keys import extra_keys
 from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
-from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups, drop_groups
+from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups
 from kvtool.engine.groups.group_rules import ChunkGroup, GroupRules, RunningStateGroup, WindowGroup
 from kvtool.engine.groups.group_table import GroupTable
 from kvtool.engine.groups.keyed_blocks import KeyedBlocks, group_tag, split_key
@@ -40,19 +40,32 @@ class GroupedManager(BlockPool):
         self.in_flight_tokens = config.max_num_batched_tokens * (2 if config.async_scheduling else 1)
         self._tag_order = self._tags()
         tags = [group_tag(self._tag_order.index(index)) for index in range(len(self.plan.groups))]
-        dropping = drop_groups(self.plan)
+        self._hits = CommonHits(self.plan, tags)
         self.groups = [
-            self._group_class(index)(self, index, group, tags[index], drops=index in dropping)
+            self._group_class(index)(self, index, group, tags[index], drops=index in self._hits.dropping)
             for index, group in enumerate(self.plan.groups)
         ]
         self._states = [group for group in self.groups if isinstance(group, StateGroup)]
-        self._hits = CommonHits(self.plan, tags)
         self._found = CommonHit([], 0, 0)
         self._copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
         """By group: what is copied before the step runs that is being scheduled."""
-        self._drops = bool(dropping)
+        self._drops = bool(self._hits.dropping)
+        self._estimates = not any(group.group.ckpt_blocks for group in self.groups)
+        self._sizes = [group.size for group in self.groups if not isinstance(group, StateGroup)]
+        self._constant_need = sum(2 * group.group.spec_blocks + 4 for group in self.groups)
+        self._rests = (
+            not self._drops
+            and not self.plan.partial_hits
+            and all(group.scale == 1 for group in self.groups if group.group.kind in ("full", "mla"))
+        )
+        """Whether it can be told in advance when a request is to be looked at again."""
         self._lag = max(self.plan.num_prefill_lookahead - 1, 0)
         """Trailing tokens that several modules of drafts may compute once more."""
+        if any(group.drops and group.group.kind == "chunked" for group in self.groups):
+            raise EngineError(
+                "vLLM 0.33 has no chunked attention in groups of which the last block of a hit is dropped",
+                hint="let the hashes cover the next token, which is the default",
+            )
         if config.enable_prefix_caching and draft_groups(self.plan):
             size, ahead = self.plan.scheduler_block_size, self.plan.num_prefill_lookahead
             if size < ahead:
@@ -101,6 +114,8 @@ class GroupedManager(BlockPool):
         return self._allocate(request, num_new, self._found, reserve=reserve, whole=whole)
 
     def allocate(self, request: Request, num_new: int) -> bool:
+        if request.num_computed_tokens + num_new <= request.quiet_until:
+            return True
         return self._allocate(request, num_new, None, reserve=0, whole=False)
 
     def _allocate(self, request: Request, num_new: int, hit: CommonHit | None, *, reserve: int, whole: bool) -> bool:
@@ -108,22 +123,24 @@ class GroupedManager(BlockPool):
             request.tables = [GroupTable() for _ in self.groups]
         tables, most = request.tables, self.config.max_model_len
         computed = request.num_computed_tokens + (hit.tokens if hit is not None else 0)
+        main = computed + num_new
+        slots = min(main + self.plan.num_lookahead_tokens, most)
+        all_tokens = min(request.num_tokens, most) if whole else 0
+        # Where there is room for more than any request of this length takes, it is not counted what this one does.
+        ample = self._estimates and self._most_needed(max(slots, all_tokens)) + reserve <= self.num_free
         prefill_end = 0
         if self.config.prefix_cache_retention_interval == 0:
             prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
-        if whole:
-            all_tokens = min(request.num_tokens, most)
-            if (
-                self._need(tables, all_tokens, all_tokens, hit, computed, prefill_end, capped=True) + reserve
-                > self.num_free
-            ):
+        if whole and not ample:
+            need = self._need(tables, all_tokens, all_tokens, hit, computed, prefill_end, capped=True)
+            if need + reserve > self.num_free:
                 return False
-        main = computed + num_new
-        slots = min(main + self.plan.num_lookahead_tokens, most)
+        if ample and hit is not None and any(group.is_fresh(hit.tables[group.index]) for group in self._states):
+            return False
         processed = max(0, computed - request.num_in_flight_tokens)
         for group, table in zip(self.groups, tables, strict=True):
             group.give_back(table, processed)
-        if self._need(tables, slots, main, hit, computed, prefill_end) + reserve > self.num_free:
+        if not ample and self._need(tables, slots, main, hit, computed, prefill_end) + reserve > self.num_free:
             return False
         if hit is not None and hit.tokens:
             for group, table, blocks in zip(self.groups, tables, hit.tables, strict=True):
@@ -133,8 +150,27 @@ class GroupedManager(BlockPool):
         used = self.num_blocks - 1 - self.free_queue.size
         if used > self.peak_used:
             self.peak_used = used
-        self.register(request, min(main, request.num_tokens))
+        self._register(request, min(main, request.num_tokens))
+        if self._rests and main >= request.num_tokens:
+            request.quiet_until = self._quiet_until(request, min(main, request.num_tokens))
         return True
+
+    def _quiet_until(self, request: Request, num_tokens: int) -> int:
+        """Tokens up to which nothing has to be done for a request of which so many were registered."""
+        tables = request.tables
+        quiet = min([group.quiet_until(table) for group, table in zip(self.groups, tables, strict=True)])
+        if self.config.enable_prefix_caching:
+            size = self.plan.scheduler_block_size
+            full = max(0, num_tokens - self._lag) // size
+            for group, table in zip(self.groups, tables, strict=True):
+                if table.registered * group.size < full * size:
+                    return 0  # a hash is awaited
+            quiet = min(quiet, (full + 1) * size - 1 + self._lag)
+        return quiet
+
+    def _most_needed(self, num_tokens: int) -> int:
+        """As many free blocks as an allocation for a request of so many tokens can take."""
+        return self._constant_need + sum([-(-num_tokens // size) for size in self._sizes])
 
     def _need(
         self,
@@ -154,22 +190,31 @@ class GroupedManager(BlockPool):
         return total
 
     def register(self, request: Request, num_tokens: int) -> None:
+        if num_tokens > request.quiet_until:
+            self._register(request, num_tokens)
+
+    def _register(self, request: Request, num_tokens: int) -> None:
         if not self.config.enable_prefix_caching:
             return
         self._extend_hashes(request)
-        boundaries = replay_boundaries(request.num_prompt_tokens, self.plan.scheduler_block_size, self._drops)
+        hittable = self._cacheable(num_tokens)
+        boundaries: list[int] = []
         for group, table in zip(self.groups, request.tables, strict=True):
-            group.register(request, table, self._cacheable(num_tokens, group), boundaries)
+            tokens = self._cacheable_and_dropped(num_tokens, group) if group.drops and hittable else hittable
+            if group.settled and tokens // group.size <= table.registered:
+                continue
+            if not boundaries:
+                boundaries = replay_boundaries(request.num_prompt_tokens, self.plan.scheduler_block_size, self._drops)
+            group.register(request, table, tokens, boundaries)
 
-    def _cacheable(self, num_tokens: int, group: GroupRules) -> int:
+    def _cacheable(self, num_tokens: int) -> int:
         """Tokens whose blocks could be hit."""
+        return max(0, num_tokens - self._lag) if len(self.groups) == 1 else self._aligned(num_tokens)
+
+    def _cacheable_and_dropped(self, num_tokens: int, group: GroupRules) -> int:
+        """Tokens whose blocks could be hit with one more, which is dropped."""
         settled = max(0, num_tokens - self._lag)
-        if len(self.groups) == 1:
-            return settled
-        hittable = self._aligned(num_tokens)
-        if group.drops and hittable > 0:
-            return min(settled, self._aligned(settled) + group.size)
-        return hittable
+        return settled if len(self.groups) == 1 else min(settled, self._aligned(settled) + group.size)
 
     def _aligned(self, num_tokens: int) -> int:
         size = self.plan.scheduler_block_size
@@ -179,6 +224,7 @@ class GroupedManager(BlockPool):
         for group, table in zip(self.groups, request.tables, strict=False):
             group.free(table)
         request.tables = []
+        request.quiet_until = 0
 
     def blocks_needed(self, num_tokens: int) -> int:
         return sum(group.blocks_needed(num_tokens) for group in self.groups)
@@ -186,21 +232,25 @@ class GroupedManager(BlockPool):
     def cached_tokens(self, request: Request) -> int:
         """How far a request's own blocks are cached in all groups."""
         hashes, tokens = self.keys.hashes, self.keys.tokens
-        return min(
-            max((tokens[block] for block in table.blocks if hashes[block] is not None), default=0)
-            for table in request.tables
+        return (
+            min(
+                max((tokens[block] for block in table.blocks if hashes[block] is not None), default=0)
+                for table in request.tables
+            )
+            if request.tables
+            else 0
         )
 
     # What groups do with the pool.
 
     def hold(self, blocks: list[int]) -> None:
         """One more holder for each of the blocks."""
-        kept = [block for block in blocks if block != NULL_BLOCK]
+        kept = list(filter(None, blocks))
         self._touch(kept, self.free_queue.among(kept))
 
     def num_waking(self, blocks: list[int]) -> int:
         """How many of the blocks nobody holds."""
-        return len(self.free_queue.among([block for block in blocks if block != NULL_BLOCK]))
+        return len(self.free_queue.among(list(filter(None, blocks))))
 
     def take(self, count: int) -> list[int]:
         """So many blocks from the head of the free queue."""
@@ -208,13 +258,15 @@ class GroupedManager(BlockPool):
 
     def release(self, blocks: list[int]) -> None:
         """Take a holder from each of the blocks; those that have none any more are free, in this order, cached ones last."""
-        left = self._left(blocks)
+        left = self._left(blocks) if self.sharers else blocks
         if not self.config.enable_prefix_caching:
             self.free_queue.prepend(left[::-1])
             return
         holds = self.keys.hashes
-        self.free_queue.prepend([block for block in reversed(left) if holds[block] is None])
-        self.free_queue.append([block for block in left if holds[block] is not None])
+        cached = [block for block in left if holds[block] is not None]
+        if len(cached) < len(left):
+            self.free_queue.prepend([block for block in reversed(left) if holds[block] is None])
+        self.free_queue.append(cached)
 
     def is_shared(self, block: int) -> bool:
         """Whether several hold a block."""
@@ -242,7 +294,16 @@ class GroupedManager(BlockPool):
         """Register the full blocks at the places [first, stop) of a table, or those of them that are `kept`."""
         keys, blocks, scale, size = self.keys, table.blocks, group.scale, group.size
         hashes = request.block_hashes
-        stored: list[int] = []
+        if kept is None and group.keeps_all:
+            stored = list(range(first, stop))
+            new = hashes[first:stop]
+            named = [BlockHash(each + group.tag) for each in new] if group.tag else new
+            keys.put_run(blocks[first:stop], named, first * size, size)
+            self.num_stored += stop - first
+            if self.events is not None:
+                self._tell_full(request, group, first, stop, stored)
+            return
+        stored = []
         for index in range(first, stop) if kept is None else kept:
             block = blocks[index]
             if block == NULL_BLOCK:
@@ -256,8 +317,12 @@ class GroupedManager(BlockPool):
             keys.put(block, BlockHash(hashes[(index + 1) * scale - 1] + group.tag), (index + 1) * size)
             stored.append(index)
         self.num_stored += len(stored)
-        if self.events is None:
-            return
+        if self.events is not None:
+            self._tell_full(request, group, first, stop, stored)
+
+    def _tell_full(self, request: Request, group: GroupRules, first: int, stop: int, stored: list[int]) -> None:
+        """Note that of the blocks at the places [first, stop) these were stored."""
+        hashes, scale, size = request.block_hashes, group.scale, group.size
         parent = hashes[first * scale - 1] if first else None
         ids = None if request.prompt_ids is None else request.token_ids(first * size, stop * size)
         starts = [index * size for index in stored]
@@ -275,6 +340,11 @@ class GroupedManager(BlockPool):
             return None
         keys, unit, hashes = self.keys, self.plan.hash_block_size, request.block_hashes
         at = tokens // unit
+        if at > len(hashes):
+            raise EngineError(
+                "vLLM 0.33 fails here: a state is kept where its hash covers tokens that do not exist yet",
+                hint="disable_lookahead_block_hashes",
+            )
         key = BlockHash(hashes[at - 1] + group.tag)
         known = not anew and keys.goes_by(block, key)
         if not known and keys.hashes[block] is not None and (anew or keys.tokens[block] < tokens):

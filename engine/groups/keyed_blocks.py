@@ -46,6 +46,17 @@ class KeyedBlocks(HashedBlocks):
         if oldest != block:
             self.copies.add(key, oldest, block)
 
+    def put_run(self, blocks: list[int], keys: list[BlockHash], before: int, size: int) -> None:
+        """Blocks in a row that held nothing hold these, of `size` tokens each; so many tokens stand before them."""
+        cached, hashes, covered = self.cached, self.hashes, self.tokens
+        for block, key in zip(blocks, keys, strict=True):
+            before += size
+            hashes[block] = key
+            covered[block] = before
+            oldest = cached.setdefault(key, block)
+            if oldest != block:
+                self.copies.add(key, oldest, block)
+
     def leave(self, blocks: list[int]) -> list[BlockHash]:
         if not self.more:
             return super().leave(blocks)

@@ -47,7 +47,14 @@ class StateGroup(GroupRules):
             and plan.num_prefill_lookahead <= 1
             and bool(draft_groups(plan))
         )
+        self.keeps_all = False
+        same_units = plan.hash_block_size == plan.scheduler_block_size
+        self.settled = same_units and not self._exports and plan.num_hash_lookahead <= 1
         self._fresh: set[BlockHash] = set()
+        self._reach = 2 * pool.plan.hash_block_size + self._lookahead + 1
+        """A prompt's last boundary is not so many tokens before its end."""
+        if self._at_junctions:
+            self._reach = NEVER
 
     def begin_step(self) -> None:
         """What was registered before is computed."""
@@ -60,17 +67,29 @@ class StateGroup(GroupRules):
         del num_tokens
         return 1 + self._spare
 
+    def is_fresh(self, hits: list[int]) -> bool:
+        """Whether the state that is hit is computed only in the step that is being scheduled."""
+        return bool(hits) and self.pool.keys.hashes[hits[-1]] in self._fresh
+
+    def quiet_until(self, table: GroupTable) -> int:
+        if table.tail is not None or table.checkpoint is not None:
+            return 0
+        tokens = min((len(table.blocks) - self._spare) * self.size, (table.gone + 1) * self.size + 1)
+        last = table.last_state
+        if last is not None and table.blocks[last] != NULL_BLOCK:
+            tokens = min(tokens, (last + 1) * self.size + 1)
+        return tokens
+
     def give_back(self, table: GroupTable, processed: int) -> None:
         blocks = table.blocks
+        if not blocks:
+            return
         gone = min((processed - 1) // self.size, len(blocks))
         if gone > table.gone:
-            freed: list[int] = []
-            for index in range(gone - 1, table.gone - 1, -1):
-                if blocks[index] != NULL_BLOCK:
-                    freed.append(blocks[index])
-                    blocks[index] = NULL_BLOCK
-            if freed:
-                self.pool.release(freed)
+            among = blocks[table.gone : gone]
+            if any(among):  # few of them are states
+                blocks[table.gone : gone] = [NULL_BLOCK] * len(among)
+                self.pool.release(list(filter(None, reversed(among))))
             table.gone = gone
         last = table.last_state
         if last is not None and last < -(-processed // self.size) - 1 and blocks[last] != NULL_BLOCK:
@@ -89,19 +108,21 @@ class StateGroup(GroupRules):
         prefill_end: int,
     ) -> int:
         del needed  # layers of drafts have no states
-        if hits and self.pool.keys.hashes[hits[-1]] in self._fresh:
+        if self.is_fresh(hits):
             return NEVER
         new = -(-main // self.size) + self._spare - len(hits) - len(table.blocks)
         copies = bool(hits and computed % self.size) or table.tail is not None
         if copies:
             new = max(new, 0) + 1
-        position = state_boundary(main, self.align, drops=self._earlier, lookahead=self._lookahead)
-        exports = self._exports and position > 0 and self._is_exported(table, computed, main, position, prefill_end)
-        if not capped:
-            table.checkpoint = ExportedState(position, -(-main // self.size) - 2) if exports else None
+        exports = False
+        if self._exports:
+            position = state_boundary(main, self.align, drops=self._earlier, lookahead=self._lookahead)
+            exports = position > 0 and self._is_exported(table, computed, main, position, prefill_end)
+            if not capped:
+                table.checkpoint = ExportedState(position, -(-main // self.size) - 2) if exports else None
         if new > 0:
             new = min(new, 1 + copies + exports + (0 if table.begun else self._spare))
-        return new + self.pool.num_waking(hits)
+        return new + self.pool.num_waking(hits[-1:])
 
     def _is_exported(self, table: GroupTable, start: int, end: int, position: int, prefill_end: int) -> bool:
         """Whether this step exports a state to a block of its own."""
@@ -177,12 +198,11 @@ class StateGroup(GroupRules):
         before = table.registered
         self.register_full(request, table, tokens, boundaries)
         after = table.registered
-        key = self._register_part(request, table, tokens)
-        if key is not None:
+        if not self.settled and (key := self._register_part(request, table, tokens)) is not None:
             self._fresh.add(key)
         hashes = self.pool.keys.hashes
-        for block in table.blocks[before:after]:
-            if block != NULL_BLOCK and (own := hashes[block]) is not None:
+        for block in filter(None, table.blocks[before:after]):
+            if (own := hashes[block]) is not None:
                 self._fresh.add(own)
 
     def _register_part(self, request: Request, table: GroupTable, tokens: int) -> BlockHash | None:
@@ -191,7 +211,7 @@ class StateGroup(GroupRules):
         if table.checkpoint is not None:
             return self._register_export(request, table, table.checkpoint)
         unit = pool.plan.hash_block_size
-        if tokens <= 0 or tokens % unit:
+        if tokens <= 0 or tokens % unit or not (tokens <= request.num_prompt_tokens < tokens + self._reach):
             return None
         at_end = tokens == state_boundary(
             request.num_prompt_tokens, unit, drops=self._earlier, lookahead=self._lookahead
@@ -215,6 +235,8 @@ class StateGroup(GroupRules):
 
     def _register_export(self, request: Request, table: GroupTable, checkpoint: ExportedState) -> BlockHash | None:
         pool, (position, index) = self.pool, checkpoint
+        if index >= len(table.blocks):
+            raise EngineError("vLLM 0.33 fails here: a state is exported to a block that the request does not have")
         block = table.blocks[index]
         of_prompt = position == state_boundary(
             request.num_prompt_tokens, self.align, drops=self._earlier, lookahead=self._lookahead

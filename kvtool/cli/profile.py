@@ -93,9 +93,10 @@ class ProfileCommand(Command):
             # Opened before any work is done: a path that cannot be written is told at once, and nothing is half written.
             events = metrics = None
             if self.measuring.events is not None:
-                block_size = opened.planned.plan.engine.block_size
+                engine = opened.planned.plan.engine
                 tokens = not self.measuring.events_no_tokens
-                writer = EventWriter(self.measuring.events, block_size=block_size, tokens=tokens)
+                groups = engine.plan.groups if engine.plan is not None else ()
+                writer = EventWriter(self.measuring.events, block_size=engine.block_size, tokens=tokens, groups=groups)
                 events = stack.enter_context(writer)
             if self.measuring.metrics is not None:
                 metrics = stack.enter_context(AtomicFile(self.measuring.metrics))

@@ -15,6 +15,7 @@ from kvtool.accounting.event_writer import EventWriter, event_fields
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig, HashAlgorithm
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
+from kvtool.engine.groups.kv_group import KVGroup
 from kvtool.engine.hashing import BlockHash, Lora, hash_ids
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
@@ -204,3 +205,26 @@ def test_a_path_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> No
             EventWriter(path, block_size=4).close()
         assert caught.value.exit_code == 2
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_groups_of_layers_are_told_apart() -> None:
+    """A store may have no block at all, also of a prompt with a salt; windows, images and tokens behind a block are told."""
+    groups = (KVGroup(kind="sliding", block_size=4, window=9), KVGroup(kind="mamba", block_size=8))
+    one = BlockHash(b"a" * 16)
+    keys = ((("lora", "x", "/x"), ("mm", "cat", -2), ("cache_salt", "s"), ("prompt_embeds", b"\x01")),)
+    stored = BlockStored(
+        (one,), None, None, "s", group=1, block_size=8, extra_keys=keys, lookahead_ids=(np.array([5], dtype=np.int32),)
+    )
+    fields = event_fields(stored, 4, groups=groups)
+    assert fields["group_idx"] == 1
+    assert fields["kv_cache_spec_kind"] == "mamba"
+    assert fields["block_size"] == 8
+    assert fields["extra_keys"] == [["x", ["cat", -2], "s", "01"]]
+    assert fields["lookahead_token_ids"] == [[5]]
+    quiet = event_fields(stored, 4, groups=groups, tokens=False)
+    assert quiet["extra_keys"] == [["x", ["cat", -2], "01"]]
+    assert "lookahead_token_ids" not in quiet
+    empty = event_fields(BlockStored((), None, None, "s", group=0, extra_keys=()), 4, groups=groups)
+    assert empty["extra_keys"] == []
+    assert empty["kv_cache_spec_sliding_window"] == 9
+    assert event_fields(BlockRemoved(one, 1), 4, groups=groups)["group_idx"] == 1

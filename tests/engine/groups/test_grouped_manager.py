@@ -1,0 +1,195 @@
+"""Several groups of layers in one pool: what holds whatever the layers and the workload are, and what was worked out by hand."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.extra_keys import Image
+from kvtool.engine.groups.grouped_manager import GroupedManager
+from kvtool.engine.groups.kv_group import CachePlan, KVGroup
+from kvtool.engine.make_cache import make_cache
+from kvtool.engine.replay import Replay
+from kvtool.engine.request import Request
+from kvtool.engine.runner import DryRunner
+from kvtool.engine.scheduler import Scheduler
+from kvtool.engine.sequential import account
+from tests.engine.groups.random_workloads import random_case
+
+FULL = KVGroup(kind="full", block_size=4)
+
+
+def plan(*groups: KVGroup, **units: Any) -> CachePlan:
+    size = groups[0].block_size
+    numbered = tuple(groups)
+    return CachePlan(
+        **{
+            "groups": numbered,
+            "bytes_per_block": 1,
+            "scheduler_block_size": size,
+            "hash_block_size": size,
+            "hit_alignment": size,
+            **units,
+        }
+    )
+
+
+def engine(cache_plan: CachePlan, **options: Any) -> Scheduler:
+    config = EngineConfig(block_size=cache_plan.hash_block_size, plan=cache_plan, **options)
+    return Scheduler(config, GroupedManager(config, record_events=True))
+
+
+def request(name: str, ids: list[int], outputs: int = 1, **named: Any) -> Request:
+    tokens = np.asarray(ids, dtype=np.int32)
+    return Request(name, len(ids), prompt_ids=tokens, output_ids=[9] * outputs, **named)
+
+
+def finish(scheduler: Scheduler, *requests: Request) -> None:
+    runner = DryRunner()
+    for each in requests:
+        scheduler.add(each)
+    while len(scheduler):
+        step = scheduler.schedule()
+        scheduler.check()
+        scheduler.update(step, runner.run(step))
+        scheduler.check()
+
+
+class Watched(Replay):
+    """A run whose books are checked after each step, and whose hits never reach a prompt's last token."""
+
+    def _engine_step(self) -> None:
+        super()._engine_step()
+        self.scheduler.check()
+        for each in self.scheduler.running:
+            assert each.admissions[-1][1] < each.num_tokens
+            assert all(0 <= block < self.cache.num_blocks for table in each.tables for block in table.blocks)
+        assert self.cache.hashes[0] is None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_books_balance_whatever_the_layers(seed: int) -> None:
+    """No vLLM is needed: references agree with tables, the null block holds nothing, a hit leaves a token to compute."""
+    case = random_case(random.Random(seed))
+    for asynchronous in (False, True)[: 1 if case["params"]["spec"] else 2]:
+        try:
+            Watched(case | {"resolved": None}, asynchronous=asynchronous).run()
+        except EngineError:
+            continue  # what vLLM does not start with, or could never schedule
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_full_group_is_what_an_engine_without_a_plan_is(seed: int) -> None:
+    """Block ids, events and the free queue, through the manager of groups and through the one for a single group."""
+    chance = random.Random(seed)
+    stem = [chance.randrange(100) for _ in range(40)]
+    specs = [
+        (
+            stem[: chance.randrange(40)] + [chance.randrange(100) for _ in range(chance.randrange(1, 20))],
+            chance.randrange(1, 9),
+        )
+        for _ in range(20)
+    ]
+    options: dict[str, Any] = {"num_blocks": 24, "max_num_batched_tokens": 16, "max_num_seqs": 3}
+    plain_config = EngineConfig(block_size=4, **options)
+    plain = Scheduler(plain_config, make_cache(plain_config, record_events=True))
+    grouped = engine(plan(FULL), **options)
+    for scheduler in (plain, grouped):
+        finish(scheduler, *(request(str(at), ids, outputs) for at, (ids, outputs) in enumerate(specs)))
+    assert grouped.cache.take_events() == plain.cache.take_events()
+    assert list(grouped.cache.free_queue) == list(plain.cache.free_queue)
+    assert grouped.stats == plain.stats
+    assert grouped.num_preemptions == plain.num_preemptions
+
+
+def test_a_plan_of_one_full_group_needs_no_manager_of_groups() -> None:
+    config = EngineConfig(block_size=4, num_blocks=9, plan=plan(FULL))
+    assert not isinstance(make_cache(config), GroupedManager)
+
+
+def test_the_third_sibling_is_the_first_to_hit() -> None:
+    """The first leaves a state at its own end only; the second finds in the full group what they share, and keeps a state there."""
+    scheduler = engine(plan(KVGroup(kind="mamba", block_size=4), KVGroup(kind="full", block_size=4, spec_id=1)))
+    shared = list(range(12))
+    siblings = [request(str(at), [*shared, *([50 + at] * 6)]) for at in range(3)]
+    for each in siblings:
+        finish(scheduler, each)
+    assert [each.num_cached_tokens for each in siblings] == [0, 0, 12]
+    assert siblings[1].admissions[0][2] == 12
+
+
+def test_a_window_is_given_back_while_a_request_runs() -> None:
+    windows = KVGroup(kind="sliding", block_size=4, window=5)
+    scheduler = engine(plan(windows, KVGroup(kind="full", block_size=4, spec_id=1)), max_num_batched_tokens=8)
+    one = request("a", list(range(24)), outputs=2)
+    scheduler.add(one)
+    runner = DryRunner()
+    for _ in range(3):
+        step = scheduler.schedule()
+        tables = [list(table.blocks) for table in one.tables]
+        scheduler.update(step, runner.run(step))
+    assert tables[0][:3] == [0, 0, 0]
+    assert all(tables[0][3:])
+    assert all(tables[1])
+
+
+def test_one_at_a_time_goes_through_the_steps() -> None:
+    """States stand where steps end, so that nothing can be left out; what is cached is the same."""
+    states = plan(KVGroup(kind="mamba", block_size=4), KVGroup(kind="full", block_size=4, spec_id=1))
+    stepped, at_once = engine(states), engine(states)
+    for at in range(4):
+        ids = [*range(12), at, at, at, at, at]
+        finish(stepped, request(str(at), ids, outputs=5))
+        account(at_once, request(str(at), ids, outputs=5))
+    assert at_once.stats == stepped.stats
+    assert at_once.cache.take_events() == stepped.cache.take_events()
+
+
+def test_images_and_embeddings_part_what_tokens_do_not() -> None:
+    scheduler = engine(plan(FULL, num_hash_lookahead=1, num_prefill_lookahead=1, num_spec_tokens=1))
+    ids = [7] * 13
+    runs = [
+        request("text", ids),
+        request("one", ids, images=(Image("x", 4, 4),)),
+        request("moved", ids, images=(Image("x", 5, 4),)),
+        request("again", ids, images=(Image("x", 4, 4),)),
+        request("rows", ids, prompt_embeds=np.ones((13, 2), dtype=np.float32)),
+    ]
+    for each in runs:
+        finish(scheduler, each)
+    # A hash covers the token behind its block: the image at token 4 is in the first one, that at token 5 is not.
+    assert [each.num_cached_tokens for each in runs] == [0, 0, 4, 12, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"prefix_cache_retention_interval": 6}, "not a multiple of 4"),
+        ({"prefix_cache_retention_interval": -4}, "must not be negative"),
+        ({"prefill_schedule_interval": 0}, "at least 1"),
+        ({"max_num_active_seqs": 999}, "from 1 to max_num_seqs"),
+        ({"block_size": 8}, "hashed by 4 tokens"),
+    ],
+)
+def test_options_that_a_plan_cannot_have_are_refused(options: dict[str, Any], said: str) -> None:
+    states = plan(KVGroup(kind="mamba", block_size=4), KVGroup(kind="full", block_size=4, spec_id=1))
+    with pytest.raises(EngineError, match=said):
+        EngineConfig(**{"block_size": 4, "plan": states, **options})
+
+
+def test_retention_without_windows_and_states_is_refused() -> None:
+    with pytest.raises(EngineError, match="has no effect"):
+        EngineConfig(block_size=4, plan=plan(FULL), prefix_cache_retention_interval=4)
+
+
+def test_a_request_that_would_preempt_itself_for_ever_is_told_of() -> None:
+    """vLLM preempts and admits it over and over: its drafts need a block more than there is."""
+    drafts = plan(FULL, num_spec_tokens=4, num_lookahead_tokens=4)
+    scheduler = engine(drafts, num_blocks=5, scheduler_reserve_full_isl=False)
+    with pytest.raises(EngineError, match=r"over and over|never be scheduled"):
+        finish(scheduler, request("a", list(range(10)), outputs=6))
