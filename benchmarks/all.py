@@ -72,6 +72,7 @@ RUNS = (
     Run("reports", "benchmarks/reports.py"),
     Run("accounting", "benchmarks/accounting.py"),
     Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM"),
+    Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM --outputs 1"),
     Run("trace", "benchmarks/trace.py DATA/mooncake/conversation_trace.jsonl"),
     Run(
         "agent_logs", "benchmarks/agent_logs.py DATA/lmcache_agent/miniswe/*.jsonl DATA/lmcache_agent/taubench/*.jsonl"
