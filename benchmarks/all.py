@@ -1,11 +1,12 @@
 """Run every benchmark, and put what it printed into RESULTS.md, with its command, machine, date and commit.
 
-    python benchmarks/all.py [NAME…] [--list] [--again] [--data DIR] [--vllm-python PATH]
+    python benchmarks/all.py [NAME…] [--list] [--again] [--data DIR] [--vllm-python PATH] [--sglang-python PATH]
 
 One section of RESULTS.md belongs to each run: what stands between `<!-- run NAME -->` and `<!-- end -->` is written here, the words
 around it by hand. A run is done again where the code that it measures has changed since the commit that its section names, so a
 series that was cut off goes on where it stopped. DIR holds the public data sets (also: $KVTOOL_DATA), PATH is the interpreter of an
-environment with vLLM (also: $VLLM_PYTHON); what needs one that is not there is left as it stands, with the date it has.
+environment with vLLM or SGLang (also: $VLLM_PYTHON, $SGLANG_PYTHON); what needs one that is not there is left as it stands, with
+the date it has.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from timing import machine
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 PRODUCT = ("kvtool", "engine", "kernels", "pyproject.toml")
+PEERS = {"VLLM": "vLLM", "SGLANG": "SGLang"}
+"""Whose interpreters commands name, and what is installed there."""
 LIMIT = 3_600
 """Seconds that a run may take."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A benchmark: its arguments as a shell would take them, after `python`; `DATA` and `VLLM` stand for what is given."""
+    """A benchmark: its arguments as a shell would take them, after `python`; `DATA` and `PEERS` stand for what is given."""
 
     name: str
     command: str
@@ -48,13 +51,16 @@ class Run:
         first = shlex.split(self.command)[0]
         return first if first.endswith(".py") else ""
 
-    def arguments(self, data: str, vllm: str) -> list[str]:
+    def arguments(self, data: str, peers: dict[str, str]) -> list[str]:
         """The words of the command, patterns of files resolved. Raises LookupError for what is not there."""
         words: list[str] = []
         for word in shlex.split(self.command):
-            if "VLLM" in word and not vllm:
-                raise LookupError("it needs an environment with vLLM: --vllm-python PATH")
-            word = word.replace("VLLM", vllm)
+            if word in PEERS:
+                if not peers.get(word):
+                    raise LookupError(
+                        f"it needs an environment with {PEERS[word]}: --{PEERS[word].lower()}-python PATH"
+                    )
+                word = peers[word]
             if not word.startswith("DATA"):
                 words.append(word)
                 continue
@@ -73,6 +79,7 @@ RUNS = (
     Run("accounting", "benchmarks/accounting.py"),
     Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM"),
     Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM --outputs 1"),
+    Run("vs_sglang", "benchmarks/vs_sglang.py --sglang-python SGLANG"),
     Run("trace", "benchmarks/trace.py DATA/mooncake/conversation_trace.jsonl"),
     Run(
         "agent_logs", "benchmarks/agent_logs.py DATA/lmcache_agent/miniswe/*.jsonl DATA/lmcache_agent/taubench/*.jsonl"
@@ -111,7 +118,9 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="which runs there are, and which of them are up to date")
     parser.add_argument("--again", action="store_true", help="also those whose code has not changed")
     parser.add_argument("--data", default=os.environ.get("KVTOOL_DATA", str(ROOT.parent / "shared" / "data")))
-    parser.add_argument("--vllm-python", default=os.environ.get("VLLM_PYTHON", ""), metavar="PATH")
+    for name in PEERS:
+        variable = f"{name}_PYTHON"
+        parser.add_argument(f"--{name.lower()}-python", default=os.environ.get(variable, ""), metavar="PATH", dest=name)
     asked = parser.parse_args()
     unknown = set(asked.names) - {run.name for run in RUNS}
     if unknown:
@@ -126,14 +135,14 @@ def main() -> int:
             continue
         if current and not asked.again:
             continue
-        failed += not _run(run, asked.data, asked.vllm_python)
+        failed += not _run(run, asked.data, {name: getattr(asked, name) for name in PEERS})
     return 1 if failed else 0
 
 
-def _run(run: Run, data: str, vllm: str) -> bool:
+def _run(run: Run, data: str, peers: dict[str, str]) -> bool:
     """Whether a run ended well, or could not begin; its section is written where it did."""
     try:
-        words = run.arguments(data, vllm)
+        words = run.arguments(data, peers)
     except LookupError as error:
         print(f"{run.name}: left as it stands; {error}", flush=True)
         return True
@@ -150,7 +159,7 @@ def _run(run: Run, data: str, vllm: str) -> bool:
         print(f"{run.name}: exit {done.returncode}\n{done.stderr[-2_000:]}", flush=True)
         return False
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    printed = _without_paths(done.stdout, data, vllm)
+    printed = _without_paths(done.stdout, data, peers)
     results = RESULTS.read_text(encoding="utf-8")
     RESULTS.write_text(with_section(results, run, printed, commit=commit, date=today), encoding="utf-8")
     print(printed, flush=True)
@@ -194,9 +203,10 @@ def _changed(commit: str, run: Run) -> bool:
     )
 
 
-def _without_paths(printed: str, data: str, vllm: str) -> str:
+def _without_paths(printed: str, data: str, peers: dict[str, str]) -> str:
     """Machines' own paths are nobody's business."""
-    for path, name in ((data, "DATA"), (vllm, "VLLM"), (str(ROOT), "."), (str(Path.home()), "~")):
+    found = ((path, name) for name, path in peers.items())
+    for path, name in ((data, "DATA"), *found, (str(ROOT), "."), (str(Path.home()), "~")):
         printed = printed.replace(path, name) if path else printed
     return printed
 

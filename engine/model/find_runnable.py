@@ -27,3 +27,12 @@ def find_runnable(name: str) -> ModelConfig:
         raise EngineError(
             f"{error.message}: the model is for accounting only", hint="; ".join(filter(None, [error.hint, _HINT]))
         ) from error
+
+
+def is_runnable(name: str) -> bool:
+    """Whether `find_runnable` finds it."""
+    try:
+        find_runnable(name)
+    except EngineError:
+        return False
+    return True

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import CacheRules
-from kvtool.accounting.served_cache import ServedCache
 from kvtool.engine.config import DEFAULT_DECODE_BATCH, DecodeMode, EngineConfig
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.results.choices import Rules
+
+if TYPE_CHECKING:
+    from kvtool.accounting.served_cache import ServedCache
 
 
 @dataclass(frozen=True, slots=True)

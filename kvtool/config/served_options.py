@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.engine.config import UNLIMITED_LEN, EngineConfig
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.groups.model_plan import ServeOptions
-from kvtool.engine.groups.planner import DraftMethod, Speculation
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.errors import KvtoolError, Place
 from kvtool.workload.yaml.schema import EngineOptions
+
+if TYPE_CHECKING:
+    from kvtool.engine.groups.model_plan import ServeOptions
+    from kvtool.engine.groups.planner import Speculation
 
 GROUP_OPTIONS = (
     "prefix_cache_retention_interval",
@@ -60,6 +62,8 @@ class ServedOptions:
 
     def serving(self, engine: EngineConfig, kv_cache_dtype: str, caching: bool | None) -> ServeOptions:
         """What vLLM's planner is given; `caching` None: as the model has it."""
+        from kvtool.engine.groups.model_plan import ServeOptions
+
         serving, asked = self._flags.serving, self._asked
         disabled = self._value("disable_hybrid_kv_cache_manager")
         unit, state = self._value("prefix_match_unit"), self._value("mamba_ssm_cache_dtype")
@@ -83,6 +87,8 @@ class ServedOptions:
         said = self._value("speculative_config")
         if said is None:
             return None
+        from kvtool.engine.groups.planner import DraftMethod, Speculation
+
         name = "speculative_config"
         where, written = self._where(name), self._written(name)
         try:

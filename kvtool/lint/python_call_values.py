@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from kvtool.lint.python_changes import changed, holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, keyword_says, message_role, name_says_prompt
 from kvtool.lint.python_filling import filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python_known_calls import KnownCalls
@@ -25,11 +26,7 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    changed,
     cut,
-    holes_of,
-    is_given,
-    with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.volatile import unordered

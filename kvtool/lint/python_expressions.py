@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from kvtool.lint.python_call_values import Calls
+from kvtool.lint.python_changes import holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import filled_text, percent_filled
 from kvtool.lint.python_nodes import held
@@ -23,9 +24,6 @@ from kvtool.lint.python_values import (
     Value,
     cut,
     either,
-    holes_of,
-    is_given,
-    with_hole,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.volatile import unordered

@@ -10,6 +10,7 @@ from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import asked
+from kvtool.lint.python_changes import changed, placed
 from kvtool.lint.python_nodes import without_doubtful
 from kvtool.lint.python_sources import dated, sure_kind
 from kvtool.lint.python_syntax import percents
@@ -24,9 +25,7 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    changed,
     pieces_of,
-    placed,
 )
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders

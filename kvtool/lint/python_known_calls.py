@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from kvtool.diagnose.codes.kv113 import KV113
+from kvtool.lint.python_changes import holes_of, in_order, placed
 from kvtool.lint.python_filling import with_replaced
 from kvtool.lint.python_objects import Objects
 from kvtool.lint.python_sources import keeps, refined
@@ -23,10 +24,7 @@ from kvtool.lint.python_values import (
     Piece,
     Value,
     cut,
-    holes_of,
-    in_order,
     pieces_of,
-    placed,
     text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace

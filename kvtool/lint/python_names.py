@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.lint.placeholders import asked
+from kvtool.lint.python_changes import backwards, placed
 from kvtool.lint.python_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt
 from kvtool.lint.python_package import ClassCode, Imported, Module
 from kvtool.lint.python_sources import DATE, sure_kind
@@ -21,12 +22,10 @@ from kvtool.lint.python_values import (
     Many,
     Param,
     Value,
-    backwards,
     either,
     has_fields,
     has_param,
     pieces_of,
-    placed,
     text_of,
     varies,
 )

@@ -10,20 +10,9 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.lint.placeholders import is_set_up, names_a_part
+from kvtool.lint.python_changes import changed, placed
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.python_values import (
-    Items,
-    Literal,
-    Mapped,
-    Message,
-    Param,
-    Piece,
-    Value,
-    changed,
-    pieces_of,
-    placed,
-    text_of,
-)
+from kvtool.lint.python_values import Items, Literal, Mapped, Message, Param, Piece, Value, pieces_of, text_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
 from kvtool.lint.volatile import HOST
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from kvtool.lint.python_changes import changed, substituted, system_first
 from kvtool.lint.python_evidence import Evidence, name_says_prompt
 from kvtool.lint.python_filling import nodes_of
 from kvtool.lint.python_found import ToldTexts
@@ -23,13 +24,10 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
-    changed,
     either,
     has_fields,
     has_param,
     pieces_of,
-    substituted,
-    system_first,
     text_of,
     varies,
 )

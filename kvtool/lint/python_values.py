@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.skeleton import Hole
 from kvtool.lint.work_budget import spend
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_PIECES = 400
 MOST_INSIDE = 600
 """Pieces in a value, with those inside of others, from which on no other is joined to it: what is joined often doubles."""
-_SYSTEM = ("system", "developer")
 MESSAGE_KEYS = ("content", "text", "parts")
 
 
@@ -147,34 +146,6 @@ Piece = (
 Value = tuple[Piece, ...]
 
 
-def backwards(value: Value) -> Value:
-    """A list in the opposite order."""
-    return tuple(
-        replace(piece, values=piece.values[::-1])
-        if isinstance(piece, Items)
-        else Either(tuple(map(backwards, piece.branches)))
-        if isinstance(piece, Either)
-        else piece
-        for piece in reversed(value)
-    )
-
-
-def system_first(value: Value) -> Value:
-    """Messages as a model gets them: those of the system before all others, in whatever order a list of them was put together."""
-    flat = tuple(part for piece in value for part in (_elements(piece) if isinstance(piece, Items) else (piece,)))
-    leading = [piece for piece in flat if isinstance(piece, Message) and piece.role in _SYSTEM]
-    if not leading or not any(isinstance(piece, Message) and piece.role not in _SYSTEM for piece in flat):
-        return value
-    return (*leading, *(piece for piece in flat if not any(piece is one for one in leading)))
-
-
-def _elements(items: Items) -> Iterator[Piece]:
-    if items.order is not None:
-        yield items.order
-    for one in items.values:
-        yield from one
-
-
 def cut(pieces: Iterable[Piece]) -> Value:
     """At most so many pieces that copying them stays cheap."""
     result: list[Piece] = []
@@ -233,43 +204,6 @@ def _joined(first: Value, second: Value) -> Value:
     return (*first[:same], Either((one, two)))
 
 
-def substituted(
-    value: Value, given: Callable[[Param], Value], work: list[int], made: TemplatePlace | None = None
-) -> Value:
-    """A value with what a caller gives; `work` is what is left to be done. `made`: the call, which makes it anew."""
-
-    def inside(one: Value) -> Value:
-        return substituted(one, given, work, made)
-
-    result: list[Piece] = []
-    spend(len(value))
-    for piece in value:
-        work[0] -= 1
-        if work[0] < 0:
-            break
-        if isinstance(piece, Param):
-            result += given(piece)
-        elif isinstance(piece, Hole):
-            result.append(piece if made is None else replace(piece, made=made))
-        elif isinstance(piece, Items):
-            result.append(replace(piece, values=tuple(map(inside, piece.values))))
-        elif isinstance(piece, Mapped):
-            result.append(Mapped(tuple((key, inside(one)) for key, one in piece.pairs)))
-        elif isinstance(piece, Message):
-            result.append(replace(piece, content=inside(piece.content)))
-        elif isinstance(piece, Either):
-            result.append(Either(tuple(map(inside, piece.branches))))
-        elif isinstance(piece, Many):
-            result.append(Many(inside(piece.body)))
-        elif isinstance(piece, FilePath):
-            result.append(FilePath(tuple(map(inside, piece.parts))))
-        elif isinstance(piece, FileText):
-            result += FileText(FilePath(tuple(map(inside, piece.path.parts))), piece.read).text()
-        else:
-            result.append(piece)
-    return cut(result)
-
-
 def inner(piece: Piece) -> tuple[Value, ...]:
     """The values inside of a piece."""
     if isinstance(piece, Items):
@@ -295,19 +229,6 @@ def pieces_of(value: Value, most: int = 2_000) -> Iterator[Piece]:
             waiting += reversed(one)
 
 
-def in_order(value: Value) -> Value:
-    """The same elements in an order that is always the same."""
-    result: list[Piece] = []
-    for piece in value:
-        if isinstance(piece, Items):
-            result.append(Items(piece.values))
-        elif isinstance(piece, Either):
-            result.append(Either(tuple(map(in_order, piece.branches))))
-        elif not isinstance(piece, Hole | Param):
-            result.append(piece)
-    return tuple(result)
-
-
 def has_param(value: Value) -> bool:
     return any(isinstance(piece, Param) for piece in pieces_of(value))
 
@@ -325,57 +246,6 @@ def has_fields(value: Value) -> bool:
     return marked and written >= _LEAST_TEMPLATE
 
 
-def with_hole(value: Value, hole: Hole | None) -> Value:
-    """What callers give, with what is known of it where it is put; all else stays."""
-    if hole is None:
-        return value
-    return tuple(
-        replace(piece, hole=hole)
-        if isinstance(piece, Param) and piece.hole is None
-        else Either(tuple(with_hole(one, hole) for one in piece.branches))
-        if isinstance(piece, Either)
-        else piece
-        for piece in value
-    )
-
-
-def is_given(value: Value) -> bool:
-    """Whether it is what callers give, and nothing else: or a constant where they give nothing."""
-    return all(
-        isinstance(piece, Param)
-        or (
-            isinstance(piece, Either)
-            and any(one and is_given(one) for one in piece.branches)
-            and not any(isinstance(one, Hole | Items | Mapped) for branch in piece.branches for one in branch)
-        )
-        for piece in value
-    )
-
-
-def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
-    """A value with other pieces, those inside of others too; `change` gives None for what stays, or is looked into."""
-
-    def one(piece: Piece) -> Value:
-        new = change(piece)
-        if new is not None:
-            return new
-        if isinstance(piece, Items):
-            return (Items(tuple(map(every, piece.values)), piece.order),)
-        if isinstance(piece, Mapped):
-            return (Mapped(tuple((key, every(inside)) for key, inside in piece.pairs)),)
-        if isinstance(piece, Message):
-            return (replace(piece, content=every(piece.content)),)
-        if isinstance(piece, Either):
-            return (Either(tuple(map(every, piece.branches))),)
-        return (Many(every(piece.body)),) if isinstance(piece, Many) else (piece,)
-
-    def every(inside: Value) -> Value:
-        spend(len(inside))
-        return tuple(part for piece in inside for part in one(piece))
-
-    return every(value)
-
-
 def varies(value: Value) -> bool:
     """Whether anything in it may be told."""
     for piece in pieces_of(value):
@@ -386,41 +256,6 @@ def varies(value: Value) -> bool:
         if isinstance(piece, Items) and piece.order is not None:
             return True
     return False
-
-
-def holes_of(value: Value) -> Value:
-    """Only what varies: of a value that code made something else of."""
-    found: dict[object, Piece] = {}
-    for piece in pieces_of(value):
-        if isinstance(piece, Hole):
-            if not piece.doubt:
-                found.setdefault((piece.kind.key, piece.what), piece)
-        elif isinstance(piece, Param):
-            found.setdefault(piece.name, Param(piece.name) if piece.hole is not None and piece.hole.doubt else piece)
-    return tuple(found.values())[:8]
-
-
-def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
-    """What varies, told at the place where it is put; what stands within text of its own keeps its place.
-
-    `foreign_to` is a file: what was found in another is told here, whatever stands around it.
-    """
-    if not foreign_to and any(
-        isinstance(piece, str | Literal) and text_of(piece).strip() for piece in pieces_of(value)
-    ):
-        return value
-
-    def change(piece: Piece) -> Value | None:
-        if isinstance(piece, Hole):
-            return (piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot),)
-        if isinstance(piece, Param) and piece.hole is not None:
-            return (replace(piece, hole=None if foreign_to else piece.hole.at(spot)),)
-        if isinstance(piece, Items) and piece.order is not None and foreign_to:
-            inside = tuple(placed(one, spot, foreign_to=foreign_to) for one in piece.values)
-            return (Items(inside, piece.order.at(spot)),)
-        return None
-
-    return changed(value, change)
 
 
 def text_of(piece: str | Literal) -> str:

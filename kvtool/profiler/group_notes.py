@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from kvtool.accounting.served_cache import ServedCache
-from kvtool.engine.groups.kv_group import KVGroup
+from typing import TYPE_CHECKING
+
 from kvtool.text.terminal.numbers import plural
+
+if TYPE_CHECKING:
+    from kvtool.accounting.served_cache import ServedCache
+    from kvtool.engine.groups.kv_group import KVGroup
 
 _KINDS = {
     "full": "full attention",

@@ -23,7 +23,7 @@ from kvtool.engine.config import (
 )
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.model.find_served import find_served
+from kvtool.engine.model.find_runnable import is_runnable
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
@@ -144,6 +144,7 @@ class PlannedRun:
             )
             return None
         from kvtool.accounting.served_cache import ServedCache
+        from kvtool.engine.model.find_served import find_served
 
         caching = self.options.serving.enable_prefix_caching
         try:
@@ -399,10 +400,13 @@ class PlannedRun:
 
     @property
     def loads_model(self) -> bool:
-        """Whether the measured run uses the model that was named, not the embedded one."""
-        return self.model is not None and (
-            self.options.measuring.load_format == "dummy" or model_path(self.model).is_dir()
-        )
+        """Whether the measured run uses the model that was named, not the embedded one.
+
+        Of a folder whose model has no forward pass only the cache is of interest, unless a real run is asked for, which is refused.
+        """
+        if self.model is None or self.options.measuring.load_format == "dummy":
+            return self.model is not None
+        return model_path(self.model).is_dir() and (self.options.measuring.asked or is_runnable(self.model))
 
     def describe(
         self, name: str, renderer: Renderer, *, device: str | None = None

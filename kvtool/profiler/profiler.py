@@ -9,7 +9,6 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.kinder_configs import full_attention, kinder_configs
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
@@ -363,6 +362,8 @@ class Profiler:
 
     def _kinder_hits(self) -> list[tuple[str, Hits]]:
         """What requests that run together hit where a limit of the engine is lifted, by the fate that this explains."""
+        from kvtool.accounting.caches.kinder_configs import full_attention, kinder_configs
+
         plan = self.plan
         found: list[tuple[str, Hits]] = []
         for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:

@@ -63,10 +63,10 @@ def test_a_section_is_written_between_its_marks_and_nowhere_else(runs: ModuleTyp
 
 def test_what_is_not_there_is_named(runs: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="--vllm-python"):
-        runs.Run("a", "b.py --vllm-python VLLM").arguments(str(tmp_path), "")
+        runs.Run("a", "b.py --vllm-python VLLM").arguments(str(tmp_path), {"VLLM": ""})
     with pytest.raises(LookupError, match=r"DATA/\*\.jsonl"):
-        runs.Run("a", "b.py DATA/*.jsonl").arguments(str(tmp_path), "")
+        runs.Run("a", "b.py DATA/*.jsonl").arguments(str(tmp_path), {})
     (tmp_path / "x.jsonl").touch()
     (tmp_path / "y.jsonl").touch()
-    found = runs.Run("a", "b.py DATA/*.jsonl --seed 1 VLLM").arguments(str(tmp_path), "python3")
+    found = runs.Run("a", "b.py DATA/*.jsonl --seed 1 VLLM").arguments(str(tmp_path), {"VLLM": "python3"})
     assert found == ["b.py", f"{tmp_path}/x.jsonl", f"{tmp_path}/y.jsonl", "--seed", "1", "python3"]

@@ -534,6 +534,17 @@ def test_bad_checkpoints(
     assert not (checkpoint.parent / "e").exists()
 
 
+def test_a_folder_without_a_forward_pass(folder: Path, document: Document, capsys: Capture) -> None:
+    """Its cache is accounted for, beside real runs of the embedded model; a real run of it is refused where it is asked for."""
+    put_config(folder / "tiny", quantization_config={"quant_method": "gptq"})
+    found = document("--model", "tiny", "-n", "2")
+    assert (found["config"]["model"], found["config"]["measured_model"]) == ("tiny", "embedded")
+    for flags in (MEASURED, ["--model", "tiny", "--audit"], ["--model", "tiny", "--load-format", "dummy"]):
+        said = refused(["profile", "w.yaml", *flags], capsys)
+        assert "which is not supported: the model is for accounting only" in said
+        assert "profile --dry-run needs no forward pass" in said
+
+
 def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvtool.engine.model.weights.free_memory", lambda _: 1000)
     assert "of cpu memory are free" in refused(["profile", "w.yaml", *MEASURED], capsys)

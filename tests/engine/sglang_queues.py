@@ -64,15 +64,17 @@ QUEUES: dict[str, Case] = {
         [asked(HEAD[:31], own(4)), asked(HEAD[:31], own(4)), asked(own(9))],
         policy="lpm",
     ),
-    "one that finds 32 in the tree is compared, one that finds 33 is not": case(
-        [[0, 1], [2, 4, 3]],
-        [0, 0, 33, 0, 32],
+    "who finds 32 in the tree is compared with those before, who finds 33 is not": case(
+        [[0, 1], [4, 5, 2, 6, 3]],
+        [0, 0, 32, 32, 33, 33, 0],
         [
             asked(HEAD, [7], own(3)),
             asked(OTHER[:32], own(3)),
-            asked(HEAD, [7], own(40), arrival=1),
+            asked(OTHER[:32], own(4), arrival=1),
+            asked(OTHER[:32], own(4), arrival=1),
+            asked(HEAD, [7], own(4), arrival=1),
+            asked(HEAD, [7], own(4), arrival=1),
             asked(own(5), arrival=1),
-            asked(OTHER[:32], own(40), arrival=1),
         ],
         policy="lpm",
     ),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.rules.rule_set import Asked
 from kvtool.engine.rules.sglang import SglangCache
+from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_queue import SglangQueue
 from kvtool.engine.rules.sglang_request import RadixRequest
@@ -123,6 +124,16 @@ def test_who_runs_is_taken_back_where_nothing_is_free() -> None:
     assert run.num_retracted == 1
     assert run.prefill_batches == [[0], [1], [1]]
     assert run.cached == [0, 0]
+
+
+def test_a_prompt_ends_where_a_node_ends_even_where_an_answer_is_computed_with_it() -> None:
+    """As after a retraction, when the prompt has gone from the tree."""
+    memory = RadixMemory(SglangOptions(page_size=4, max_total_tokens=64))
+    request = RadixRequest(Asked(np.arange(10), np.arange(50, 60)), memory.tree.root)
+    request.sampled, request.target = 6, 16
+    memory.prefill([request])
+    assert memory.publish(request) == 0
+    assert [len(node.key) // TOKEN_BYTES for node in memory.tree.nodes()] == [8, 8]
 
 
 @pytest.mark.parametrize(("prompt", "said"), [([], "no tokens"), (list(range(60)), "cannot run")])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.lint import python_expressions, python_program, python_values, work_budget
+from kvtool.lint import python_changes, python_expressions, python_program, python_values, work_budget
 from kvtool.lint.python_evidence import file_says_prompt, name_says_prompt, reads_as
 from kvtool.lint.python_package import PythonFiles
 from kvtool.lint.python_sources import sure_kind
@@ -725,7 +725,7 @@ def test_the_work_for_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         spend(steps)
         spent += steps
 
-    for module in (python_values, python_expressions):
+    for module in (python_values, python_changes, python_expressions):
         monkeypatch.setattr(module, "spend", counted)
     assert PythonPrompts()("a.py", text) is not None
     assert 0 < spent <= most + len(text)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
@@ -25,6 +23,7 @@ from kvtool.diagnose.compare.tools import MAX_EXCERPT, compare_tools, is_tool
 from kvtool.diagnose.compare.units import (
     MAX_TEXT,
     Unit,
+    aligned,
     common_prefix,
     common_suffix,
     differing,
@@ -35,7 +34,7 @@ from kvtool.diagnose.compare.units import (
 )
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.text.align import EqualRun, align
+from kvtool.text.align import EqualRun
 
 _MOST_CHANGES = 256
 _SHORT_RUN = 16
@@ -134,12 +133,8 @@ class _Texts:
             end = same_end([unit.key for unit in self.units_a], [unit.key for unit in self.units_b])
             del self.units_b[end:]
             self.b = self.b[: self.units_b[-1].stop if self.units_b else start]
-        names: dict[str, int] = {}
-        keys_a, keys_b = (
-            np.array([names.setdefault(unit.key, len(names)) for unit in each], dtype=np.int32)
-            for each in (self.units_a, self.units_b)
-        )
-        self.runs = list(self._long_enough(align(keys_a, keys_b, min_run=1)))
+        runs = aligned([unit.key for unit in self.units_a], [unit.key for unit in self.units_b])
+        self.runs = list(self._long_enough(runs))
 
     def changes(self) -> list[Change]:
         """In order of position, at most so many."""

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
@@ -23,10 +21,10 @@ from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
 from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
 from kvtool.diagnose.compare.tools import MAX_EXCERPT
-from kvtool.diagnose.compare.units import plain, same_end
+from kvtool.diagnose.compare.units import aligned, plain, same_end
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.text.align import EqualRun, align
+from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
 
 _FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
@@ -97,12 +95,7 @@ class _Histories:
         self.keys_a, self.keys_b = [message_key(each) for each in a[start:]], [message_key(each) for each in b[start:]]
         self.keys_b = self.keys_b[: same_end(self.keys_a, self.keys_b)]
         self.b = b = b[: start + len(self.keys_b)]
-        names: dict[Key, int] = {}
-        ids_a, ids_b = (
-            np.array([names.setdefault(key, len(names)) for key in keys], dtype=np.int32)
-            for keys in (self.keys_a, self.keys_b)
-        )
-        runs = align(ids_a, ids_b, min_run=1)
+        runs = aligned(self.keys_a, self.keys_b)
         self.runs = [EqualRun(run.a_start + start, run.b_start + start, run.length) for run in runs if run.length]
         self.head = next((at for at, message in enumerate(a) if role_of(message) not in _HEAD), len(a))
 
@@ -285,6 +278,8 @@ def _alike(a: str, b: str) -> bool:
 
 def _shortest_cut(a: list[Key], b: list[Key]) -> int:
     """The fewest items to take from the front of `a` for the rest of it to be the front of `b`; 0 where nothing is left then."""
+    if b[:1] and b[0] not in a:
+        return 0
     joined = [*b, ("\0",), *a]
     border = [0] * len(joined)
     length = 0

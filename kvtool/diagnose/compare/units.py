@@ -6,8 +6,11 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
+from kvtool.text.align import EqualRun, align
 from kvtool.text.json_text import JsonAt, json_in
 
 MAX_TEXT = 2_000_000
@@ -126,6 +129,16 @@ def units(text: str, start: int, stop: int) -> list[Unit]:
 def plain(line: str) -> str:
     """The line without differences that nobody sees."""
     return " ".join(line.split()) if line.isascii() else normalized(line, NORMALIZERS).strip()
+
+
+def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[EqualRun]:
+    """The runs of items that two sequences have in common, in order."""
+    names: dict[Hashable, int] = {}
+    ids_a = [names.setdefault(item, len(names)) for item in a]
+    if names.keys().isdisjoint(b):
+        return []
+    ids_b = [names.setdefault(item, len(names)) for item in b]
+    return align(np.array(ids_a, np.int32), np.array(ids_b, np.int32), min_run=1)
 
 
 def same_end(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
