@@ -78,6 +78,7 @@ RUNS = (
     Run("reports", "benchmarks/reports.py"),
     Run("accounting", "benchmarks/accounting.py"),
     Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM"),
+    Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM --outputs 1"),
     Run("vs_sglang", "benchmarks/vs_sglang.py --sglang-python SGLANG"),
     Run("trace", "benchmarks/trace.py DATA/mooncake/conversation_trace.jsonl"),
     Run(
@@ -86,7 +87,7 @@ RUNS = (
     Run("random_text", "benchmarks/random_text.py"),
     Run("short_requests", "benchmarks/short_requests.py --requests 500"),
     Run("chat_log", "benchmarks/chat_log.py --requests 3000 --no-advice"),
-    Run("replay", "-m kvtool.engine.replay DATA/../oracle/vllm-0.33/*.json", ("engine",), last=1),
+    Run("replay", "-m kvtool.engine.replay DATA/../oracle/*/*.json", ("engine",), last=1),
     Run("advisor", "benchmarks/advisor.py --scenarios 300 --seed 90000"),
     Run("advisor_kinds", "benchmarks/advisor.py --scenarios 60 --seed 72000 --kind all"),
     Run("injections", "benchmarks/injections.py DATA --seed 701 702 703"),

@@ -139,14 +139,20 @@ class GroupRules:
         first = table.registered
         if full <= first:
             return
-        if junction := request.shared_prefix_boundary:
-            boundaries = [*boundaries, junction, *([junction - self.size] if self.drops else [])]
-        kept = reachable_blocks(
-            self.group, range(first, full), self.align, pool.config.prefix_cache_retention_interval, boundaries,
-            drops=self.drops,
-        )  # fmt: skip
+        kept, this = None, (self.group.spec_id, first, full)
+        if not self.keeps_all:
+            if this not in pool.kept:
+                pool.kept[this] = self._reachable(request, range(first, full), boundaries)
+            kept = pool.kept[this]
         pool.store_full(request, self, table, first, full, kept)
         table.registered = full
+
+    def _reachable(self, request: Request, blocks: range, boundaries: list[int]) -> list[int] | None:
+        """Those among the blocks that a hit could need; None for all."""
+        if junction := request.shared_prefix_boundary:
+            boundaries = [*boundaries, junction, *([junction - self.size] if self.drops else [])]
+        retention = self.pool.config.prefix_cache_retention_interval
+        return reachable_blocks(self.group, blocks, self.align, retention, boundaries, drops=self.drops)
 
     def _register_tail(self, request: Request, table: GroupTable, tokens: int) -> None:
         """Have the prompt's last unit found, where it ends inside of a block."""

@@ -47,6 +47,8 @@ class GroupedManager(BlockPool):
         ]
         self._states = [group for group in self.groups if isinstance(group, StateGroup)]
         self._found = CommonHit([], 0, 0)
+        self.kept: dict[tuple[int, int, int], list[int] | None] = {}
+        """Of the registration going on: by kind of layers and range of places, the blocks that are kept."""
         self._copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
         """By group: what is copied before the step runs that is being scheduled."""
         self._drops = bool(self._hits.dropping)
@@ -151,7 +153,7 @@ class GroupedManager(BlockPool):
         if used > self.peak_used:
             self.peak_used = used
         self._register(request, min(main, request.num_tokens))
-        if self._rests and main >= request.num_tokens:
+        if self._rests and main >= request.num_tokens and len(request.outputs) + 1 < request.max_tokens:
             request.quiet_until = self._quiet_until(request, min(main, request.num_tokens))
         return True
 
@@ -204,6 +206,7 @@ class GroupedManager(BlockPool):
             if group.settled and tokens // group.size <= table.registered:
                 continue
             if not boundaries:
+                self.kept.clear()
                 boundaries = replay_boundaries(request.num_prompt_tokens, self.plan.scheduler_block_size, self._drops)
             group.register(request, table, tokens, boundaries)
 
@@ -254,6 +257,11 @@ class GroupedManager(BlockPool):
 
     def take(self, count: int) -> list[int]:
         """So many blocks from the head of the free queue."""
+        if count == 1 and self.limited:
+            blocks = self.free_queue.take(1)
+            if self.keys.hashes[blocks[0]] is not None:
+                self._evict(blocks)
+            return blocks
         return self._take(count) if count else []
 
     def release(self, blocks: list[int]) -> None:

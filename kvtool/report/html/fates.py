@@ -33,10 +33,10 @@ _LOOKS = {
     "scattered": Look("run", "down", "another replica had it"),
     "below_minimum": Look("block", "up", "the shared prefix is shorter than what the provider caches"),
     "unmarked": Look("block", "fine", "the shared prefix ends at no breakpoint that the provider stored"),
-    "not_kept": Look("block", "down", "it was computed, and no boundary is kept there"),
-    "answer_not_kept": Look("run", "bare", "the last turn's answer was computed, and no boundary is kept in it"),
+    "not_kept": Look("block", "coarse", "it was computed, and no boundary is kept there"),
+    "answer_not_kept": Look("run", "coarse", "the last turn's answer was computed, and no boundary is kept in it"),
     "no_state": Look("block", "wide", "linear attention has a state only where a step or a chunk ended"),
-    "drafts": Look("block", "steep", "drafts need the token behind the last block"),
+    "drafts": Look("block", "leaning", "drafts need the token behind the last block"),
     "long_block": Look("block", "bare", "it ends inside of one of the model's long blocks"),
     "in_flight": Look("run", "fine", "it was being computed at that moment"),
     "isolated": Look("run", "upright", "the salt of another tenant protects it"),
@@ -58,6 +58,8 @@ _TEXTURES = {
     "steep": (6.5, 2.2, 0.3),
     "fine": (2.2, 2.2, 0.36),
     "wide": (9.0, 0.0, 0.5),
+    "coarse": (7.4, 7.4, 0.28),
+    "leaning": (6.5, -2.2, 0.3),
 }
 """Stripes: one period across and down in pixels, and the part of it that is marked.
 
