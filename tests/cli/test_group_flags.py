@@ -92,3 +92,14 @@ def test_a_cache_that_holds_no_request_says_that_it_is_the_cache(told: Told) -> 
     assert "the whole cache has 5" in text
     assert "raise --capacity" in text
     assert "a step takes" not in text
+
+
+def test_a_check_that_fails_leads_to_the_profile_of_the_same_model(
+    told: Told, bytes_json: str, capsys: Capture
+) -> None:
+    del told
+    flags = ["--model-preset", "qwen3-next-80b", "--prefix-match-unit=16"]
+    assert run(["check", "w.yaml", "--quiet", "-t", bytes_json, "--min-hit-rate", "0.9", *flags]) == 1
+    text = capsys.readouterr().out.replace("\\\n", " ")
+    command = " ".join(text[text.rindex("kvtool profile") :].split())
+    assert command == f"kvtool profile w.yaml -t {bytes_json} {' '.join(flags)}"

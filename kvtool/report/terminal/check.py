@@ -49,6 +49,25 @@ _CARRIED = (
 )
 """Flags with values that decide what prompts hit, and that other commands have as well."""
 _CARRIED_ALONE = ("--offline", "--no-config")
+_SERVED = (
+    "-m",
+    "--model",
+    "--model-preset",
+    "--model-config",
+    "--num-gpu-blocks",
+    "--gpu-memory",
+    "--gpu-memory-utilization",
+    "--kv-cache-dtype",
+    "--tensor-parallel",
+    "--concurrency",
+    "--rules",
+    "--prefix-cache-retention-interval",
+    "--prefix-match-unit",
+    "--mamba-ssm-cache-dtype",
+    "--speculative-config",
+)
+"""Those that a profile has besides: the model and the server that decide its KV cache."""
+_SERVED_ALONE = ("--disable-hybrid-kv-cache-manager", "--enable-prefix-caching", "--no-enable-prefix-caching")
 
 
 def print_check(
@@ -197,7 +216,12 @@ def _next(
             _tell(console, todo, command, plain)
             return
     if workload is not None:
-        _tell(console, "see where the tokens went", ["profile", workload, *_carried(command)], plain)
+        _tell(
+            console,
+            "see where the tokens went",
+            ["profile", workload, *_carried(command, _SERVED, _SERVED_ALONE)],
+            plain,
+        )
         return
     if missed:
         if not all(check.is_comparable for check in missed):
@@ -218,15 +242,16 @@ def _is_run(workload: str, reports: Iterable[Report]) -> bool:
     return any(report.workload == workload for report in reports)
 
 
-def _carried(command: Sequence[str]) -> list[str]:
-    """Those flags of the command that other commands need as well."""
+def _carried(command: Sequence[str], more: Sequence[str] = (), more_alone: Sequence[str] = ()) -> list[str]:
+    """Those flags of the command that other commands need as well; of `more` and `more_alone`, too."""
+    valued, alone = (*_CARRIED, *more), (*_CARRIED_ALONE, *more_alone)
     words: list[str] = []
     taken = False
     for word in command:
-        if taken or word in _CARRIED_ALONE or word.startswith(tuple(f"{flag}=" for flag in _CARRIED)):
+        if taken or word in alone or word.startswith(tuple(f"{flag}=" for flag in valued)):
             words.append(word)
             taken = False
-        elif word in _CARRIED:
+        elif word in valued:
             words.append(word)
             taken = True
     return words
