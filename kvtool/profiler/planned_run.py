@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.measure.bench.calibration_file import Calibration
 
+_NAME_A_MODEL = "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b, or `model` among the engine's options in a file"
 _MOST_BLOCKS = 10_000_000
 
 
@@ -140,7 +141,7 @@ class PlannedRun:
                 "no model is named"
                 if self.model is None
                 else "these rules know one group of layers with full attention",
-                "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",
+                _NAME_A_MODEL,
             )
             return None
         from kvtool.accounting.served_cache import ServedCache
@@ -163,7 +164,7 @@ class PlannedRun:
         if served.plan is None and served.planned.one_group is None:
             asked.refuse(
                 f"{served.model.name} has one group of layers with full attention",
-                "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b",
+                _NAME_A_MODEL,
             )
         return served
 

@@ -103,3 +103,14 @@ def test_a_check_that_fails_leads_to_the_profile_of_the_same_model(
     text = capsys.readouterr().out.replace("\\\n", " ")
     command = " ".join(text[text.rindex("kvtool profile") :].split())
     assert command == f"kvtool profile w.yaml -t {bytes_json} {' '.join(flags)}"
+
+
+def test_an_optimizer_of_prompts_points_to_the_settings(told: Told, bytes_json: str, capsys: Capture) -> None:
+    """It has no flag for a model: a file names it."""
+    del told
+    Path("kvtool.toml").write_text('[engine]\nmodel = "nemotron-3-nano"\n', encoding="utf-8")
+    assert run(["optimize", "w.yaml", "--quiet", "-t", bytes_json]) == 0
+    assert "kvtool profile tries settings of the server" in " ".join(capsys.readouterr().out.split())
+    Path("kvtool.toml").write_text("", encoding="utf-8")
+    assert run(["optimize", "w.yaml", "--quiet", "-t", bytes_json, "--prefix-match-unit", "16"]) == 2
+    assert "in a file" in " ".join(capsys.readouterr().err.split())

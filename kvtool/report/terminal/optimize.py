@@ -165,4 +165,8 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     elif document.needs_consent:
         say(console, f"Nothing to change in the tiers {', '.join(document.tiers)}", indent=0)
     else:
-        say(console, "Nothing to change: no fix that was tried wins hits", indent=0)
+        say(
+            console,
+            "Nothing to change in prompts: no edit that was tried wins hits; kvtool profile tries settings of the server",
+            indent=0,
+        )
