@@ -367,7 +367,8 @@ class Profiler:
         plan = self.plan
         found: list[tuple[str, Hits]] = []
         for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
-            run = self._account("kinder limits", replace(plan, engine=engine), keep_hits=True)
+            stage = "unlimited cache" if fate == "evicted" else f"without the limit {fate}"
+            run = self._account(stage, replace(plan, engine=engine), keep_hits=True)
             if run.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
             found.append((fate, run.hits))
