@@ -47,7 +47,10 @@ if TYPE_CHECKING:
     from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.measure.bench.calibration_file import Calibration
 
-_NAME_A_MODEL = "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b, or `model` among the engine's options in a file"
+_NAME_A_MODEL = (
+    "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b, "
+    "or `model` among the engine's options in a file"
+)
 _MOST_BLOCKS = 10_000_000
 
 
