@@ -93,8 +93,10 @@ def window_size(config: JsonObject) -> int:
 
 def _pattern(config: JsonObject, key: str) -> list[str]:
     """Every so-many-th layer sees everything, the others a window."""
-    every = at_least(config, key)
-    return [_SLIDING if (at + 1) % every else _FULL[0] for at in range(count_layers(config))]
+    every, layers = at_least(config, key), count_layers(config)
+    if config.is_written(key) and every > layers:
+        raise EngineError(f"{config.named(key)} is {every}, longer than the {layers} layers that it is a pattern of")
+    return [_SLIDING if (at + 1) % every else _FULL[0] for at in range(layers)]
 
 
 def _plain(config: JsonObject) -> Layers:

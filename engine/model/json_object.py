@@ -16,9 +16,13 @@ _LARGEST = 1 << 53
 class JsonObject:
     """`…_or` methods take null for missing; all raise EngineError for a value of another type."""
 
-    def __init__(self, values: Mapping[str, object], prefix: str = "") -> None:
+    def __init__(
+        self, values: Mapping[str, object], prefix: str = "", *, defaults: frozenset[str] = frozenset()
+    ) -> None:
+        """`defaults` are the keys that nobody wrote."""
         self._values = values
         self._prefix = prefix
+        self._defaults = defaults
 
     @classmethod
     def read(cls, path: Path) -> JsonObject:
@@ -35,6 +39,10 @@ class JsonObject:
 
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
+
+    def is_written(self, key: str) -> bool:
+        """Whether the key has a value that is no default."""
+        return key in self and key not in self._defaults
 
     def is_null(self, key: str) -> bool:
         """Whether the key is there, with null: for the few where that is not the same as a missing key."""
@@ -104,7 +112,9 @@ class JsonObject:
 
     def over(self, defaults: Mapping[str, object]) -> JsonObject:
         """The same object, with what others say where it has no such key."""
-        return JsonObject({**defaults, **self._values}, self._prefix)
+        return JsonObject(
+            {**defaults, **self._values}, self._prefix, defaults=frozenset(defaults.keys() - self._values.keys())
+        )
 
     def text_map(self, key: str) -> dict[str, str]:
         """An object whose values are texts."""

@@ -55,6 +55,40 @@ def codes(report: dict[str, Any]) -> set[str]:
     return {found["code"] for found in report["findings"]}
 
 
+def test_an_answer_that_the_next_turn_computes_again(tmp_path: Path, bytes_json: str, capsys: Capture) -> None:
+    """Of a chat log with answers: windows keep the end of the prompt, not the answer behind it."""
+    log = tmp_path / "chat.jsonl"
+    talk: list[dict[str, str]] = [{"role": "system", "content": "You are the agent of a shop. " * 20}]
+    rows = []
+    for turn in range(4):
+        talk = [*talk, {"role": "user", "content": f"Question {turn}? "}]
+        answer = f"Answer {turn}: " + "it depends on the terms of the order. " * 30
+        rows.append({"session_id": "s", "messages": talk, "response": answer})
+        talk = [*talk, {"role": "assistant", "content": answer}]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    arguments = [
+        "profile",
+        str(log),
+        "--quiet",
+        "--json",
+        "--dry-run",
+        "-t",
+        bytes_json,
+        "--model-preset",
+        "gpt-oss-20b",
+    ]
+    assert run(arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    found = finding(report, "KV324")
+    assert found["tokens_lost"] == report["fates"]["answer_not_kept"] > 1000
+    assert "--prefix-cache-retention-interval none" in found["fix"]
+    assert run([*arguments, "--prefix-cache-retention-interval", "none"]) == 0
+    kept = json.loads(capsys.readouterr().out)
+    assert kept["totals"]["hit_tokens"] >= report["totals"]["hit_tokens"] + found["tokens_lost"]
+    assert found["tried"]["group_after"] == pytest.approx(kept["totals"]["hit_rate"])
+    assert "answer_not_kept" not in kept["fates"]
+
+
 def test_a_prefix_shorter_than_the_block(document: Document) -> None:
     report = document(HEAD, "--model-preset", "nemotron-3-nano")
     found = finding(report, "KV321")

@@ -61,6 +61,7 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
         ({**GEMMA, "sliding_window": 0}, "sliding_window", "must be at least 1, not 0"),
         ({**GEMMA, "sliding_window": None}, "sliding_window", "is missing"),
         ({**GEMMA, "sliding_window_pattern": 0}, "sliding_window_pattern", "must be at least 1, not 0"),
+        ({**GEMMA, "sliding_window_pattern": 50}, "sliding_window_pattern", "is 50, longer than the"),
         (
             {**LLAMA, "model_type": "qwen2", "layer_types": ["sliding_attention"] * 4},
             "layer_types",
