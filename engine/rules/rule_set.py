@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -47,6 +47,28 @@ class EngineCache(Protocol):
     def serve(self, asked: Asked) -> Served:
         """Look a request up, run it alone to its end, and keep what the engine keeps. EngineError where it could never run, and
         then nothing has changed."""
+        ...
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the cache holds now."""
+        ...
+
+
+class EngineQueue(Protocol):
+    """An engine's prefix cache under requests that come together: its queue, its admission, what runs side by side."""
+
+    def check(self, asked: Asked) -> None:
+        """EngineError for a request that could never run."""
+        ...
+
+    def serve_together(self, together: Sequence[Asked]) -> list[int]:
+        """Run requests that come at one moment, when all before have ended; the tokens that each reused."""
+        ...
+
+    @property
+    def num_evicted(self) -> int:
+        """Tokens that were thrown away so far."""
         ...
 
     @property
@@ -104,6 +126,10 @@ class RuleSet(Generic[O]):
     moves: bool = False
     """Whether text behind a difference may hit, moved from where it was computed; answers may change then."""
     remedies: Callable[[O], tuple[OtherSetting[O], ...]] = lambda _: ()
+    queue: Callable[[O], EngineQueue] | None = None
+    """An empty cache for requests that come together; None where the rules know them one at a time only."""
+    queue_ladder: tuple[Rung[O], ...] = ()
+    """The same as `ladder`, for that cache; what one at a time would have hit besides was being computed."""
     limited: Callable[[O, int], O] | None = None
     """The options with room for so many tokens of KV; None where no such number says how much the engine keeps."""
 
@@ -119,6 +145,8 @@ class RuleChoice:
     rules: AnyRuleSet
     options: Any
     """Of the type of the rule set's own."""
+    together: int = 1
+    """Requests that come at one moment; the next come when all of them are answered."""
 
     def make(self) -> EngineCache:
         """An empty cache."""
@@ -129,16 +157,26 @@ class RuleChoice:
         """Tokens by which hits end."""
         return self.rules.unit(self.options)
 
+    def make_queue(self) -> EngineQueue:
+        """An empty cache for requests that come together."""
+        assert self.rules.queue is not None, "rules that know requests one at a time only"
+        return self.rules.queue(self.options)
+
+    @property
+    def rest(self) -> str:
+        """The fate of what one lasting cache would have had, one request at a time, and the last rung has not."""
+        return self.rules.rest if self.together == 1 else "in_flight"
+
     def rungs(self) -> list[tuple[str, RuleChoice]]:
         """The kinder rules that differ from these, each with the fate of what it adds; all limits before are lifted, too."""
         found, options = list[tuple[str, RuleChoice]](), self.options
-        for rung in self.rules.ladder:
+        for rung in self.rules.ladder if self.together == 1 else self.rules.queue_ladder:
             lifted = rung.lifted(options)
             if lifted != options:
                 options = lifted
-                found.append((rung.fate, RuleChoice(self.rules, options)))
+                found.append((rung.fate, replace(self, options=options)))
         return found
 
     def settings(self) -> list[tuple[str, RuleChoice]]:
         """Other settings by what to do, as the engine's users say it."""
-        return [(other.what, RuleChoice(self.rules, other.options)) for other in self.rules.remedies(self.options)]
+        return [(other.what, replace(self, options=other.options)) for other in self.rules.remedies(self.options)]

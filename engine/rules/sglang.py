@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
+from kvtool.engine.rules.rule_set import Asked, EngineQueue, OtherSetting, RuleSet, Rung, Served
 from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_request import RadixRequest
@@ -68,6 +68,12 @@ class SglangCache:
         return self.memory.tree.num_tokens
 
 
+def _queue(options: SglangOptions) -> EngineQueue:
+    from kvtool.engine.rules.sglang_queue import SglangQueue
+
+    return SglangQueue(options)
+
+
 def _limited(options: SglangOptions, tokens: int) -> SglangOptions:
     return replace(options, max_total_tokens=tokens)
 
@@ -87,6 +93,9 @@ def _remedies(options: SglangOptions) -> tuple[OtherSetting[SglangOptions], ...]
             for policy in ("lfu", "slru")
             if policy != options.radix_eviction_policy
         ]
+    if options.schedule_policy == "fcfs":
+        what = "let what matches the cache go first: --schedule-policy lpm"
+        found.append(OtherSetting("in_flight", what, replace(options, schedule_policy="lpm")))
     if options.page_size > 1:
         what = "take pages of one token: --page-size 1"
         found.append(
@@ -114,5 +123,7 @@ SGLANG: Final = RuleSet(
     make=SglangCache,
     unit=lambda options: options.page_size,
     remedies=_remedies,
+    queue=_queue,
+    queue_ladder=(Rung("evicted", lambda options: replace(options, max_total_tokens=None)),),
     limited=_limited,
 )

@@ -67,11 +67,32 @@ class SglangQueue:
         cached = [request.cached or 0 for request in numbers]
         return QueueRun(cached, evicted, batches, self.memory.tree.num_tokens, self.num_retracted)
 
-    def add(self, asked: Asked) -> RadixRequest:
-        """Put a request at the end of the queue; EngineError where it could never run."""
+    def serve_together(self, together: Sequence[Asked]) -> list[int]:
+        """Run requests that come at one moment to their end; the tokens that each reused when it was let in first."""
+        requests = [self.add(asked) for asked in together]
+        while self.waiting or self.running or self.cut is not None:
+            self.step()
+        return [request.cached or 0 for request in requests]
+
+    @property
+    def num_evicted(self) -> int:
+        """Tokens that were thrown away so far."""
+        return self.memory.num_evicted
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the tree holds now."""
+        return self.memory.tree.num_tokens
+
+    def check(self, asked: Asked) -> None:
+        """EngineError for a request that could never run."""
         if not len(asked.prompt):
             raise EngineError("a prompt has no tokens", hint="SGLang refuses it: leave it out")
         self.options.check_fits(len(asked.prompt), len(asked.answer))
+
+    def add(self, asked: Asked) -> RadixRequest:
+        """Put a request at the end of the queue; EngineError where it could never run."""
+        self.check(asked)
         request = RadixRequest(asked, self.memory.tree.root)
         self.waiting.append(request)
         return request

@@ -89,12 +89,13 @@ def asked_choice(
     _check_of_vllm(options, asked, found, place, overruled=said_above)
     said = _own(options, asked, found)
     made = _made(found, facts, said)
+    together = _together(options, asked, found, said)
     tokens = _capacity(options, asked, found, made, token_bytes)
     if tokens is None:
-        return RuleChoice(found, made)
+        return RuleChoice(found, made, together)
     limited = found.limited
     if limited is None and said_above and options.serving.capacity is None:
-        return RuleChoice(found, made)  # what a file says of another engine
+        return RuleChoice(found, made, together)  # what a file says of another engine
     if limited is None:
         raise KvtoolError(
             f"{found.engine} has no capacity in blocks or tokens that says how much it keeps",
@@ -106,7 +107,24 @@ def asked_choice(
         raise KvtoolError(
             f"--capacity and --{twice[0].replace('_', '-')} both say how large the cache is", hint="give one of them"
         )
-    return RuleChoice(found, limited(made, tokens))
+    return RuleChoice(found, limited(made, tokens), together)
+
+
+def _together(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet, said: Mapping[str, object]) -> int:
+    """Requests that come at one moment; KvtoolError for an order of a queue in which none ever waits."""
+    if rules.queue is None:
+        return 1
+    together = options.caching.concurrency or asked.concurrency or 1
+    if together > 1 and options.caching.use_timestamps:
+        raise KvtoolError(
+            f"the rules of {rules.engine} take so many requests at a time, or each at its own time, not both",
+            hint="leave --concurrency or --use-timestamps out",
+        )
+    if together == 1 and "schedule_policy" in said:
+        raise KvtoolError(
+            "--schedule-policy orders a queue, and requests come one at a time", hint="add --concurrency N"
+        )
+    return together
 
 
 def own_choice(
@@ -164,7 +182,10 @@ def engine_notes(choice: RuleChoice) -> list[str]:
         for each in fields(choice.options)
         if getattr(choice.options, each.name) != getattr(rules.options, each.name) and each.name in rules_of_flags()
     ]
-    how = "requests one at a time" + (f"; {', '.join(changed)}" if changed else "")
+    how = "requests one at a time"
+    if choice.together > 1:
+        how = f"{choice.together} requests come together, the next when all are answered; times are of each alone"
+    how += f"; {', '.join(changed)}" if changed else ""
     return [
         f"rules of {rules.engine}: {rules.evidence}",
         how,
@@ -231,7 +252,7 @@ def _check_of_vllm(
     overruled: bool,
 ) -> None:
     for name, given in _given(options):
-        if given:
+        if given and not (name == "concurrency" and rules.queue is not None):
             raise KvtoolError(
                 f"--{name.replace('_', '-')} does not go with --rules {rules.name}",
                 hint=_instead(name, rules.name),
@@ -239,6 +260,8 @@ def _check_of_vllm(
     if overruled:
         return
     for name in (*_OF_VLLM["serving"], *_OF_VLLM["caching"]):
+        if name == "concurrency" and rules.queue is not None:
+            continue
         if getattr(asked, name) is not None and options.tracing.rules is None and asked.rules is not None:
             where = place(name)
             if where is not None and where.path == getattr(place("rules"), "path", None):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from kvtool.config import bounds
 from kvtool.config.option import Option
-from kvtool.results.choices import MambaDtype, RadixEviction
+from kvtool.results.choices import MambaDtype, RadixEviction, SchedulePolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +101,34 @@ class RuleFlags:
             table="engine",
             rules="sglang",
             default=2,
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    schedule_policy: Annotated[
+        SchedulePolicy | None,
+        Option(
+            "Who of those that wait goes first. [default: {default}]", table="engine", rules="sglang", default="fcfs"
+        ),
+    ] = None
+    chunked_prefill_size: Annotated[
+        int | None,
+        Option(
+            "Tokens of a prompt that are computed at once.",
+            "N",
+            table="engine",
+            rules="sglang",
+            words="all",
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    max_running_requests: Annotated[
+        int | None,
+        Option(
+            "Requests that run at a time.",
+            "N",
+            table="engine",
+            rules="sglang",
+            words="as many as fit",
             check=bounds.at_least_one,
         ),
     ] = None

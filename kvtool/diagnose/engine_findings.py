@@ -9,6 +9,7 @@ from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.diagnose.codes.kv204 import KV204
 from kvtool.diagnose.codes.kv301 import KV301
+from kvtool.diagnose.codes.kv303 import KV303
 from kvtool.diagnose.codes.kv331 import KV331
 from kvtool.diagnose.codes.kv332 import KV332
 from kvtool.diagnose.codes.kv333 import KV333
@@ -27,7 +28,7 @@ _MESSAGES = {
     "taken_over": "another prompt took over the last block in which it stood",
     "partial_block": "shared prefixes end inside of pages of {unit:,} tokens",
 }
-_CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV331, KV332, KV333, KV334) for fate in code.wins}
+_CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV303, KV331, KV332, KV333, KV334) for fate in code.wins}
 
 
 def code_of(fate: str, group: GroupTotals) -> CodeEntry | None:

@@ -97,12 +97,14 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
     provider = rules.provider if rules is not None else None
     minimum = f"{provider.minimum:,} tokens that {provider.name} caches from" if provider is not None else "minimum"
     ttl = lifetime(rules.ttl) if rules is not None and rules.ttl is not None else "the time to live"
+    in_flight = ("requests of one prefix start together, before it is computed", "send one request first")
     if rules is not None and rules.engine is not None:
         return {
+            "in_flight": in_flight,
             "isolated": (
                 "a cache salt keeps tenants from sharing this prefix",
                 "a decision about security, not about speed",
-            )
+            ),
         }
     routing = rules.routing if rules is not None else "router"
     replicas = f"{rules.replicas:,} replicas" if rules is not None else "replicas"
@@ -120,10 +122,7 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
             "a cache salt keeps tenants from sharing this prefix",
             "a decision about security, not about speed",
         ),
-        "in_flight": (
-            "requests of one prefix start together, before it is computed",
-            "send one request first",
-        ),
+        "in_flight": in_flight,
         "scattered": (
             f"{replicas} behind a {routing} router: the prefix was computed, on another one",
             "send what shares a prefix to one replica: --routing sticky or prefix-aware",

@@ -40,13 +40,15 @@ def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
         if tokens >= WORTH_TELLING * group.prompt_tokens and tokens
     }
     fixes: list[Fix] = []
-    if plan.cache is not None and plan.cache.engine is not None:
-        return list(_settings(plan.cache.engine, list(groups)))
-    if lost & {*KV301.wins}:
-        fixes += _capacity(plan)
-    if lost & {*KV303.wins} and not plan.one_at_a_time and not plan.first_alone:
+    choice = None if plan.cache is None else plan.cache.engine
+    together = not plan.one_at_a_time if choice is None else choice.together > 1
+    if lost & {*KV303.wins} and together and not plan.first_alone:
         what = "send one request of each group first, and the others when it is answered"
         fixes.append(_fix("one-first", KV303.code, what, lambda plan: replace(plan, first_alone=1)))
+    if choice is not None:
+        return [*fixes, *_settings(choice, groups)]
+    if lost & {*KV301.wins}:
+        fixes += _capacity(plan)
     if plan.cache is not None:
         fixes += _rules(plan.cache, lost)
     if plan.served is not None:

@@ -40,7 +40,7 @@ from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
-from kvtool.workload.drive import Arrivals, Rewrite, first_turns, one_at_a_time, rewritten, side_by_side
+from kvtool.workload.drive import Arrivals, Rewrite, first_turns, in_waves, one_at_a_time, rewritten, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
@@ -320,6 +320,17 @@ class Pass:
                 seconds=self._seconds,
                 required=self._by_rules.rules.ttl is not None,
             )
+        elif self._by_rules is not None and self._by_rules.together > 1:
+            waves = side_by_side(conversations)
+            size = self._by_rules.together
+            in_waves(
+                first_turns(waves, plan.limit),
+                size,
+                self._begin,
+                self._execute_together,
+                self._end,
+                first_alone=plan.first_alone > 0,
+            )
         elif self._by_rules is not None:
             one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_by_rules, self._end)
         elif plan.rules == "block-lru":
@@ -478,6 +489,12 @@ class Pass:
     def _execute_by_rules(self, job: Job) -> None:
         assert self._by_rules is not None
         self._by_rules.execute(job, 0 if self.only_hits else self._entries[id(job)].reachable)
+
+    def _execute_together(self, jobs: Sequence[Job]) -> None:
+        assert self._by_rules is not None
+        self._by_rules.run_together(jobs)
+        for job in jobs:
+            self._execute_by_rules(job)
 
     def _seconds(self, job: Job) -> float:
         """What a request that ran alone takes, by the latency model: the next turn of its conversation comes no sooner."""

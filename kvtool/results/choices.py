@@ -18,6 +18,8 @@ By = Literal["session", "tenant", "line"]
 OnBadLine = Literal["error", "skip"]
 """A record that cannot be read stops the run, or is left out and counted."""
 
+SchedulePolicy = Literal["fcfs", "lpm", "dfs-weight"]
+"""Who of those that wait for SGLang goes first: the first, the longest match, or what most of them share."""
 MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 """Of the states of linear attention, as vLLM takes it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kvtool.engine.engine import Engine
 from kvtool.engine.request import Request
@@ -92,6 +92,47 @@ def one_at_a_time(
             execute(job)
             end(job)
             previous = job.output()
+
+
+def in_waves(
+    conversations: Iterator[Conversation],
+    size: int,
+    begin: Begin,
+    execute: Callable[[Sequence[Job]], None],
+    end: End,
+    *,
+    first_alone: bool = False,
+) -> None:
+    """Of so many conversations at a time the next requests come together; those behind them when all are answered.
+
+    `first_alone`: of each group and tenant one request is answered before others come.
+    """
+    going: list[tuple[Conversation, Turn | None]] = []
+    answered: set[tuple[str, str | None]] = set()
+    while True:
+        while len(going) < size and (conversation := next(conversations, None)) is not None:
+            going.append((conversation, conversation.next_turn(None)))
+        if not going:
+            return
+        wave: list[tuple[Conversation, Job]] = []
+        later: list[tuple[Conversation, Turn | None]] = []
+        alone: set[tuple[str, str | None]] = set()
+        for conversation, turn in going:
+            if turn is None:
+                continue
+            key = turn.group, turn.salt
+            if first_alone and key not in answered and key in alone:
+                later.append((conversation, turn))
+            elif (job := begin(turn)) is not None:
+                alone.add(key)
+                wave.append((conversation, job))
+            else:
+                later.append((conversation, conversation.next_turn(NO_ANSWER)))
+        execute([job for _, job in wave])
+        for _, job in wave:
+            end(job)
+        answered |= alone
+        going = [*later, *((conversation, conversation.next_turn(job.output())) for conversation, job in wave)]
 
 
 def side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation]:

@@ -136,6 +136,15 @@ CASES = [
         needs="rules=sglang",
     ),
     numbers("protected_threshold", 2, needs="rules=sglang"),
+    Case(
+        "schedule_policy",
+        "schedule_policy",
+        "fcfs",
+        *[(name, name) for name in ("lpm", "dfs-weight", "fcfs", "lpm")],
+        needs="rules=sglang concurrency=2",
+    ),
+    numbers("chunked_prefill_size", None, needs="rules=sglang"),
+    numbers("max_running_requests", None, needs="rules=sglang"),
     numbers("parallel", None, needs="rules=llamacpp"),
     numbers("ctx_size", 131_072, needs="rules=llamacpp"),
     switch("kv_unified", None, "rules=llamacpp"),
@@ -206,8 +215,8 @@ def test_every_option_goes_by_the_same_order(
 ) -> None:
     top = case.name == "seed"
     workload, config = "version: 1\n" + GROUPS, "\n"
-    if case.needs:
-        needed, _, said = case.needs.partition("=")
+    for need in case.needs.split():
+        needed, _, said = need.partition("=")
         monkeypatch.setenv(f"KVTOOL_{needed.upper()}", said)
     flag = f"--{case.name.replace('_', '-')}"
     variable = f"KVTOOL_{case.name.upper()}"

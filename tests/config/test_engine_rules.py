@@ -73,7 +73,7 @@ def test_pages_lose_the_last_part_as_blocks_do() -> None:
         ("--rules sglang -b 16", "--block-size does not go with --rules sglang", "--page-size"),
         ("--rules trtllm -b 16", "--block-size does not go with --rules trtllm", "--tokens-per-block"),
         ("--rules llamacpp -b 16", "--block-size does not go with --rules llamacpp", "no blocks"),
-        ("--rules sglang --concurrency 4", "--concurrency does not go with --rules sglang", "one request at a time"),
+        ("--rules trtllm --concurrency 4", "--concurrency does not go with --rules trtllm", "one request at a time"),
         ("--rules sglang --replicas 2", "--replicas does not go with --rules sglang", "leave it out"),
         ("--rules llamacpp --gpu-memory 20GiB", "--gpu-memory does not go", "--ctx-size"),
         ("--rules trtllm --tokens-per-block 24", "blocks of 24 tokens", "32"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kvtool.accounting.caches.cache_rules import Outcome, traced_error
-from kvtool.engine.rules.rule_set import Asked, EngineCache, RuleChoice
+from kvtool.engine.rules.rule_set import Asked, EngineCache, EngineQueue, RuleChoice
 from kvtool.workload.jobs import Job
 
 
@@ -14,10 +16,19 @@ class EngineCaches:
 
     def __init__(self, choice: RuleChoice, *, ladder: bool) -> None:
         self.choice = choice
-        self._cache = choice.make()
+        rungs = choice.rungs() if ladder else []
+        self._queues: list[tuple[str, EngineQueue]] = []
+        """Where requests come together: the one as chosen, and the kinder ones."""
+        self._waiting: dict[int, Asked] = {}
         self._kinder: list[tuple[str, EngineCache]] = []
-        if ladder:
-            self._kinder = [(fate, kinder.make()) for fate, kinder in choice.rungs()]
+        self._cache: EngineCache | None = None
+        """Where they come one at a time."""
+        if choice.together > 1:
+            queues = [("", choice), *rungs]
+            self._queues = [(fate, each.make_queue()) for fate, each in queues]
+        else:
+            self._cache = choice.make()
+            self._kinder = [(fate, kinder.make()) for fate, kinder in rungs]
         self._evicted = 0
         self._served: dict[int, tuple[int, tuple[tuple[str, int], ...]]] = {}
 
@@ -29,7 +40,8 @@ class EngineCaches:
     @property
     def num_filled(self) -> int:
         """Units that hold something."""
-        return self._cache.num_tokens // self.choice.unit
+        cache = self._queues[0][1] if self._cache is None else self._cache
+        return cache.num_tokens // self.choice.unit
 
     def admit(self, job: Job) -> None:
         """Run a request that is about to be executed; EngineError where it could never run."""
@@ -39,12 +51,25 @@ class EngineCaches:
         answer = np.asarray(request.output_ids or [], dtype=np.int32)
         scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
         asked = Asked(job.ids, answer, scope, request.priority, job.turn.session)
+        if self._cache is None:
+            self._queues[0][1].check(asked)
+            self._waiting[id(job)] = asked
+            return
         served = self._cache.serve(asked)
         self._evicted += served.evicted
         self._served[id(job)] = served.cached, tuple((fate, cache.serve(asked).cached) for fate, cache in self._kinder)
+
+    def run_together(self, jobs: Sequence[Job]) -> None:
+        """Run requests that were admitted, which come at one moment."""
+        together = [self._waiting.pop(id(job)) for job in jobs]
+        hits = [(fate, queue.serve_together(together)) for fate, queue in self._queues]
+        self._evicted = self._queues[0][1].num_evicted
+        for at, job in enumerate(jobs):
+            (_, own), *rungs = [(fate, cached[at]) for fate, cached in hits]
+            self._served[id(job)] = own, tuple(rungs)
 
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
         """What became of a request that was admitted."""
         del now
         cached, rungs = self._served.pop(id(job))
-        return Outcome(cached, (*rungs, (self.choice.rules.rest, reachable)))
+        return Outcome(cached, (*rungs, (self.choice.rest, reachable)))

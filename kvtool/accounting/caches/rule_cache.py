@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, RuleCache
 from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.caches.replicas import ReplicaCaches
@@ -48,6 +50,18 @@ class RuleRun:
 
             assert isinstance(self.cache, EngineCaches), "another engine's cache"
             self.cache.admit(job)
+
+    @property
+    def together(self) -> int:
+        """Requests that come at one moment."""
+        return 1 if self.rules.engine is None else self.rules.engine.together
+
+    def run_together(self, jobs: Sequence[Job]) -> None:
+        """Run requests that come at one moment, before they are executed one by one."""
+        from kvtool.accounting.caches.engine_caches import EngineCaches
+
+        assert isinstance(self.cache, EngineCaches), "another engine's cache"
+        self.cache.run_together(jobs)
 
     def execute(self, job: Job, reachable: int) -> None:
         """Look the request up and take its answer as it was given; `reachable` is what one unlimited cache would hit."""

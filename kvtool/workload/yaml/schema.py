@@ -63,6 +63,7 @@ Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_
 UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str), WithJsonSchema({"enum": [4, "4", "hex"]})]
 Routing = Annotated[choices.Routing, BeforeValidator(as_str)]
 Rules = Annotated[choices.Rules, BeforeValidator(as_str)]
+SchedulePolicy = Annotated[choices.SchedulePolicy, BeforeValidator(as_str)]
 MambaDtype = Annotated[choices.MambaDtype, BeforeValidator(as_str)]
 RadixEviction = Annotated[choices.RadixEviction, BeforeValidator(as_str)]
 BadLine = Annotated[choices.OnBadLine, BeforeValidator(as_str)]
@@ -137,6 +138,12 @@ class EngineOptions(SpecModel):
     """Which leaf of SGLang's tree goes first: lru, lfu, slru, priority."""
     protected_threshold: Count | None = None
     """Under slru, the uses from which a node of SGLang's is kept longest."""
+    schedule_policy: SchedulePolicy | None = None
+    """Who of those that wait for SGLang goes first: fcfs, lpm, dfs-weight; with `concurrency`."""
+    chunked_prefill_size: Count | None = None
+    """Tokens of a prompt that SGLang computes at once; left out: all."""
+    max_running_requests: Count | None = None
+    """Requests that SGLang runs at a time; left out: as many as fit."""
     parallel: Count | None = None
     """Slots of llama.cpp's server, each with its part of the context; left out: 4 that share it."""
     ctx_size: Count | None = None
