@@ -54,6 +54,8 @@ class Scheduler:
         self.running: list[Request] = []
         self.waiting = WaitingQueue(config.policy)
         self.num_submitted = 0
+        self._image_lengths: dict[str, int] = {}
+        """Tokens by the ids of images."""
         self.num_steps = 0
         self.num_preemptions = 0
         self.stats = PrefixCacheStats()
@@ -64,6 +66,13 @@ class Scheduler:
     def add(self, request: Request) -> None:
         """Queue a request; refused (EngineError) if it could never run."""
         self.check_fits(request)
+        for image in request.images:
+            known = self._image_lengths.setdefault(image.id, image.length)
+            if image.length != known:
+                raise EngineError(
+                    f"request {request.id} has image {image.id[:40]!a} with {image.length} tokens; an earlier one had {known}",
+                    hint="one id is one image: vLLM refuses another length while it keeps the image",
+                )
         request.order = self.num_submitted
         self.num_submitted += 1
         self.waiting.add(request)

@@ -13,6 +13,7 @@ from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared
+from kvtool.engine.extra_keys import Image
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
@@ -50,6 +51,16 @@ def rows(engine: Scheduler, steps: int) -> list[Row]:
     return [
         {item.request.id: (item.start, item.num_tokens) for item in run_step(engine).scheduled} for _ in range(steps)
     ]
+
+
+def test_an_image_has_one_length() -> None:
+    """While the server keeps an image, its id with another length is refused."""
+    engine = scheduler()
+    engine.add(request("a", numbers(0, 12), images=(Image("cat", 2, 4),)))
+    engine.add(request("b", numbers(0, 12), images=(Image("cat", 6, 4), Image("dog", 0, 2))))
+    with pytest.raises(EngineError, match="image 'cat' with 3 tokens; an earlier one had 4"):
+        engine.add(request("c", numbers(0, 12), images=(Image("cat", 2, 3),)))
+    assert len(engine) == 2
 
 
 def test_a_prompt_then_one_token_at_a_time() -> None:
