@@ -96,17 +96,17 @@ class GroupRules:
         new = max(required - max(gone, len(hits)), 0)
         return new + self.pool.num_waking(hits[gone:]) + (computed % self.size != 0)
 
-    def adopt(self, table: GroupTable, hits: list[int], computed: int) -> None:
-        """Hold the blocks that were hit, so far as they are still needed behind `computed` tokens."""
+    def adopt(self, table: GroupTable, hits: list[int], computed: int) -> list[int]:
+        """Take over the blocks that were hit, so far as they are needed behind `computed` tokens; returns those to be held."""
         gone = max(self.out_of_reach(computed) // self.size, 0)
         hits = hits[gone:]
-        self.pool.hold(hits)
         table.blocks = [NULL_BLOCK] * gone + hits
         table.registered = len(table.blocks)
         if hits and computed % self.size:
             index = computed // self.size
             table.tail = SharedTail(index, hits[-1])
             table.registered = index
+        return hits
 
     def extend(self, table: GroupTable, needed: int, main: int) -> None:
         """Take the blocks that `need` counted, and copy a shared tail."""
@@ -164,10 +164,6 @@ class GroupRules:
         index = boundary // self.size
         if index < len(table.blocks):
             self.pool.store_part(request, self, table.blocks[index], boundary)
-
-    def free(self, table: GroupTable) -> None:
-        """Give all blocks back, last first."""
-        self.pool.release(list(filter(None, reversed(table.blocks))))
 
     def check(self, table: GroupTable, request: Request) -> None:
         """Assert that the table covers what is computed, and that nothing is kept where nothing may be."""

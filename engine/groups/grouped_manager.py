@@ -140,13 +140,16 @@ class GroupedManager(BlockPool):
         if ample and hit is not None and any(group.is_fresh(hit.tables[group.index]) for group in self._states):
             return False
         processed = max(0, computed - request.num_in_flight_tokens)
-        for group, table in zip(self.groups, tables, strict=True):
-            group.give_back(table, processed)
+        if request.num_computed_tokens:
+            for group, table in zip(self.groups, tables, strict=True):
+                group.give_back(table, processed)
         if not ample and self._need(tables, slots, main, hit, computed, prefill_end) + reserve > self.num_free:
             return False
         if hit is not None and hit.tokens:
+            held: list[int] = []
             for group, table, blocks in zip(self.groups, tables, hit.tables, strict=True):
-                group.adopt(table, blocks, computed)
+                held += group.adopt(table, blocks, computed)
+            self.hold(held)
         for group, table in zip(self.groups, tables, strict=True):
             group.extend(table, slots, main)
         used = self.num_blocks - 1 - self.free_queue.size
@@ -224,8 +227,7 @@ class GroupedManager(BlockPool):
         return num_tokens if self.plan.partial_hits else num_tokens // size * size
 
     def free(self, request: Request) -> None:
-        for group, table in zip(self.groups, request.tables, strict=False):
-            group.free(table)
+        self._release_in_turn([table.blocks[::-1] for table in request.tables])
         request.tables = []
         request.quiet_until = 0
 
@@ -274,6 +276,23 @@ class GroupedManager(BlockPool):
         cached = [block for block in left if holds[block] is not None]
         if len(cached) < len(left):
             self.free_queue.prepend([block for block in reversed(left) if holds[block] is None])
+        self.free_queue.append(cached)
+
+    def _release_in_turn(self, tables: list[list[int]]) -> None:
+        """The same as a `release` for each of the lists, which may have null blocks."""
+        sharers, holds, caching = self.sharers, self.keys.hashes, self.config.enable_prefix_caching
+        cached: list[int] = []
+        rest: list[int] = []
+        for blocks in tables:
+            kept = [block for block in blocks if block]
+            left = self._left(kept) if sharers else kept
+            if caching:
+                cached += [block for block in left if holds[block] is not None]
+                left = [block for block in left if holds[block] is None]
+            left.reverse()
+            rest += left
+        if rest:
+            self.free_queue.prepend(rest)
         self.free_queue.append(cached)
 
     def is_shared(self, block: int) -> bool:
