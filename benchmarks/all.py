@@ -78,7 +78,7 @@ RUNS = (
     Run("reports", "benchmarks/reports.py"),
     Run("accounting", "benchmarks/accounting.py"),
     Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM"),
-    Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM --outputs 1"),
+    Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM --outputs 1 16"),
     Run("vs_sglang", "benchmarks/vs_sglang.py --sglang-python SGLANG"),
     Run("trace", "benchmarks/trace.py DATA/mooncake/conversation_trace.jsonl"),
     Run(
