@@ -176,7 +176,3 @@ class RuleChoice:
                 options = lifted
                 found.append((rung.fate, replace(self, options=options)))
         return found
-
-    def settings(self) -> list[tuple[str, RuleChoice]]:
-        """Other settings by what to do, as the engine's users say it."""
-        return [(other.what, replace(self, options=other.options)) for other in self.rules.remedies(self.options)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvtool.engine.engine_error import EngineError
@@ -60,9 +60,7 @@ class SglangQueue:
             before = self.memory.num_evicted
             for asked in together:
                 numbers[self.add(asked)] = len(numbers)
-            while self.waiting or self.running or self.cut is not None:
-                if batch := self.step():
-                    batches.append([numbers[request] for request in batch])
+            batches += [[numbers[request] for request in batch] for batch in self._run()]
             evicted.append(self.memory.num_evicted - before)
         cached = [request.cached or 0 for request in numbers]
         return QueueRun(cached, evicted, batches, self.memory.tree.num_tokens, self.num_retracted)
@@ -70,9 +68,15 @@ class SglangQueue:
     def serve_together(self, together: Sequence[Asked]) -> list[int]:
         """Run requests that come at one moment to their end; the tokens that each reused when it was let in first."""
         requests = [self.add(asked) for asked in together]
-        while self.waiting or self.running or self.cut is not None:
-            self.step()
+        for _ in self._run():
+            pass
         return [request.cached or 0 for request in requests]
+
+    def _run(self) -> Iterator[list[RadixRequest]]:
+        """All that wait to their end; who is let in together."""
+        while self.waiting or self.running or self.cut is not None:
+            if batch := self.step():
+                yield batch
 
     @property
     def num_evicted(self) -> int:

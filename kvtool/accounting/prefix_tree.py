@@ -82,6 +82,12 @@ class RadixTree:
             match.node.children[int(sequence[match.length])] = leaf
             match.node.recent = leaf
 
+    def grow(self, prompt: Ids, sequence: Ids, owner: int = 0) -> int:
+        """Add a sequence that begins with a prompt; returns how much of the prompt was there."""
+        match = self.match(prompt)
+        self.insert(sequence, owner, match)
+        return match.length
+
     def _walk(self, match: Match, ids: Ids, *, uses: int) -> Match:
         """Go on from a match; the edge in which the sequence ends or leaves the tree is split there."""
         node, at = match.node, match.length

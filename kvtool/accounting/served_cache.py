@@ -80,10 +80,3 @@ class ServedCache:
     def token_bytes(self) -> int:
         """Keys and values of one token in all layers, on all accelerators together; states aside."""
         return self.planned.token_bytes * self.options.tensor_parallel
-
-    def engine(self, config: EngineConfig) -> EngineConfig:
-        """A configuration with these groups, and with as many blocks as its own take room for.
-
-        EngineError where a retention interval does not go with them.
-        """
-        return replace(config, plan=self.plan, block_size=self.block_size)

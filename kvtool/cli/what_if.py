@@ -67,7 +67,6 @@ class WhatIfCommand(Command):
         return 0
 
     def _document(self) -> WhatIfDocument:
-        from kvtool.accounting.curves.capacity_curve import capacity_curve
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
         from kvtool.profiler.opening import open_workload
@@ -94,7 +93,7 @@ class WhatIfCommand(Command):
         with self.showing.progress() as progress:
             trace, notes = block_trace(opened, progress)
         blocks = asked.blocks(trace)
-        reachable = int(capacity_curve(blocks).unlimited)
+        reachable = blocks.reachable
         return WhatIfDocument(
             schema="kvtool.what-if/1",
             input=opened.name,

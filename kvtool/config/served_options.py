@@ -45,13 +45,13 @@ class ServedOptions:
         for name in self.said():
             if names and name not in names:
                 continue
-            raise KvtoolError(f"{self._written(name)} has no effect: {why}", hint=hint, place=self._where(name))
+            raise KvtoolError(f"{self._written(name)} has no effect: {why}", hint=hint, place=self._place(name))
 
     def error(self, problem: EngineError) -> KvtoolError:
         """A problem of the model's plan, at the option that it names, if it names one."""
         for name in (*self.said(), "block_size"):
             if name in problem.message or (name == "block_size" and "blocks of" in problem.message):
-                return KvtoolError(problem.message, hint=problem.hint, place=self._where(name))
+                return KvtoolError(problem.message, hint=problem.hint, place=self._place(name))
         return KvtoolError(problem.message, hint=problem.hint)
 
     def retention(self) -> int | None:
@@ -92,7 +92,7 @@ class ServedOptions:
         from kvtool.engine.groups.planner import DraftMethod, Speculation
 
         name = "speculative_config"
-        where, written = self._where(name), self._written(name)
+        where, written = self._place(name), self._written(name)
         try:
             given = json.loads(str(said))
         except (ValueError, RecursionError):
@@ -128,9 +128,5 @@ class ServedOptions:
         flag = getattr(self._flags.rule_flags, name)
         return getattr(self._asked, name) if flag is None else flag
 
-    def _where(self, name: str) -> Place | None:
-        concern = self._flags.rule_flags if name in GROUP_OPTIONS else self._flags.serving
-        return self._place(name) if getattr(concern, name) is None else None
-
     def _written(self, name: str) -> str:
-        return f"--{name.replace('_', '-')}" if self._where(name) is None else f"`{name}`"
+        return f"--{name.replace('_', '-')}" if self._place(name) is None else f"`{name}`"

@@ -15,8 +15,7 @@ from kvtool.diagnose.codes.kv332 import KV332
 from kvtool.diagnose.codes.kv333 import KV333
 from kvtool.diagnose.codes.kv334 import KV334
 from kvtool.diagnose.codes.kv335 import KV335
-from kvtool.diagnose.findings import WORTH_TELLING
-from kvtool.diagnose.severity import severity_in_run
+from kvtool.diagnose.fate_finding import fate_finding
 from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.results.finding import Finding
 
@@ -41,23 +40,18 @@ def code_of(fate: str, group: GroupTotals) -> CodeEntry | None:
 def engine_findings(groups: Iterable[GroupTotals], choice: RuleChoice, *, path: str, tenants: int) -> list[Finding]:
     """What each group lost to the engine's rules; `tenants` is how many salts the run had, which some engines leave out."""
     settings = choice.rules.remedies(choice.options)
-    found = []
+    found: list[Finding] = []
     name = ""
     for group in groups:
         name = name or group.name
         for fate, message in _MESSAGES.items():
-            tokens, code = group.fates[fate], code_of(fate, group)
-            if code is None or not tokens or tokens < WORTH_TELLING * group.prompt_tokens:
+            code = code_of(fate, group)
+            if code is None:
                 continue
             text = message.format(engine=choice.rules.engine, unit=choice.unit)
             fix = next((each.what for each in settings if each.fate == fate), "no setting of the engine changes that")
-            severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
-            points = tokens / group.prompt_tokens
-            found.append(
-                Finding.of(
-                    code.code, severity, group.name, path, 0, 0, text, tokens, fix, points=points, tier=code.tier
-                )
-            )
+            finding = fate_finding(code, group.fates[fate], group, (text, fix), path=path)
+            found += [finding] if finding is not None else []
     if tenants > 1 and not choice.rules.scopes:
         text = (
             f"{tenants:,} tenants share one cache: {choice.rules.engine} knows no salts; "

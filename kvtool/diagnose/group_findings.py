@@ -14,8 +14,7 @@ from kvtool.diagnose.codes.kv324 import KV324
 from kvtool.diagnose.codes.kv325 import KV325
 from kvtool.diagnose.codes.kv326 import KV326
 from kvtool.diagnose.codes.kv327 import KV327
-from kvtool.diagnose.findings import WORTH_TELLING
-from kvtool.diagnose.severity import severity_in_run
+from kvtool.diagnose.fate_finding import fate_finding
 from kvtool.engine.config import EngineConfig
 from kvtool.results.finding import Finding
 
@@ -36,21 +35,17 @@ def group_findings(
         finding
         for group in groups
         for entry, told in _TOLD
-        if (finding := _of_fates(entry, told(group, served, engine), group, path)) is not None
+        if (
+            finding := fate_finding(
+                entry,
+                sum(group.fates[fate] for fate in entry.wins),
+                group,
+                told(group, served, engine),
+                path=path,
+            )
+        )
     ]
     return found + _capacity(groups, served, engine, path)
-
-
-def _of_fates(entry: CodeEntry, told: tuple[str, str], group: GroupTotals, path: str) -> Finding | None:
-    tokens = sum(group.fates[fate] for fate in entry.wins)
-    points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
-    if points < WORTH_TELLING:
-        return None
-    message, fix = told
-    severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
-    return Finding.of(
-        entry.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=entry.tier
-    )
 
 
 def _long_block(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:

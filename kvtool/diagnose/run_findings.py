@@ -18,6 +18,7 @@ from kvtool.diagnose.codes.kv304 import KV304
 from kvtool.diagnose.codes.kv305 import KV305
 from kvtool.diagnose.codes.kv306 import KV306
 from kvtool.diagnose.codes.kv307 import KV307
+from kvtool.diagnose.fate_finding import fate_finding
 from kvtool.diagnose.findings import WORTH_TELLING, Locate, logged_place
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.shared_secrets import Sensitive
@@ -61,16 +62,12 @@ def run_findings(
 
 
 def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> list[Finding]:
-    found = []
+    found: list[Finding] = []
     told = _messages(rules)
     for entry, fate in [(one, fate) for one in _OF_FATES for fate in one.wins if fate in told]:
-        tokens = group.fates[fate]
-        points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
-        if points < WORTH_TELLING:
-            continue
-        code, tier, (message, fix) = entry.code, entry.tier, told[fate]
-        severity = "info" if entry is KV302 else _severity(tokens, group)
-        found.append(Finding.of(code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=tier))
+        severity: Severity | None = "info" if entry is KV302 else None
+        finding = fate_finding(entry, group.fates[fate], group, told[fate], path=path, severity=severity)
+        found += [finding] if finding is not None else []
     return found
 
 

@@ -138,7 +138,7 @@ class PlannedRun:
 
         `alone`: one engine runs, and on tokens.
         """
-        asked = ServedOptions(self.options, self.asked, self._place_of_flag)
+        asked = ServedOptions(self.options, self.asked, self._place_of)
         if self.model is None or not alone or self.rules != "vllm":
             asked.refuse(
                 "no model is named"
@@ -173,7 +173,7 @@ class PlannedRun:
 
     def _grouped(self, engine: EngineConfig, served: ServedCache) -> EngineConfig:
         """The configuration with the groups of the model."""
-        asked = ServedOptions(self.options, self.asked, self._place_of_flag)
+        asked = ServedOptions(self.options, self.asked, self._place_of)
         try:
             return replace(
                 engine,
@@ -315,13 +315,6 @@ class PlannedRun:
         if capacity.unit == "tokens":
             return self.served.blocks_of_tokens(capacity.number)
         return _blocks(capacity, block_size, self.served.bytes_per_block) + 1
-
-    def _place_of_flag(self, name: str) -> Place | None:
-        """Where a file says an option of the engine that a flag may say, too."""
-        if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
-            return self._source.document.place(("engine", name))
-        file = self.options.fallback_file
-        return file.place("engine", name) if file is not None else None
 
     def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
         """A mistake in an option of the engine, with the flag or the place that says the option."""

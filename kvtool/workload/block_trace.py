@@ -93,9 +93,7 @@ class BlockTrace:
     def _asked(self, asked: Numbers, touched: Numbers) -> AskedBlocks:
         if np.array_equal(touched, np.diff(self.starts)):
             return AskedBlocks(self.numbers, self.starts, np.minimum(asked, touched))
-        kept = np.arange(len(self.numbers)) - np.repeat(self.starts[:-1], np.diff(self.starts)) < np.repeat(
-            touched, np.diff(self.starts)
-        )
+        kept = AskedBlocks(self.numbers, self.starts, touched).looked_up
         starts = np.concatenate([[0], np.cumsum(touched)])
         return AskedBlocks(self.numbers[kept], starts, np.minimum(asked, touched))
 
@@ -112,6 +110,21 @@ class AskedBlocks:
     def references(self) -> int:
         """Blocks that are looked up."""
         return int(self.asked.sum())
+
+    @property
+    def looked_up(self) -> npt.NDArray[np.bool_]:
+        """Of each block, whether its request looks it up."""
+        counts = np.diff(self.starts)
+        place = np.arange(len(self.numbers)) - np.repeat(self.starts[:-1], counts)
+        return place < np.repeat(self.asked, counts)
+
+    @property
+    def reachable(self) -> int:
+        """Blocks that an unlimited cache hits: all that are looked up but where they come first."""
+        here = np.arange(len(self.numbers))
+        first = np.empty(int(self.numbers.max(initial=-1)) + 1, dtype=np.int64)
+        first[self.numbers[::-1]] = here[::-1]
+        return int(np.count_nonzero(self.looked_up & (first[self.numbers] < here)))
 
     def requests(self) -> list[list[int]]:
         """The blocks of each request."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kvtool.accounting.ledger.fates import block_rungs
 from kvtool.accounting.prefix_tree import Ids, RadixTree
 from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.engine_error import EngineError
@@ -27,16 +28,10 @@ class SharedPrefixes:
         sequence = np.concatenate([ids, answer[:-1]]) if len(answer) > 1 else ids
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {"": self._all.copy()}
-        known = own = _grow(self._all, ids, sequence)
+        known = own = self._all.grow(ids, sequence)
         if self._tenants is not None:
-            own = _grow(self._tenants.setdefault(salt or "", RadixTree(self._store)), ids, sequence)
+            own = self._tenants.setdefault(salt or "", RadixTree(self._store)).grow(ids, sequence)
         return own, known
-
-
-def _grow(tree: RadixTree, ids: Ids, sequence: Ids) -> int:
-    match = tree.match(ids)
-    tree.insert(sequence, 0, match)
-    return match.length
 
 
 @dataclass(slots=True)
@@ -75,14 +70,9 @@ class EngineTally:
         count, hit, unit = len(asked.prompt), served.cached, self.choice.unit
         if not self.choice.rules.scopes:
             own = known
-        reachable = min(own, count - 1) // unit * unit
+        (_, reachable), *others = block_rungs(count, own, known, unit)
         kinder = [(fate, min(tokens, reachable)) for fate, tokens in kinder]
-        kinder += [
-            (self.choice.rules.rest, reachable),
-            ("isolated", min(known, count - 1) // unit * unit),
-            ("last_token", known // unit * unit),
-            ("partial_block", known),
-        ]
+        kinder += [(self.choice.rules.rest, reachable), *others]
         at = hit
         for fate, tokens in kinder:
             if tokens > at:

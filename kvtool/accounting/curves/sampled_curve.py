@@ -58,9 +58,7 @@ def sampled_curve(blocks: AskedBlocks, rate: float) -> SampledCurve:
     bits = _hashed(blocks.numbers)
     chosen = bits >> np.uint64(64 - _BITS) < np.uint64(round(rate * (1 << _BITS)))
     part_of = bits & np.uint64(PARTS - 1)
-    place = np.arange(len(blocks.numbers)) - np.repeat(blocks.starts[:-1], np.diff(blocks.starts))
-    asked = place < np.repeat(blocks.asked, np.diff(blocks.starts))
-    unlimited = _uses(blocks.numbers, asked)
+    asked, unlimited = blocks.looked_up, blocks.reachable
     scale = PARTS / rate
     curves = [capacity_curve(_only(blocks, chosen & (part_of == part), asked)) for part in range(PARTS)]
     missing = tuple(unlimited - scale * curve.unlimited for curve in curves)
@@ -75,13 +73,6 @@ def _only(blocks: AskedBlocks, kept: npt.NDArray[np.bool_], asked: npt.NDArray[n
     there = counts > 0
     numbers = np.unique(blocks.numbers[kept], return_inverse=True)[1].astype(np.int64)
     return AskedBlocks(numbers, np.concatenate([[0], np.cumsum(counts[there])]), looked[there])
-
-
-def _uses(numbers: Numbers, asked: npt.NDArray[np.bool_]) -> int:
-    """References that an unlimited cache hits: all that are looked up but the first of each block."""
-    first = np.full(int(numbers.max(initial=-1)) + 1, len(numbers), dtype=np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    return int(np.count_nonzero(asked & (first[numbers] < np.arange(len(numbers)))))
 
 
 def _hashed(numbers: Numbers) -> npt.NDArray[np.uint64]:

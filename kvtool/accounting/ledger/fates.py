@@ -69,3 +69,29 @@ OF_TOKENS = ("blocked", "displaced")
 """Fates that need the tokens of prompts: a trace of block hashes has none of them."""
 OF_TEXT = ("seam", "cosmetic")
 """Fates that need the text of prompts: token ids alone do not tell them."""
+
+DECIDED_BY = {
+    "evicted": "capacity",
+    "in_flight": "timing",
+    "isolated": "tenants",
+    "caching_off": "switched off",
+    "not_kept": "model",
+    "answer_not_kept": "model",
+    "no_state": "model",
+    "drafts": "model",
+    "long_block": "model",
+}
+"""What decides a fate, where it is not the text."""
+
+
+def block_rungs(count: int, own: int, known: int, size: int) -> list[tuple[str, int]]:
+    """Tokens of a prompt that hit in an unlimited cache of blocks of `size`, rung by rung, with the fate of what each adds.
+
+    Of its `count` tokens `own` were computed before for the same salt, and `known` for any.
+    """
+    return [
+        ("in_flight", min(own, count - 1) // size * size),
+        ("isolated", min(known, count - 1) // size * size),
+        ("last_token", known // size * size),
+        ("partial_block", known),
+    ]

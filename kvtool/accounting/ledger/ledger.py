@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, Attributed, DonorAlignment, Rung, Seen, attribute
 from kvtool.accounting.ledger.donors import DonorContent, Donors
-from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
+from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS, block_rungs
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.line_set import LineSet
 from kvtool.accounting.ledger.lines import Lines, split_lines
@@ -168,7 +168,7 @@ class Ledger:
         own = known
         if self._tenants is not None:
             tenant = self._tenants.setdefault((unit, salt or ""), RadixTree(self._store))
-            own = min(_grow(tenant, ids, sequence) * unit, count)
+            own = min(tenant.grow(ids, sequence) * unit, count)
         rungs = self._rungs(count, own, known, unit)
         totals.shared(known)
         return LedgerEntry(
@@ -212,12 +212,7 @@ class Ledger:
         if self.whole_prompt_may_hit:
             size = 1 if unit > 1 else size  # a trace's partial block counts too
             return [("in_flight", own // size * size), ("isolated", known // size * size), ("partial_block", known)]
-        return [
-            ("in_flight", min(own, count - 1) // size * size),
-            ("isolated", min(known, count - 1) // size * size),
-            ("last_token", known // size * size),
-            ("partial_block", known),
-        ]
+        return block_rungs(count, own, known, size)
 
     def _compare(
         self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids
@@ -453,10 +448,3 @@ def _behind(entry: LedgerEntry) -> list[Booked]:
 
 def _all_blocked(alignment: DonorAlignment) -> tuple[Rung, ...]:
     return tuple("blocked" for _ in alignment.gaps)
-
-
-def _grow(tree: RadixTree, ids: Ids, sequence: Ids) -> int:
-    """Add a sequence to a tenant's tree; returns how much of its prompt was there."""
-    match = tree.match(ids)
-    tree.insert(sequence, 0, match)
-    return match.length

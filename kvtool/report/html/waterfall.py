@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from kvtool.accounting.ledger.fates import DECIDED_BY
 from kvtool.report.html.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import fate_class, fate_fill, fate_meaning, fate_name, legend
 from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
@@ -12,18 +13,6 @@ from kvtool.text.terminal.numbers import plural, shares
 
 _PITCH = 43
 _BAR = 14
-_DECIDED_BY = {
-    "evicted": "capacity",
-    "in_flight": "timing",
-    "isolated": "tenants",
-    "caching_off": "switched off",
-    "not_kept": "model",
-    "answer_not_kept": "model",
-    "no_state": "model",
-    "drafts": "model",
-    "long_block": "model",
-}
-"""What decides a fate, where it is not the text."""
 _OF_TOKENS = {"blocked", "displaced"}
 
 
@@ -82,7 +71,7 @@ def _svg(identity: str, total: int, parts: list[tuple[str, int, str]]) -> Markup
         begin = left if fate != "hit" else 0
         span = begin / total, (stop - begin) / total
         name = fate_name(fate)
-        rows += _row(place, name, _DECIDED_BY.get(fate, ""), count, text, span, (fate_class(fate), fate_fill(fate)))
+        rows += _row(place, name, DECIDED_BY.get(fate, ""), count, text, span, (fate_class(fate), fate_fill(fate)))
         links.append(line(stop / total, (place - 1) * _PITCH + 18 + _BAR, stop / total, place * _PITCH + 18, "link"))
     told = [f"{fate_name(fate)} {count:,} ({text})" for fate, count, text in [*lost, hit]]
     description = f"{plural(total, 'prompt token')}: {', '.join(told)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
+from kvtool.accounting.ledger.fates import DECIDED_BY, FATES, OF_TEXT, OF_TOKENS
 from kvtool.diagnose.codes import wins
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import bar, cell_width, draws_bars, is_plain, put, put_field, say
@@ -14,19 +14,6 @@ from kvtool.text.terminal.numbers import shares
 if TYPE_CHECKING:
     from rich.console import Console
 
-_NOTES = {
-    "evicted": "capacity",
-    "in_flight": "timing",
-    "isolated": "tenants",
-    "caching_off": "switched off",
-    "not_kept": "model",
-    "answer_not_kept": "model",
-    "no_state": "model",
-    "drafts": "model",
-    "long_block": "model",
-}
-"""What decides a fate, where it is not the text."""
-
 
 def print_fates(console: Console, report: Report, plain: bool) -> None:
     """Hits, then what was lost, the most first; bars are relative to the longest. What took no token has no row."""
@@ -34,7 +21,7 @@ def print_fates(console: Console, report: Report, plain: bool) -> None:
     names = ["hit", *sorted((name for name in fates if name != "hit"), key=lambda name: -fates[name])]
     counts = [fates.get(name, 0) for name in names]
     rows = [row for row in zip(names, counts, shares(counts), strict=True) if row[1]]
-    notes = dict(_NOTES)
+    notes = dict(DECIDED_BY)
     for finding in report.findings:
         if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
             notes |= dict.fromkeys(wins(finding.code), "fix above")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.caches.cache_rules import lifetime
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, is_plain, pack, put, sanitize
 from kvtool.text.terminal.numbers import percent
@@ -104,19 +105,10 @@ def _settings(rows: list[SweepRow]) -> tuple[list[str], list[list[str]]]:
     if any(row.block_size is not None for row in rows):
         parts.append(("block", [f"{row.block_size:,}" if row.block_size else "" for row in rows]))
     if any(row.ttl_seconds is not None for row in rows):
-        parts.append(("TTL", [_lifetime(row.ttl_seconds) for row in rows]))
+        parts.append(("TTL", ["" if row.ttl_seconds is None else lifetime(row.ttl_seconds) for row in rows]))
     if any(row.capacity is not None for row in rows):
         parts.append(("blocks", [f"{row.capacity:,}" if row.capacity is not None else "unlimited" for row in rows]))
     return [title for title, _ in parts], [list(cells) for cells in zip(*(cells for _, cells in parts), strict=True)]
-
-
-def _lifetime(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:,g} s"
 
 
 def _sure(row: SweepRow, *, plain: bool) -> str:
