@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from peer_process import PeerProcess
 from timing import machine
 
 from kvtool.engine.rules.rule_set import Asked
@@ -66,37 +63,16 @@ def served(options: SglangOptions, prompts: Ids, answers: Ids) -> tuple[float, O
     return seconds, ([each.cached for each in found], sum(each.evicted for each in found), cache.num_tokens)
 
 
-class Peer:
-    """SGLang in a process of its own, see peer_sglang.py."""
+class Peer(PeerProcess):
+    """SGLang, see peer_sglang.py."""
 
     def __init__(self, python: str) -> None:
-        program = str(Path(__file__).with_name("peer_sglang.py"))
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
-        try:
-            self.process = subprocess.Popen(
-                [python, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
-            )
-        except OSError as error:
-            sys.exit(f"{python}: {error.strerror}")
-        self.version: str = self._answer()["sglang"]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            self.log.seek(0)
-            sys.exit(f"SGLang failed:\n{self.log.read()[-2000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        super().__init__(python, "peer_sglang.py", "SGLang")
 
     def run(self, page: int, pool: int, files: Sequence[Path]) -> tuple[float, Outcome]:
         """CPU seconds, and what came out."""
-        assert self.process.stdin is not None
         prompts, answers = map(str, files)
-        command = {"page": page, "pool": pool, "prompts": prompts, "answers": answers}
-        self.process.stdin.write(json.dumps(command) + "\n")
-        self.process.stdin.flush()
-        answer = self._answer()
+        answer = self.ask({"page": page, "pool": pool, "prompts": prompts, "answers": answers})
         found, evicted, held = answer["seen"]
         return answer["seconds"], (found, evicted, held)
 

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from peer_process import PeerProcess
 from timing import machine
 
 from kvtool.engine.cache import BlockManager
@@ -110,37 +107,17 @@ class Ours:
         cache.free(request)
 
 
-class Peer:
-    """vLLM in a process of its own, see peer_vllm.py."""
+class Peer(PeerProcess):
+    """vLLM, see peer_vllm.py."""
 
     def __init__(self, python: str, prompts_file: Path) -> None:
         self.prompts_file = str(prompts_file)
-        program = str(Path(__file__).with_name("peer_vllm.py"))
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
-        try:
-            self.process = subprocess.Popen(
-                [python, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
-            )
-        except OSError as error:
-            sys.exit(f"{python}: {error.strerror}")
-        self.version: str = self._answer()["vllm"]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            self.log.seek(0)
-            sys.exit(f"vLLM failed:\n{self.log.read()[-2000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        super().__init__(python, "peer_vllm.py", "vLLM")
 
     def run(self, mode: str, outputs: int, algorithm: str) -> tuple[float, Outcome]:
         """Seconds, and what came out."""
-        assert self.process.stdin is not None
         command = {"mode": mode, "outputs": outputs, "hash": algorithm, "block": BLOCK, "pool": POOL}
-        self.process.stdin.write(json.dumps({**command, "prompts": self.prompts_file}) + "\n")
-        self.process.stdin.flush()
-        answer = self._answer()
+        answer = self.ask({**command, "prompts": self.prompts_file})
         seen = {name: (hits, blocks) for name, (hits, blocks) in answer["seen"].items()}
         return answer["seconds"], (seen, answer["free"])
 

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
-import shlex
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peer_process import PeerProcess
 from timing import machine
 from vs_vllm import Prompts, make_prompts
 
@@ -75,36 +72,19 @@ def ours(prompts: Prompts, block: int, outputs: int, *, together: bool, look: bo
     return time.process_time() - began, seen, list(cache.free_queue)
 
 
-class Peer:
-    """vLLM in a process of its own, see peer_vllm_groups.py."""
+class Peer(PeerProcess):
+    """vLLM, see peer_vllm_groups.py."""
 
     def __init__(self, python: str, prompts_file: Path) -> None:
         self.prompts_file = str(prompts_file)
-        program = str(Path(__file__).with_name("peer_vllm_groups.py"))
-        try:
-            self.process = subprocess.Popen(
-                [*shlex.split(python), program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-        except OSError as error:
-            sys.exit(f"{python}: {error.strerror}")
-        self.version = self._answer()["vllm"]
+        super().__init__(python, "peer_vllm_groups.py", "vLLM")
 
     def run(self, block: int, outputs: int, algorithm: str, *, together: bool, look: bool) -> dict[str, Any]:
         command = {
             "prompts": self.prompts_file, "block": block, "pool": POOL, "outputs": outputs, "hash": algorithm,
             "together": together, "look": look,
         }  # fmt: skip
-        assert self.process.stdin is not None
-        print(json.dumps(command), file=self.process.stdin, flush=True)
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit("vLLM ended without an answer")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return self.ask(command)
 
 
 def compare(prompts: Prompts, block: int, outputs: int, rounds: int, peer: Peer | None, algorithm: str) -> None:

@@ -12,7 +12,6 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from vllm.config import SpeculativeConfig, VllmConfig
 from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups, get_kv_cache_configs
 from vllm.v1.core.kv_cache_utils import (
@@ -23,13 +22,11 @@ from vllm.v1.core.kv_cache_utils import (
 )
 from vllm.v1.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
-    FullAttentionSpec,
-    MambaSpec,
-    MLAAttentionSpec,
     SlidingWindowSpec,
     iter_layer_specs,
 )
 from vllm.v1.kv_cache_layout import KVCacheLayout
+from vllm_layers import layer
 
 KINDS = {
     "FullAttentionSpec": "full",
@@ -89,38 +86,6 @@ def config(params: dict[str, Any]) -> Config:
             ),
         ),
     )
-
-
-def layer(spec: dict[str, Any], params: dict[str, Any]) -> Any:
-    block, draft, kind = params["block_size"], spec.get("draft", False), spec["kind"]
-    if kind == "mamba":
-        drafts = params["spec"]
-        return MambaSpec(
-            block_size=block,
-            shapes=tuple(tuple(shape) for shape in spec["shapes"]),
-            dtypes=tuple(getattr(torch, name) for name in spec["dtypes"]),
-            page_size_padded=spec.get("page_size_padded"),
-            mamba_cache_mode="align" if params["enable_prefix_caching"] else "none",
-            num_speculative_blocks=drafts["num_speculative_tokens"] if drafts else 0,
-            num_prefill_checkpoint_blocks=spec.get("num_prefill_checkpoint_blocks", 0),
-            prefill_checkpoint_alignment=spec.get("prefill_checkpoint_alignment"),
-            is_draft=draft,
-        )
-    common = {
-        "block_size": block,
-        "is_draft": draft,
-        "num_kv_heads": spec.get("kv_heads", 1),
-        "head_size": spec["head_size"],
-        "dtype": torch.uint8 if spec["dtype"] == "fp8" else getattr(torch, spec["dtype"]),
-        "dcp_sharded": spec.get("dcp_sharded", True),
-    }
-    if kind == "full":
-        return FullAttentionSpec(**common)
-    if kind == "mla":
-        return MLAAttentionSpec(**common)
-    if kind == "sliding":
-        return SlidingWindowSpec(**common, sliding_window=spec["window"])
-    return ChunkedLocalAttentionSpec(**common, attention_chunk_size=spec["chunk"])
 
 
 def planned(case: dict[str, Any]) -> dict[str, Any]:

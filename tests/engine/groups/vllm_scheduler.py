@@ -40,17 +40,11 @@ from vllm.v1.core.kv_cache_utils import (
 )
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.kv_cache_interface import (
-    ChunkedLocalAttentionSpec,
-    FullAttentionSpec,
-    MambaSpec,
-    MLAAttentionSpec,
-    SlidingWindowSpec,
-)
 from vllm.v1.kv_cache_layout import KVCacheLayout
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
+from vllm_layers import layer
 
 MODEL = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 128, "intermediate_size": 256,
@@ -71,38 +65,6 @@ class Drafts(SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         value = getattr(SpeculativeConfig, name)
         return value.__get__(self) if hasattr(value, "__get__") else value
-
-
-def layer(spec: dict[str, Any], params: dict[str, Any]) -> Any:
-    block, draft, kind = params["block_size"], spec.get("draft", False), spec["kind"]
-    if kind == "mamba":
-        drafts = params["spec"]
-        return MambaSpec(
-            block_size=block,
-            shapes=tuple(tuple(shape) for shape in spec["shapes"]),
-            dtypes=tuple(getattr(torch, name) for name in spec["dtypes"]),
-            page_size_padded=spec.get("page_size_padded"),
-            mamba_cache_mode="align" if params["enable_prefix_caching"] else "none",
-            num_speculative_blocks=drafts["num_speculative_tokens"] if drafts else 0,
-            num_prefill_checkpoint_blocks=spec.get("num_prefill_checkpoint_blocks", 0),
-            prefill_checkpoint_alignment=spec.get("prefill_checkpoint_alignment"),
-            is_draft=draft,
-        )
-    common = {
-        "block_size": block,
-        "is_draft": draft,
-        "num_kv_heads": spec.get("kv_heads", 1),
-        "head_size": spec["head_size"],
-        "dtype": torch.bfloat16,
-        "dcp_sharded": spec.get("dcp_sharded", True),
-    }
-    if kind == "full":
-        return FullAttentionSpec(**common)
-    if kind == "mla":
-        return MLAAttentionSpec(**common)
-    if kind == "sliding":
-        return SlidingWindowSpec(**common, sliding_window=spec["window"])
-    return ChunkedLocalAttentionSpec(**common, attention_chunk_size=spec["chunk"])
 
 
 def make_config(params: dict[str, Any], folder: str, *, asynchronous: bool) -> VllmConfig:
