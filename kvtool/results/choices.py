@@ -27,8 +27,8 @@ Axis = Literal["capacity", "policy", "ttl", "block-size"]
 """What a sweep of `what-if` changes."""
 Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
 """Who leaves a full cache; `opt` is the bound that knows what comes."""
-Sure = Literal["exact", "sampled", "bound"]
-"""Counted; told from a sample, with its error; or what nobody can reach for certain."""
+Sure = Literal["exact", "sampled", "predicted", "bound"]
+"""Counted; told from a sample, with its error; run on a clock that a latency model drives; or what nobody can reach for certain."""
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

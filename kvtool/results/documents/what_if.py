@@ -19,6 +19,17 @@ class SweepRow(Model):
     """Blocks; null is unlimited."""
     block_size: Count | None = None
     ttl_seconds: float | None = None
+    routing: str | None = None
+    """The router, with its version where it has one."""
+    replicas: Count | None = None
+    prefill_replicas: Count | None = None
+    """Of a split fleet: those that compute prompts only."""
+    decode_replicas: Count | None = None
+    host_blocks: Count | None = None
+    """Of each replica's tier in host memory."""
+    disk_blocks: Count | None = None
+    bandwidth: float | None = None
+    """Bytes per second of the tier, or of the link between the pools."""
     hit_blocks: float
     """A whole number where it was counted."""
     references: Count
@@ -27,6 +38,22 @@ class SweepRow(Model):
     """Hits of the references; of block sizes, hit tokens of the prompts' tokens, as blocks of different sizes are no measure."""
     error: float | None = None
     """Two standard errors of the rate, where it is told from a sample."""
+    imbalance: float | None = None
+    """Prompt tokens computed by the replica that computed most, over the mean."""
+    request_imbalance: float | None = None
+    """The same of requests."""
+    ttft_p50: float | None = None
+    """Seconds, as all moments of a row."""
+    ttft_p99: float | None = None
+    tpot_p50: float | None = None
+    tpot_p99: float | None = None
+    goodput: float | None = None
+    """Requests per second that meet every objective."""
+    within_slo: Ratio | None = None
+    gpus: Count | None = None
+    """Accelerators of the smallest fleet that meets the objectives; null where none was asked for, or none meets them."""
+    command: str | None = None
+    """What gives this row again."""
     sure: Sure
 
 

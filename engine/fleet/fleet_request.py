@@ -1,0 +1,26 @@
+"""A request as a fleet sees it: when it comes, its blocks by number, and how long prompt and answer are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRequest:
+    """One request. Equal numbers of blocks hold the same tokens from the start of a prompt on, for the same salt."""
+
+    number: int
+    """Its place among all requests, from 0; in order of arrival."""
+    arrival: float
+    """Seconds on the fleet's clock, which begins at 0."""
+    blocks: list[int]
+    """Full blocks of the prompt, then those of the answer as far as they are known."""
+    asked: int
+    """Leading blocks that may hit: of a prompt's, all but the one with its last token."""
+    prompt_tokens: int
+    output_tokens: int
+    """At least 1."""
+    session: int = -1
+    """-1: of none."""
+    salt: int = -1
+    """-1: none."""
