@@ -42,7 +42,7 @@ class ChartLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class MarkLine:
     """A line across or down at a value: `gate`, `before` or `actual` of the style sheet."""
 
     value: float
@@ -61,7 +61,7 @@ class LineChart:
     y: AxisScale
     x_ticks: Sequence[Tick]
     write_y: Callable[[float], str]
-    marks: Sequence[Mark] = ()
+    marks: Sequence[MarkLine] = ()
     filled: bool = False
     """Whether what lies below the first line is shaded."""
 
@@ -112,7 +112,7 @@ class LineChart:
                 shapes.append(path([self._place(point) for point in each.points], f"series {_look(each)}"))
         return shapes
 
-    def _mark(self, mark: Mark) -> Markup:
+    def _mark(self, mark: MarkLine) -> Markup:
         if mark.down:
             return line(self.x(mark.value), 0, self.x(mark.value), HEIGHT, mark.class_)
         return line(0, self._y(mark.value), 1, self._y(mark.value), mark.class_)
@@ -176,7 +176,7 @@ def _swatch(shape: Markup) -> Markup:
     return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
 
 
-def _mark_swatch(mark: Mark) -> Markup:
+def _mark_swatch(mark: MarkLine) -> Markup:
     if mark.down:
         return _swatch(element("line", x1=9, x2=9, y1=0, y2=12, class_=mark.class_))
     return _swatch(element("line", x1=0, x2=18, y1=6, y2=6, class_=mark.class_))

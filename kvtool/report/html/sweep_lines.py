@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kvtool.accounting.caches.cache_rules import lifetime
 from kvtool.report.html.drawing import drawing, rectangle
-from kvtool.report.html.line_chart import ChartLine, ChartPoint, LineChart, Mark
+from kvtool.report.html.line_chart import ChartLine, ChartPoint, LineChart, MarkLine
 from kvtool.report.html.page_parts import Drawing, Section
 from kvtool.report.html.scales import AxisScale, Tick, decades, rate_top, scale_of, short_count, ticks_with_room
 from kvtool.report.html.sweep_table import sweep_table
@@ -30,12 +30,12 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
     ends = [float(row.capacity or 0) for row in drawn] + ([float(document.capacity)] if document.capacity else [])
     scale = scale_of(ends, wide=2)
     enough = enough_row(document)
-    marks = [Mark(document.reachable_hit_rate, "unlimited", "actual", False, percent(document.reachable_hit_rate))]
+    marks = [MarkLine(document.reachable_hit_rate, "unlimited", "actual", False, percent(document.reachable_hit_rate))]
     if document.capacity:
-        marks.append(Mark(document.capacity, "today", "gate", text=_held(document, document.capacity)))
+        marks.append(MarkLine(document.capacity, "today", "gate", text=_held(document, document.capacity)))
     if enough is not None and enough.capacity:
         text = _held(document, enough.capacity)
-        marks.append(Mark(enough.capacity, "95 % of what can be hit", "before", text=text))
+        marks.append(MarkLine(enough.capacity, "95 % of what can be hit", "before", text=text))
     chart = LineChart(
         lines=[ChartLine("hit rate", _points(drawn, lambda row: float(row.capacity or 0)))],
         x=scale,
@@ -80,7 +80,7 @@ def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
         y=AxisScale(0.0, _top(document, drawn)),
         x_ticks=_block_ticks(document, scale, capacities),
         write_y=_points_of_hundred,
-        marks=[Mark(document.capacity, "today", "gate", text=_held(document, document.capacity))]
+        marks=[MarkLine(document.capacity, "today", "gate", text=_held(document, document.capacity))]
         if document.capacity and capacities[0] <= document.capacity <= capacities[-1]
         else [],
     )
