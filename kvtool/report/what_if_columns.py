@@ -28,7 +28,7 @@ class RowColumn:
 
     head: str
     cell: Callable[[SweepRow], str]
-    kind: Literal["number", "word", "command"] = "number"
+    kind: Literal["number", "word", "text", "command"] = "number"
     keep: int | None = None
 
 
@@ -38,7 +38,9 @@ def columns(rows: Sequence[SweepRow]) -> list[RowColumn]:
 
 
 def settings(rows: Sequence[SweepRow]) -> list[RowColumn]:
-    """What is changed."""
+    """What is changed; in the table its own words."""
+    if any(row.change for row in rows):
+        return [_CHANGE]
     return _said(_SETTINGS, rows)
 
 
@@ -96,6 +98,7 @@ def _capacity(row: SweepRow) -> str:
     return _count(row.capacity)
 
 
+_CHANGE = RowColumn("change", lambda row: row.change or "", "text")
 _SETTINGS = (
     RowColumn("policy", lambda row: POLICIES[row.policy] if row.policy else "", "word"),
     RowColumn("block", lambda row: _count(row.block_size)),
@@ -111,7 +114,8 @@ _SETTINGS = (
 )
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
-    RowColumn("hit blocks", lambda row: f"{row.hit_blocks:,.0f}", keep=1),
+    RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),
+    RowColumn("computed", lambda row: _count(row.computed_tokens), keep=1),
     RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=4),
     RowColumn("of requests", lambda row: _ratio(row.request_imbalance), keep=0),
     RowColumn("TTFT p50", lambda row: _moment(row.ttft_p50), keep=3),
