@@ -67,6 +67,14 @@ def rate_top(most: float) -> float:
     return min(max(step * -(-most // step), step), 1.0)
 
 
+def rate_scale(rates: Iterable[float]) -> AxisScale:
+    """Rates that are far from 0, with room beside them: from and to a step of one or five points."""
+    found = sorted(rates)
+    step = 0.01 if found[-1] - found[0] < 0.04 else 0.05
+    low, high = floor(found[0] / step + 1e-9) * step, -floor(-found[-1] / step + 1e-9) * step
+    return AxisScale(low, high if high > low else low + step)
+
+
 def level_ticks(top: float, most: int = 5) -> list[float]:
     """Round numbers from 0 to `top`, for lines across."""
     unit = 10.0 ** (floor(log10(top)) - 2) if 0 < top < inf else 1.0

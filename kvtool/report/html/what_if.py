@@ -8,9 +8,12 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
+from kvtool.report.html.fleet_lines import replicas_section, tier_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile
 from kvtool.report.html.page_parts import Section, Table, TableColumn
+from kvtool.report.html.router_scatter import routing_section
 from kvtool.report.html.scales import short_count
+from kvtool.report.html.split_map import split_section
 from kvtool.report.html.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
 from kvtool.report.html.sweep_table import sweep_table
 from kvtool.report.html.template_environment import template_environment
@@ -96,6 +99,10 @@ _SECTIONS: Mapping[str, Callable[[WhatIfDocument, Sequence[SweepRow]], Section]]
     "policy": policy_section,
     "ttl": ttl_section,
     "block-size": block_size_section,
+    "routing": routing_section,
+    "replicas": replicas_section,
+    "tier": tier_section,
+    "pd": split_section,
     _TABLE: _table_section,
 }
 """What draws the rows of an axis."""
