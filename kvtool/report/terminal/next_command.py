@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from kvtool.config.option import Option, walk
-from kvtool.config.run_options import Measuring
+from kvtool.config.run_options import Measuring, Serving
 from kvtool.config.shown_options import Showing, Writing
 from kvtool.text.terminal.console import cell_width, sanitize
 
@@ -23,6 +23,19 @@ def with_flag(command: Sequence[str], flag: str, value: str | None) -> list[str]
     if value is None:
         return [*(argument for argument in command if argument != flag), flag]
     return [*without(command, flag), flag, value]
+
+
+def changed(command: Sequence[str], flags: Iterable[tuple[str, str | None]]) -> list[str]:
+    """The command with flags in place of what it says of them: None takes one away, and an empty value is a flag without one."""
+    kept = list(command)
+    for flag, value in flags:
+        for form in _short_forms().get(flag, ()):
+            kept = without(kept, form)
+        if value is None:
+            kept = without(kept, flag)
+        else:
+            kept = with_flag(kept, flag, value or None)
+    return kept
 
 
 def without(command: Sequence[str], flag: str) -> list[str]:
@@ -60,6 +73,13 @@ def _shown_flags() -> tuple[tuple[str, bool], ...]:
         if isinstance(each.mark, Option) and each.name != "offline"
         for flag in each.mark.flags(each.name)
     )
+
+
+@cache
+def _short_forms() -> dict[str, tuple[str, ...]]:
+    """By long flag of a server, the other ways to write it."""
+    forms = [each.mark.flags(each.name) for each in walk(Serving) if isinstance(each.mark, Option)]
+    return {long: others for *others_, long in filter(None, forms) if (others := tuple(others_))}
 
 
 def _holds_value(argument: str) -> bool:
