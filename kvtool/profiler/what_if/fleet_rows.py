@@ -13,7 +13,7 @@ from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
-from kvtool.engine.fleet.gpu_search import FleetSearch, attainable, smallest_fleet
+from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
 from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError
@@ -86,7 +86,14 @@ class FleetPlan:
         """The requests through so many replicas. EngineError for a request that could never run."""
         return serve(self.requests, self.replica, replicas, router, view=view, index_blocks=index_blocks)
 
-    def smallest(self, make_router: Callable[[], FleetRouter], *, view: RouterView = "events") -> FleetSearch:
+    def smallest(
+        self,
+        make_router: Callable[[], FleetRouter],
+        *,
+        view: RouterView = "events",
+        index_blocks: int | None = None,
+        most: int = MOST_REPLICAS,
+    ) -> FleetSearch:
         """The smallest fleet that meets the objectives, which are asked for; each size gets a router of its own."""
         slo = self.slo
         assert slo is not None, "a search has an objective"
@@ -96,9 +103,10 @@ class FleetPlan:
             return FleetSearch(None, {}, 0, best)
 
         def share_of(replicas: int) -> float:
-            return fleet_figures(self.serve(make_router(), replicas, view=view), slo).within_slo or 0.0
+            run = self.serve(make_router(), replicas, view=view, index_blocks=index_blocks)
+            return fleet_figures(run, slo).within_slo or 0.0
 
-        return smallest_fleet(share_of, slo.share, attainable=best)
+        return smallest_fleet(share_of, slo.share, most=most, attainable=best)
 
     def row(
         self, axis: Axis, run: FleetRun, *, routing: str | None = None, search: FleetSearch | None = None

@@ -10,7 +10,8 @@ import pytest
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.fleet_figures import Slo
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.fleet.fleet_router import FleetRouter, ReplicaView
+from kvtool.engine.fleet.fleet_router import FleetRouter
+from kvtool.engine.fleet.routers.blind_routers import RoundRobinRouter
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
@@ -38,21 +39,8 @@ def a_trace(arrivals: Sequence[float], *, traced: bool = True) -> BlockTrace:
     )
 
 
-class InTurn:
-    def __init__(self) -> None:
-        self._next = -1
-
-    def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        self._next += 1
-        return self._next % len(replicas)
-
-    def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None: ...
-
-    def finished(self, request: FleetRequest, replica: int, now: float) -> None: ...
-
-
 def in_turn() -> FleetRouter:
-    return InTurn()
+    return RoundRobinRouter()
 
 
 def test_requests_of_a_trace() -> None:
