@@ -32,7 +32,7 @@ class WhatIfCommand(Command):
     """
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or patterns; or -.", "INPUT")]
-    sweep: Annotated[Axis | None, Option("Change this alone, as a curve. [default: the table]")] = None
+    sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
     capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
     policies: Annotated[
         str | None, Option("lru, fifo, lfu, sieve, s3fifo, arc, and opt, the bound. [default: all]", "NAME,...")
@@ -42,11 +42,10 @@ class WhatIfCommand(Command):
     sample: Annotated[
         float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.fraction)
     ] = 1.0
-    advice: Annotated[
-        bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")
-    ] = True
+    advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
     fixed: Annotated[
-        str | None, Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,...")
+        str | None,
+        Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
     ] = None
     predicting: Predicting
     rendering: Rendering
@@ -57,7 +56,7 @@ class WhatIfCommand(Command):
         only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside"),
     ]
     configured: Configured
-    showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
+    showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width", "command_line")]
 
     def run(self) -> int:
         """Count and print; KvtoolError for what cannot be read or does not go together."""
@@ -78,14 +77,14 @@ class WhatIfCommand(Command):
     def _document(self) -> WhatIfDocument:
         from kvtool.profiler.what_if.planning_pass import block_trace
         from kvtool.profiler.what_if.sweeps import sweep_document
-        from kvtool.profiler.what_if.table_rows import AskedTable, WhatIfTable
+        from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
 
         rules = self.tracing.rules or "vllm"
         if rules not in ("vllm", "block-lru"):
             raise KvtoolError(
                 f"what-if follows vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
-        axis = self.sweep
+        axis = self._axis
         self._check_together(axis)
         asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
         opened = self._opened()
@@ -96,10 +95,18 @@ class WhatIfCommand(Command):
             trace, notes = block_trace(opened, progress)
         return sweep_document(opened.name, rules, trace, notes, asked)
 
+    @property
+    def _axis(self) -> Axis | None:
+        """What is swept, which capacities or a sample say by themselves; None: the table."""
+        return self.sweep or ("capacity" if self.capacities is not None or self.sample < 1 else None)
+
     def _opened(self) -> Opened:
         """The inputs as one's own engine would serve them, whoever served them."""
+        from dataclasses import replace
+
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
+        from kvtool.engine.config import EngineConfig
         from kvtool.profiler.opening import open_workload
         from kvtool.text.tokens.tokenizer import Tokenizers
 
@@ -112,7 +119,13 @@ class WhatIfCommand(Command):
             reading=self.reading,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
-        return open_workload(options, Tokenizers(offline=self.showing.offline))
+        tokenizers = Tokenizers(offline=self.showing.offline)
+        opened = open_workload(options, tokenizers)
+        rules = opened.planned.plan.cache
+        if self._axis is None and rules is not None and rules.dated:
+            own = replace(self.serving, block_size=EngineConfig.block_size)
+            opened = open_workload(replace(options, serving=own), tokenizers)
+        return opened
 
     def _command(self, flags: Flags) -> str:
         """What was given, with these flags."""

@@ -1,7 +1,7 @@
 """What one cache hits of a block trace, request after request, by the engine's own pool or by the rule of trace studies.
 
-Beside the curves, which go by one list of blocks, this is what a run of the engine hits to the block: an answer takes room, too, and
-a partial last block does while its request runs.
+Curves go by one list of blocks. This is what a run of the engine hits, to the block: an answer takes room, too, and so does a
+partial last block while its request runs.
 """
 
 from __future__ import annotations

@@ -20,7 +20,15 @@ _FP8 = "fp8_e4m3"
 _BLOCK_SIZES = (16, 32, 64, 128, 256, 512)
 _MOST_BLOCKS = 10_000_000
 _NO_CAPACITY = "the size of the cache is not known, so it is unlimited here: say --gpu-memory 80GiB, or --capacity"
-POLICY_NAMES = {"lru": "LRU", "fifo": "FIFO", "lfu": "LFU", "sieve": "SIEVE", "s3fifo": "S3-FIFO", "arc": "ARC", "opt": "OPT"}
+POLICY_NAMES = {
+    "lru": "LRU",
+    "fifo": "FIFO",
+    "lfu": "LFU",
+    "sieve": "SIEVE",
+    "s3fifo": "S3-FIFO",
+    "arc": "ARC",
+    "opt": "OPT",
+}
 
 Replanned = Callable[..., Plan]
 """The plan with other options of the engine; KvtoolError or EngineError where it cannot be."""
@@ -125,7 +133,9 @@ class CacheChanges:
         rules: Flags = (("--rules", today.plan.rules), ("--policies", None))
         capacity: Flags = (*_capacity_flags(None), ("--capacities", str(today.capacity)))
         if today.plan.rules != "block-lru":
-            self._lack("policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six")
+            self._lack(
+                "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"
+            )
         else:
             tried = [replace(today, kind="policy", policy=name) for name in POLICIES if name != today.policy]
             best = min(tried, key=lambda each: each.hits.computed)

@@ -49,9 +49,7 @@ def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
     return list(rows[asked.axis](trace, asked))
 
 
-def sweep_document(
-    name: str, rules: Rules, trace: BlockTrace, notes: list[str], asked: AskedSweep
-) -> WhatIfDocument:
+def sweep_document(name: str, rules: Rules, trace: BlockTrace, notes: list[str], asked: AskedSweep) -> WhatIfDocument:
     """The document of one axis; KvtoolError for what the trace cannot tell."""
     blocks = asked.blocks(trace)
     reachable = blocks.reachable

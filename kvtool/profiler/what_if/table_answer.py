@@ -23,7 +23,7 @@ def answer(rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_h
     without = ", without more hardware" if free is not None and not all(not row.more_hardware for row in can) else ""
     lines = [f"Change first{without}: {first.does}. {_gain(first, today)}"]
     if first.kind == "prompts" and prompts_hint:
-        lines[0] += f" {prompts_hint}."
+        lines[0] += f" {prompts_hint}"
     if best is not first:
         lines.append(f"With more hardware: {best.does}. {_gain(best, today)}")
     if first.command is not None:
@@ -46,11 +46,13 @@ def _saved(row: SweepRow, today: SweepRow) -> float:
 
 def _nothing(rows: Sequence[SweepRow]) -> str:
     today, *others = rows
-    told = "Nothing that was tried saves 1 % of what is computed"
+    told = "Nothing that was tried computes 1 % fewer prompt tokens"
     bound = next((row for row in others if row.kind == "capacity" and row.sure == "bound"), None)
     if bound is None:
         return f"{told}: the hit rate is {percent(today.hit_rate)}."
-    return f"{told}: the hit rate is {percent(today.hit_rate)}, and {percent(bound.hit_rate)} in a cache without limit."
+    if bound.computed_tokens == today.computed_tokens:
+        return f"{told}: the hit rate of {percent(today.hit_rate)} is all that these prompts have in any cache."
+    return f"{told}: the hit rate is {percent(today.hit_rate)}, in a cache without limit {percent(bound.hit_rate)}."
 
 
 def _ask_for(missing: Sequence[MissingRow]) -> list[str]:

@@ -31,10 +31,7 @@ def changed(command: Sequence[str], flags: Iterable[tuple[str, str | None]]) -> 
     for flag, value in flags:
         for form in _short_forms().get(flag, ()):
             kept = without(kept, form)
-        if value is None:
-            kept = without(kept, flag)
-        else:
-            kept = with_flag(kept, flag, value or None)
+        kept = without(kept, flag) if value is None else with_flag(kept, flag, value or None)
     return kept
 
 
@@ -92,7 +89,7 @@ def _holds_value(argument: str) -> bool:
 def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
     """The command quoted for a shell; what does not fit a line goes on behind a backslash, which leaves the words whole."""
     lines = [_MARGIN + command[0]]
-    for words in _with_values(command[1:]):
+    for words in with_values(command[1:]):
         shown = " ".join(_quoted(word, plain) for word in words)
         if cell_width(lines[-1]) + 1 + cell_width(shown) + 2 <= width:
             lines[-1] += f" {shown}"
@@ -106,7 +103,7 @@ def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
     return lines
 
 
-def _with_values(words: Sequence[str]) -> list[list[str]]:
+def with_values(words: Sequence[str]) -> list[list[str]]:
     """Words that better stay on one line: a flag and what stands behind it."""
     groups: list[list[str]] = []
     for word in words:

@@ -74,7 +74,7 @@ class WhatIfTable:
             reachable_hit_rate=blocks.reachable / blocks.references if blocks.references else 0.0,
             sampled=1.0,
             notes=self.notes,
-            answer=answer(rows, self.missing, prompts_hint=self._prompts_hint()),
+            answer=answer(rows, self.missing, prompts_hint="" if found is None else self._prompts_hint(found)),
             rows=rows,
             missing=self.missing,
         )
@@ -91,7 +91,9 @@ class WhatIfTable:
             return fine
         left = len(fine) - int(fits.sum())
         if left == len(fine):
-            raise KvtoolError("every request is longer than the cache, or than the model takes", hint="a larger --capacity")
+            raise KvtoolError(
+                "every request is longer than the cache, or than the model takes", hint="a larger --capacity"
+            )
         self.notes.append(f"{plural(left, 'request')} longer than today's cache or model takes left out of all rows")
         return fine.only(fits)
 
@@ -145,12 +147,15 @@ class WhatIfTable:
         said = serving if any((serving.capacity, serving.num_gpu_blocks, serving.gpu_memory)) else asked
         return said.gpu_memory is not None and said.capacity is None and said.num_gpu_blocks is None
 
-    def _prompts_hint(self) -> str:
+    def _prompts_hint(self, found: PromptFixes) -> str:
         """The command that names the places in prompts, or edits them."""
         opened = self.opened
-        verb = "optimize" if isinstance(opened.source, YamlSource) else "profile"
-        shows = "shows the edits" if verb == "optimize" else "names the lines"
-        return f"kvtool {verb} {opened.name} {shows}" if len(opened.options.inputs) == 1 else ""
+        if len(opened.options.inputs) > 1:
+            return ""
+        if not isinstance(opened.source, YamlSource):
+            return f"kvtool profile {opened.name} shows the lines."
+        allowed = ",".join(sorted({fix.tier for fix in found.together} - {"P0", "P1"}))
+        return f"kvtool optimize {opened.name}{f' --allow {allowed}' if allowed else ''} shows the edits."
 
     def _row(self, change: PlannedChange) -> SweepRow:
         hits = change.hits
@@ -190,7 +195,12 @@ def _check(opened: Opened) -> None:
             f"{plan.latency.geometry.name} has several groups of layers, which are not planned for here",
             hint="kvtool profile --model follows windows and states; leave --model out for one group",
         )
+    if plan.cache is not None and plan.cache.hosted:
+        raise KvtoolError(
+            "the cache of a provider is not for you to change",
+            hint="kvtool profile tells what its rules and prompts cost",
+        )
     if plan.cache is not None and plan.cache.ttl is not None:
-        raise KvtoolError("a time to live is tried with --sweep ttl", hint="leave --ttl out")
+        raise KvtoolError("a time to live is planned for with --sweep ttl", hint="leave `ttl` out of the file")
     if plan.cache is not None and plan.cache.replicas > 1:
         raise KvtoolError("several replicas need a clock", hint="requests with arrival times, and --use-timestamps")
