@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.accounting.caches.cache_rules import lifetime
+from kvtool.report.what_if_fleet_words import bandwidth_words, split_answer, split_words, tier_answer
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
@@ -25,6 +26,10 @@ _LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
     "ttl": "unlimited room; a block that is not used for longer is gone",
+    "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; link: from host "
+    "memory to the GPU",
+    "pd": "as many replicas in each row; the first token comes with the prefill, the second after the transfer; predicted: run on "
+    "a clock that the latency model drives",
     "block-size": "hit rate: of the prompt tokens; unlimited room, or the tokens of the capacity",
 }
 
@@ -48,6 +53,10 @@ def answer(document: WhatIfDocument) -> str:
         if enough is not None and enough.capacity is not None:
             tokens = enough.capacity * document.block_size
             return f"{most}; {enough.capacity:,} blocks ({tokens:,} tokens) hit 95 % of that or more."
+    if axis == "tier":
+        return f"{tier_answer(document.rows)}. {most}."
+    if axis == "pd":
+        return f"{split_answer(document.rows)}."
     if axis == "policy":
         told = _where_policies_differ(document.rows)
         return f"{most}; {told}." if told else f"{most}."
@@ -83,6 +92,11 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
 def settings(rows: Sequence[SweepRow]) -> tuple[list[str], list[list[str]]]:
     """The columns that rows differ in, and their cells."""
     parts: list[tuple[str, list[str]]] = []
+    if any(row.axis == "tier" for row in rows):
+        return _tier_settings(rows)
+    if any(row.axis == "pd" for row in rows):
+        links = ["" if row.prefill_replicas is None else bandwidth_words(row.bandwidth) for row in rows]
+        return ["prefill + decode", "link"], [[split_words(row), link] for row, link in zip(rows, links, strict=True)]
     if any(row.policy is not None for row in rows):
         parts.append(("policy", [POLICIES[row.policy] if row.policy else "" for row in rows]))
     if any(row.block_size is not None for row in rows):
@@ -91,6 +105,19 @@ def settings(rows: Sequence[SweepRow]) -> tuple[list[str], list[list[str]]]:
         parts.append(("TTL", ["" if row.ttl_seconds is None else lifetime(row.ttl_seconds) for row in rows]))
     if any(row.capacity is not None for row in rows):
         parts.append(("blocks", [f"{row.capacity:,}" if row.capacity is not None else "unlimited" for row in rows]))
+    return [title for title, _ in parts], [[cells[place] for _, cells in parts] for place in range(len(rows))]
+
+
+def _tier_settings(rows: Sequence[SweepRow]) -> tuple[list[str], list[list[str]]]:
+    """Blocks of each level, and the bandwidths that rows have."""
+    parts = [
+        ("GPU", [f"{row.capacity or 0:,}" for row in rows]),
+        ("host", [f"{row.host_blocks or 0:,}" for row in rows]),
+    ]
+    if any(row.disk_blocks for row in rows):
+        parts.append(("disk", [f"{row.disk_blocks or 0:,}" for row in rows]))
+    if rows[0].ttft_p99 is not None:
+        parts.append(("link", [bandwidth_words(row.bandwidth) if row.host_blocks else "" for row in rows]))
     return [title for title, _ in parts], [[cells[place] for _, cells in parts] for place in range(len(rows))]
 
 

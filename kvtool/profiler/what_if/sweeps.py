@@ -44,13 +44,20 @@ class AskedSweep:
 
 
 def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
-    """The rows of one axis; KvtoolError for what the trace cannot tell."""
+    """The rows of an axis that is counted on blocks alone; KvtoolError for what the trace cannot tell."""
     rows = {"capacity": _capacity, "policy": _policy, "ttl": _ttl, "block-size": _block_size}
     return list(rows[asked.axis](trace, asked))
 
 
-def sweep_document(name: str, rules: Rules, trace: BlockTrace, notes: list[str], asked: AskedSweep) -> WhatIfDocument:
-    """The document of one axis; KvtoolError for what the trace cannot tell."""
+def sweep_document(
+    name: str,
+    rules: Rules,
+    trace: BlockTrace,
+    notes: list[str],
+    asked: AskedSweep,
+    rows: list[SweepRow] | None = None,
+) -> WhatIfDocument:
+    """The document of one axis; `rows` are given where an engine's plan takes part. KvtoolError for what the trace cannot tell."""
     blocks = asked.blocks(trace)
     reachable = blocks.reachable
     return WhatIfDocument(
@@ -65,7 +72,7 @@ def sweep_document(name: str, rules: Rules, trace: BlockTrace, notes: list[str],
         reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
         sampled=asked.sample if asked.axis == "capacity" else 1.0,
         notes=notes,
-        rows=sweep(trace, asked),
+        rows=sweep(trace, asked) if rows is None else rows,
     )
 
 

@@ -95,7 +95,7 @@ def counted_tier_rows(trace: BlockTrace, planned: PlannedRun, asked: AskedTiers)
 
     KvtoolError as with the clock.
     """
-    spread = replace(trace, arrivals=np.arange(len(trace)) * _APART)
+    spread = replace(trace, arrivals=np.arange(len(trace), dtype=np.float64) * _APART)
     plan = FleetPlan.of(spread, planned)
     block_bytes = planned.plan.bytes_per_block
     one = replace(asked, host_bandwidths=(inf,), disk_bandwidth=inf, latency=0.0, takes="always")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.report.what_if_words import answer, heading, how_sure, legend, settings
-from kvtool.results.documents.what_if import WhatIfDocument
+from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, is_plain, pack, put, sanitize
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.table import Column, put_table
@@ -38,6 +39,19 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
         put(console, line, "bold")
     put(console)
     rows = document.rows
+    if rows and rows[0].axis in ("tier", "pd"):
+        from kvtool.report.terminal.what_if_fleet import put_fleet_rows
+
+        put_fleet_rows(console, rows, plain=plain)
+    else:
+        _put_curve(console, rows, plain=plain)
+    put(console)
+    for line in fold(f"  {legend(document)}", console.width, indent=4):
+        put(console, line, "dim")
+
+
+def _put_curve(console: Console, rows: Sequence[SweepRow], *, plain: bool) -> None:
+    """Rows that hits alone tell apart."""
     titles, cells = settings(rows)
     bars = draws_bars(console) and not is_plain(console)
     columns = [
@@ -58,6 +72,3 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
         for row, setting in zip(rows, cells, strict=True)
     ]
     put_table(console, columns, table)
-    put(console)
-    for line in fold(f"  {legend(document)}", console.width, indent=4):
-        put(console, line, "dim")
