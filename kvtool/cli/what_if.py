@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.clock_options import Clocking
+from kvtool.config.option import Argument, Option, check_values, only, walk
+from kvtool.config.routing_options import Routed
 from kvtool.config.run_options import Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
-    from kvtool.results.documents.what_if import WhatIfDocument
+    from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+    from kvtool.workload.block_trace import BlockTrace
 
 _MOST = 10**12
 
@@ -47,6 +51,10 @@ class WhatIfCommand(Command):
         str | None,
         Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
     ] = None
+    routed: Routed
+    tiering: Tiering
+    splitting: Splitting
+    clocking: Clocking
     predicting: Predicting
     rendering: Rendering
     serving: Serving
@@ -113,7 +121,28 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=tuple(_listed(self.fixed)), advice=self.advice)
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
+        if axis in ("tier", "pd"):
+            return sweep_document(opened.name, rules, trace, notes, asked, self._fleet_rows(axis, opened, trace, notes))
         return sweep_document(opened.name, rules, trace, notes, asked)
+
+    def _fleet_rows(
+        self, axis: Literal["tier", "pd"], opened: Opened, trace: BlockTrace, notes: list[str]
+    ) -> list[SweepRow]:
+        """Rows of what a fleet is built of; `notes` get what there is to say of them."""
+        from kvtool.profiler.what_if.fleet_sweeps import FleetSweep, one_of
+
+        if opened.planned.plan.rules != "vllm":
+            raise KvtoolError(f"--sweep {axis} follows vllm's rules", hint="leave --rules out")
+        sweep = FleetSweep(
+            opened,
+            trace,
+            notes,
+            slo=self.clocking.objectives(),
+            speedup=self.clocking.speedup,
+            replicas=one_of("--replicas", self.routed.counts()),
+            routing=one_of("--routing", _listed(self.routed.routing)),
+        )
+        return sweep.tiers(self.tiering) if axis == "tier" else sweep.split(self.splitting)
 
     @property
     def _axis(self) -> Axis | None:
@@ -190,8 +219,17 @@ class WhatIfCommand(Command):
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
-        for name, axes in of.items():
-            if getattr(self, name) is not None and axis not in axes:
+        concerns: list[tuple[object, tuple[Axis, ...]]] = [
+            (self.tiering, ("tier",)),
+            (self.splitting, ("pd",)),
+            (self.routed, ("tier", "pd")),
+            (self.clocking, ("tier", "pd")),
+        ]
+        said = [(name, getattr(self, name) is not None, axes) for name, axes in of.items()]
+        for concern, axes in concerns:
+            said += [(each.name, getattr(concern, each.name) != each.default, axes) for each in walk(type(concern))]
+        for name, given, axes in said:
+            if given and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
                 raise KvtoolError(
                     f"{flag} is for --sweep {' or '.join(axes)}, not {axis or 'the table'}",

@@ -41,7 +41,7 @@ def settings(rows: Sequence[SweepRow]) -> list[RowColumn]:
     """What is changed; in the table its own words."""
     if any(row.change for row in rows):
         return [_CHANGE]
-    return _said(_SETTINGS, rows)
+    return _said(_OF_AXIS.get(rows[0].axis or "", _SETTINGS) if rows else (), rows)
 
 
 def outcomes(rows: Sequence[SweepRow]) -> list[RowColumn]:
@@ -72,6 +72,11 @@ def per_second(amount: float) -> str:
     return f"{value:,.4g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
 
 
+def split_words(row: SweepRow) -> str:
+    """`1 + 3`: replicas for prefill and for decode."""
+    return "mixed" if row.prefill_replicas is None else f"{row.prefill_replicas} + {row.decode_replicas}"
+
+
 def _said(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColumn]:
     return [column for column in known if any(column.cell(row) for row in rows)]
 
@@ -90,6 +95,10 @@ def _moment(value: float | None) -> str:
 
 def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:,.2f}"
+
+
+def _break_even(row: SweepRow) -> str:
+    return "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens"
 
 
 def _capacity(row: SweepRow) -> str:
@@ -112,16 +121,30 @@ _SETTINGS = (
     RowColumn("bandwidth", lambda row: "" if row.bandwidth is None else per_second(row.bandwidth)),
     RowColumn("blocks", _capacity),
 )
+_LINK = RowColumn("link", lambda row: "" if row.bandwidth is None else per_second(row.bandwidth), "word")
+_OF_AXIS = {
+    "tier": (
+        RowColumn("GPU", lambda row: _count(row.capacity)),
+        RowColumn("host", lambda row: _count(row.host_blocks)),
+        RowColumn("disk", lambda row: _count(row.disk_blocks)),
+        _LINK,
+    ),
+    "pd": (RowColumn("prefill + decode", split_words, "word"), _LINK),
+}
+"""Where other words than those of all settings are shorter."""
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
     RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),
-    RowColumn("computed", lambda row: _count(row.computed_tokens), keep=1),
+    RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate), keep=7),
+    RowColumn("computed", lambda row: _count(row.computed_tokens), keep=2),
+    RowColumn("break-even", _break_even, keep=3),
     RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=4),
     RowColumn("of requests", lambda row: _ratio(row.request_imbalance), keep=0),
     RowColumn("TTFT p50", lambda row: _moment(row.ttft_p50), keep=3),
     RowColumn("TTFT p99", lambda row: _moment(row.ttft_p99)),
     RowColumn("TPOT p50", lambda row: _moment(row.tpot_p50), keep=0),
     RowColumn("TPOT p99", lambda row: _moment(row.tpot_p99), keep=5),
+    RowColumn("transfer p99", lambda row: _moment(row.transfer_p99), keep=4),
     RowColumn("goodput", lambda row: "" if row.goodput is None else f"{row.goodput:,.2f}/s", keep=6),
     RowColumn("in SLO", lambda row: "" if row.within_slo is None else percent(row.within_slo), keep=6),
     RowColumn("GPUs", lambda row: _count(row.gpus)),

@@ -42,7 +42,12 @@ WITHIN = Measure(
     "requests within the objectives", lambda row: row.within_slo, lambda value: f"{100 * value:.3g}%", rate=True
 )
 GOODPUT = Measure("goodput, requests per second", lambda row: row.goodput, lambda value: f"{value:,.3g}")
-REUSED = Measure("hit or loaded", lambda row: min(row.hit_rate + (row.loaded_rate or 0.0), 1.0), lambda value: f"{100 * value:.3g}%", rate=True)
+REUSED = Measure(
+    "hit or loaded",
+    lambda row: min(row.hit_rate + (row.loaded_rate or 0.0), 1.0),
+    lambda value: f"{100 * value:.3g}%",
+    rate=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
