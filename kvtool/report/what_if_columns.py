@@ -126,7 +126,7 @@ _OF_AXIS = {
     "tier": (
         RowColumn("GPU", lambda row: _count(row.capacity)),
         RowColumn("host", lambda row: _count(row.host_blocks)),
-        RowColumn("disk", lambda row: _count(row.disk_blocks)),
+        RowColumn("disk", lambda row: f"{row.disk_blocks:,}" if row.disk_blocks else ""),
         _LINK,
     ),
     "pd": (RowColumn("prefill + decode", split_words, "word"), _LINK),
