@@ -66,6 +66,13 @@ def moment(seconds: float) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
+def level_moment(seconds: float) -> str:
+    """A round time, at a line of a chart: `20 s`, `500 ms`."""
+    if not seconds:
+        return "0"
+    return f"{seconds:,.6g} s" if seconds >= 1 else f"{1000 * seconds:.6g} ms"
+
+
 def per_second(amount: float) -> str:
     """Bytes each second, as links are sold: `14 GB/s`."""
     value, unit = (amount / 1e9, "GB/s") if amount >= 1e8 else (amount / 1e6, "MB/s")
@@ -82,7 +89,7 @@ def _said(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColum
 
 
 def _in_words(column: RowColumn, text: str) -> str:
-    return text if column.kind == "word" or column.head in ("TTL", "bandwidth") else f"{text} {column.head}"
+    return text if column.kind in ("word", "text") or column.head in ("TTL", "bandwidth") else f"{text} {column.head}"
 
 
 def _count(value: int | None) -> str:
@@ -112,7 +119,7 @@ _SETTINGS = (
     RowColumn("policy", lambda row: POLICIES[row.policy] if row.policy else "", "word"),
     RowColumn("block", lambda row: _count(row.block_size)),
     RowColumn("TTL", lambda row: "" if row.ttl_seconds is None else lifetime(row.ttl_seconds)),
-    RowColumn("router", lambda row: row.routing or "", "word"),
+    RowColumn("router", lambda row: row.routing or "", "text"),
     RowColumn("replicas", lambda row: _count(row.replicas)),
     RowColumn("prefill", lambda row: _count(row.prefill_replicas)),
     RowColumn("decode", lambda row: _count(row.decode_replicas)),

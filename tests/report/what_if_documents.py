@@ -26,7 +26,7 @@ def document(rows: list[SweepRow], **fields: Any) -> WhatIfDocument:
     return WhatIfDocument(rows=rows, **(told | fields))
 
 
-def row(axis: str, rate: float, **fields: Any) -> SweepRow:
+def row(axis: str | None, rate: float, **fields: Any) -> SweepRow:
     """A row of an axis that hits this part of the references."""
     told: dict[str, Any] = {"references": 1000, "hit_blocks": 1000 * rate, "hit_rate": rate, "sure": "exact"}
     return SweepRow.model_validate({"axis": axis, **told, **fields})
@@ -94,7 +94,7 @@ ROUTERS = {
 """What the design's table says: hit rate, TTFT p99 in seconds, imbalance."""
 
 
-def fleet_row(axis: str, rate: float, p99: float, **fields: Any) -> SweepRow:
+def fleet_row(axis: str | None, rate: float, p99: float, **fields: Any) -> SweepRow:
     """A row with a clock."""
     times = {"ttft_p50": p99 / 5, "ttft_p99": p99, "tpot_p50": 0.01, "tpot_p99": 0.02}
     return row(axis, rate, **({"sure": "predicted", "imbalance": 1.1, **times} | fields))
@@ -235,10 +235,9 @@ def table() -> WhatIfDocument:
     )
     rows = [
         fleet_row(
-            "capacity",
+            None,
             rate,
             4.0 - 5 * rate,
-            axis=None,
             kind=kind,
             change=change,
             does=change,

@@ -9,7 +9,7 @@ from kvtool.report.html.line_chart import ChartLine, ChartPoint, LineChart, Mark
 from kvtool.report.html.page_parts import Drawing, Key, Section
 from kvtool.report.html.scales import AxisScale, amount_scale, rate_top, scale_of, short_count, ticks_with_room
 from kvtool.report.html.sweep_table import sweep_table
-from kvtool.report.what_if_columns import moment, per_second
+from kvtool.report.what_if_columns import level_moment, per_second
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import percent, plural
@@ -37,13 +37,15 @@ class Measure:
         return any(self.of(row) is not None for row in rows)
 
 
-TTFT_P99 = Measure("TTFT p99", lambda row: row.ttft_p99, lambda value: moment(value) if value else "0")
+COUNTS = 32.0
+"""What axes of replicas are wide from."""
+TTFT_P99 = Measure("TTFT p99", lambda row: row.ttft_p99, level_moment)
 WITHIN = Measure(
-    "requests within the objectives", lambda row: row.within_slo, lambda value: f"{100 * value:.3g}%", rate=True
+    "Requests within the objectives", lambda row: row.within_slo, lambda value: f"{100 * value:.3g}%", rate=True
 )
-GOODPUT = Measure("goodput, requests per second", lambda row: row.goodput, lambda value: f"{value:,.3g}")
+GOODPUT = Measure("Goodput, requests per second", lambda row: row.goodput, lambda value: f"{value:,.3g}")
 REUSED = Measure(
-    "hit or loaded",
+    "Hit or loaded",
     lambda row: min(row.hit_rate + (row.loaded_rate or 0.0), 1.0),
     lambda value: f"{100 * value:.3g}%",
     rate=True,
@@ -58,6 +60,8 @@ class Along:
     write: Callable[[float], str]
     unit: str
     line_of: Callable[[SweepRow], str]
+    wide: float = 4.0
+    """From which ratio of the last to the first on the axis goes in factors."""
 
 
 def chart(
@@ -67,10 +71,10 @@ def chart(
     drawn = [row for row in rows if along.of(row) is not None and measure.of(row) is not None]
     values = sorted({along.of(row) or 0.0 for row in drawn})
     names = list(dict.fromkeys(along.line_of(row) for row in drawn))[:_MOST_LINES]
-    scale = scale_of(values)
+    scale = scale_of(values, wide=along.wide)
     marks = []
     if bound is not None and (level := measure.of(bound[1])) is not None:
-        marks.append(MarkLine(level, bound[0], "actual", down=False, text=measure.write(level)))
+        marks.append(MarkLine(level, bound[0], "actual", down=False))
     made = LineChart(
         lines=[
             ChartLine(name, _points([row for row in drawn if along.line_of(row) == name], along, measure), look)
@@ -93,7 +97,7 @@ def replicas_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sec
     """How long the slowest wait, and how many meet the objectives, with each number of replicas."""
     identity, title = "replicas", "Replicas"
     lead = "The same requests at the same times, served by more replicas or fewer."
-    along = Along(lambda row: float(row.replicas) if row.replicas else None, _whole, "replicas", _router)
+    along = Along(lambda row: float(row.replicas) if row.replicas else None, _whole, "replicas", _router, COUNTS)
     drawings: list[Drawing] = []
     keys: list[Key] = []
     if len({row.replicas for row in rows if row.replicas}) > 1:
@@ -159,7 +163,7 @@ def tier_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section
 
 
 _BREAK_EVEN = Measure(
-    "break-even: above the line loading is sooner, below it computing",
+    "Break-even, in tokens: longer prefixes are loaded sooner, shorter ones computed",
     lambda row: None if row.break_even_tokens is None else float(row.break_even_tokens),
     lambda value: f"{short_count(value)}",
 )

@@ -45,12 +45,13 @@ class _Box:
         )
 
 
-def label_places(points: Sequence[LabelledPoint], height: float) -> list[LabelPlace | None]:
-    """A place for each, those first that come first; None where there is none."""
+def label_places(points: Sequence[LabelledPoint], named: Sequence[int], height: float) -> list[LabelPlace | None]:
+    """A place for each of those that are `named`, by their numbers, in that order; None where there is none."""
     markers = [[_marker(point, width) for point in points] for width in WIDTHS]
     taken: list[list[_Box]] = [[] for _ in WIDTHS]
     found: list[LabelPlace | None] = []
-    for point in points:
+    for number in named:
+        point = points[number]
         place = next((each for each in _tried(point) if _fits(point, each, height, markers, taken)), None)
         if place is not None:
             for width, boxes in zip(WIDTHS, taken, strict=True):

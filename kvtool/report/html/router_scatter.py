@@ -13,10 +13,10 @@ from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, Key, Section
 from kvtool.report.html.scales import AxisScale, Tick, amount_scale, rate_scale, tick_anchor, ticks_with_room
 from kvtool.report.html.sweep_table import sweep_table
-from kvtool.report.what_if_columns import moment
+from kvtool.report.what_if_columns import level_moment, moment
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import percent, plural
 
 _HEIGHT = 320.0
 _MOST_LABELS = 24
@@ -40,10 +40,15 @@ def routing_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
     scatter = _Scatter(drawn, best=real[0] if real else None, counts=counts)
     told = "; ".join(f"{_name(row)}: {percent(row.hit_rate)}, {moment(row.ttft_p99 or 0.0)}" for row in drawn[:40])
     svg = scatter.draw(f"{identity}-chart", f"Hit rate and TTFT p99 of routers: {told}.")
-    left_out = len(drawn) - scatter.labelled
-    notes = (f"{left_out:,} points have no room for a label; the table has all of them.",) if left_out else ()
+    notes = []
+    if len(counts) > 1:
+        notes.append("Each router's name stands at its soonest point.")
+    if left_out := len(scatter.named) - scatter.labelled:
+        notes.append(f"{plural(left_out, 'name')} had no room; the table has all of them.")
     caption = "TTFT p99 against hit rate"
-    return Section(identity, title, (lead,), [Drawing(svg, caption)], keys=scatter.keys(), tables=tables, notes=notes)
+    return Section(
+        identity, title, (lead,), [Drawing(svg, caption)], keys=scatter.keys(), tables=tables, notes=tuple(notes)
+    )
 
 
 class _Scatter:
@@ -52,19 +57,21 @@ class _Scatter:
         self._x = rate_scale([row.hit_rate for row in rows])
         self._y = amount_scale(row.ttft_p99 or 0.0 for row in rows)
         self._points = [
-            LabelledPoint(self._x(row.hit_rate), self._down(row.ttft_p99 or 0.0), self._text(row)) for row in rows
+            LabelledPoint(self._x(row.hit_rate), self._down(row.ttft_p99 or 0.0), _name(row)) for row in rows
         ]
-        places = label_places(self._points[:_MOST_LABELS], _HEIGHT)
-        self._places = [*places, *([None] * (len(rows) - len(places)))]
+        first = {_name(row): place for place, row in reversed(list(enumerate(rows)))}
+        named = list(first.values()) if len(counts) > 1 else list(range(len(rows)))
+        self.named = sorted(named)[:_MOST_LABELS]
+        self._places = dict(zip(self.named, label_places(self._points, self.named, _HEIGHT), strict=True))
 
     @property
     def labelled(self) -> int:
-        return sum(place is not None for place in self._places)
+        return sum(place is not None for place in self._places.values())
 
     def draw(self, identity: str, told: str) -> Markup:
         levels = y_levels(self._y)
         shapes = [line(0, self._down(level), 1, self._down(level), "grid") for level in levels]
-        shapes += level_texts(levels, self._down, lambda level: moment(level) if level else "0")
+        shapes += level_texts(levels, self._down, level_moment)
         for tick in self._ticks():
             class_ = " wide" if tick.wide else ""
             shapes.append(line(tick.at, 0, tick.at, _HEIGHT, f"grid{class_}"))
@@ -72,9 +79,10 @@ class _Scatter:
         # the texts last, as later shapes lie above earlier ones
         for row, point in zip(self._rows, self._points, strict=True):
             shapes.append(self._point(row, point))
-        for row, point, place in zip(self._rows, self._points, self._places, strict=True):
+        for number, place in self._places.items():
             if place is not None:
-                shapes.append(_label(point, place, "strong halo" if row is self._best else "halo"))
+                best = self._rows[number] is self._best
+                shapes.append(_label(self._points[number], place, "strong halo" if best else "halo"))
         return drawing(identity, "TTFT p99 against hit rate", told, _HEIGHT + 20, shapes, class_="drawing levels")
 
     def keys(self) -> list[Key]:
@@ -86,14 +94,14 @@ class _Scatter:
             ]
         if self._best is not None:
             ring = element("circle", cx=10, cy=7, r=6, class_="best")
-            found.append(Key(_swatch(ring), "soonest", self._text(self._best)))
+            found.append(Key(_swatch(ring), "best by the clock", _told(self._best)))
         if any(row.sure == "bound" for row in self._rows):
             found.append(Key(_swatch(form(0.5, 7, 4, "", "form hollow bound")), "a bound, no router"))
         return found
 
     def _point(self, row: SweepRow, point: LabelledPoint) -> Markup:
         look = self._counts.index(row.replicas or 0) % 8
-        tip = f"{self._text(row)}: {percent(row.hit_rate)}, TTFT p99 {moment(row.ttft_p99 or 0.0)}"
+        tip = f"{_told(row)}: {percent(row.hit_rate)}, TTFT p99 {moment(row.ttft_p99 or 0.0)}"
         shape = (
             form(point.x, point.y, 4, tip, "form bound")
             if row.sure == "bound"
@@ -102,10 +110,6 @@ class _Scatter:
         if row is not self._best:
             return shape
         return element("g", element("circle", cx=share(point.x), cy=point.y, r=9, class_="best"), shape)
-
-    def _text(self, row: SweepRow) -> str:
-        name = _name(row)
-        return name if len(self._counts) == 1 else f"{name}, {row.replicas or 0:,}"
 
     def _down(self, seconds: float) -> float:
         return 10 + (1 - self._y(seconds)) * (_HEIGHT - 20)
@@ -126,6 +130,10 @@ def _name(row: SweepRow) -> str:
     """Without its version, cut where it is long."""
     name = sanitize(row.routing or "router").split(" (")[0]
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _told(row: SweepRow) -> str:
+    return _name(row) if row.replicas is None else f"{_name(row)}, {plural(row.replicas, 'replica')}"
 
 
 def _label(point: LabelledPoint, place: LabelPlace, class_: str) -> Markup:

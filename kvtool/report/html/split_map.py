@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 
 from markupsafe import Markup
 
@@ -46,11 +47,12 @@ def split_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
             chart(f"{identity}-{number}", cut, along, each, bound) for number, each in enumerate(dict.fromkeys(drawn))
         ]
         drawings, keys = [one for one, _ in made], made[0][1]
-    notes = [
-        f"Mixed, {plural(row.replicas or 0, 'replica')}: {measure.name} {measure.write(value)}."
+    told = [
+        f"{plural(row.replicas or 0, 'replica')} {measure.write(value)}"
         for row in mixed
         if measure is not None and (value := measure.of(row)) is not None
     ]
+    notes = (f"Mixed fleets: {', '.join(told)}.",) if told and len(totals) > 1 else ()
     return Section(
         identity,
         title,
@@ -59,7 +61,7 @@ def split_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
         layout="pair",
         keys=keys,
         tables=[sweep_table(title, rows)],
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -120,8 +122,12 @@ def _step(value: float, low: float, high: float, *, less_is_better: bool) -> int
     """From 0, the worst, to the best."""
     if high <= low:
         return _STEPS - 1
-    part = (value - low) / (high - low)
-    return min(int((1 - part if less_is_better else part) * _STEPS), _STEPS - 1)
+    if less_is_better and low > 0:  # the slowest are many times slower
+        part = 1 - log(value / low) / log(high / low)
+    else:
+        part = (value - low) / (high - low)
+        part = 1 - part if less_is_better else part
+    return min(int(part * _STEPS), _STEPS - 1)
 
 
 def _swatch(class_: str) -> Markup:
