@@ -75,9 +75,9 @@ class WhatIfCommand(Command):
         return 0
 
     def _document(self) -> WhatIfDocument:
+        from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
         from kvtool.profiler.what_if.sweeps import sweep_document
-        from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
 
         rules = self.tracing.rules or "vllm"
         if rules not in ("vllm", "block-lru"):
