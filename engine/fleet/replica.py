@@ -136,14 +136,20 @@ class Replica:
     def advance(self, moment: float) -> None:
         """Do all that begins before `moment`, and end what ends by then."""
         self._seen = moment
-        while True:
-            if self._ends is not None:
-                if self._ends > moment:
-                    return
-                self._complete()
-            if not (self._waiting or self._decoders or self._partial) or self._begun >= moment:
-                return
+        while self._go_on(moment):
+            pass
+
+    def _go_on(self, moment: float) -> bool:
+        """End the step or run in flight, or begin one; False where none ends by `moment` and none begins before it."""
+        if self._ends is not None:
+            if self._ends > moment:
+                return False
+            self._complete()
+        elif not (self._waiting or self._decoders or self._partial) or self._begun >= moment:
+            return False
+        else:
             self._schedule()
+        return True
 
     def finish(self) -> None:
         """Do all that is left."""
@@ -289,6 +295,8 @@ class Replica:
         while self._waiting and budget > 0 and running < self._most_running:
             live = self._waiting.head
             hits = pool.find(live.names, self._may_hit(live)) if config.enable_prefix_caching else []
+            if self._set_aside(live, hits):
+                continue
             hit_tokens = len(hits) * size
             left = live.tokens - hit_tokens
             count = min(left, budget)
@@ -309,6 +317,11 @@ class Replica:
             self._chunk(live, count)
             running += 1
             budget -= count
+
+    def _set_aside(self, live: LiveRequest, hits: list[int]) -> bool:
+        """Whether the head of the queue, which would hit these blocks, was taken out of it to wait for something else than room."""
+        del live, hits
+        return False
 
     def _may_hit(self, live: LiveRequest) -> int:
         """Its leading blocks that may hit; after a preemption its answer so far is like a part of its prompt."""
