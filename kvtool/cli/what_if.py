@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
+from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
+    from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import WhatIfDocument
 
 _MOST = 10**12
@@ -47,6 +49,8 @@ class WhatIfCommand(Command):
         str | None,
         Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
     ] = None
+    clocking: Clocking
+    caching: Annotated[Caching, only("use_timestamps")]
     predicting: Predicting
     rendering: Rendering
     serving: Serving
@@ -110,10 +114,19 @@ class WhatIfCommand(Command):
         opened = self._opened()
         with self.showing.progress() as progress:
             if asked is None:
-                table = AskedTable(self._command, fixed=tuple(_listed(self.fixed)), advice=self.advice)
+                fixed = tuple(_listed(self.fixed))
+                table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
         return sweep_document(opened.name, rules, trace, notes, asked)
+
+    def _fleet(self) -> TableFleet | None:
+        """Today's fleet, where a clock is asked for."""
+        if not (self.caching.use_timestamps or self.clocking.slo is not None or self.clocking.speedup != 1):
+            return None
+        from kvtool.profiler.what_if.table_clock import TableFleet
+
+        return TableFleet(slo=self.clocking.objectives(), speedup=self.clocking.speedup)
 
     @property
     def _axis(self) -> Axis | None:
