@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shell_lines, with_values
-from kvtool.report.what_if_columns import how_sure
+from kvtool.report.what_if_columns import how_sure, moment
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, put, sanitize, say
-from kvtool.text.terminal.numbers import duration, percent
+from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.table import Column, put_table, room_for_first
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _number(value: float | None) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "" if value is None else duration(value)
+    return "" if value is None else moment(value)
 
 
 def _again(rows: Sequence[SweepRow]) -> list[str]:
