@@ -17,7 +17,7 @@ from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
 from kvtool.profiler.what_if.split_rows import AskedSplit, split_rows
-from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, tier_rows
+from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.quantities import parse_bandwidth, parse_capacity, parse_duration
 from kvtool.text.terminal.numbers import duration, size
@@ -52,7 +52,8 @@ class FleetSweep:
             self.notes.append(
                 "not all requests have an arrival time: hits are counted, one request at a time, and what loads cost is missing"
             )
-            return counted_tier_rows(self.trace, self.opened.planned, tiers)
+            counted = FleetPlan.of(one_at_a_time(self.trace), self.opened.planned)
+            return counted_tier_rows(counted, tiers, plan.bytes_per_block)
         router, replicas = self._router(), self.replicas or 1
         self.notes.append(self._clock(plan, router, replicas))
         return tier_rows(self._fleet(), tiers, plan.bytes_per_block, router, replicas, plan.seed)
