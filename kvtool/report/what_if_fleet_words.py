@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.report.what_if_columns import moment, per_second
+from kvtool.report.what_if_columns import moment
 from kvtool.results.documents.what_if import SweepRow
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import per_second, percent
 
 _LITTLE = 0.02
 """What a time must change by, as a part of it, to be called another."""

@@ -7,7 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.choices import Axis, ChangeKind, Policy, Sure
-from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.results.model import Amount, Count, Document, Model, Ratio
+
+SCHEMA: Literal["kvtool.what-if/1"] = "kvtool.what-if/1"
 
 
 class SweepRow(Model):
@@ -27,7 +29,7 @@ class SweepRow(Model):
     capacity: Count | None = None
     """Blocks; null is unlimited."""
     block_size: Count | None = None
-    ttl_seconds: float | None = None
+    ttl_seconds: Amount | None = None
     routing: str | None = None
     """The router, with its version where it has one."""
     replicas: Count | None = None
@@ -37,19 +39,19 @@ class SweepRow(Model):
     host_blocks: Count | None = None
     """Of each replica's tier in host memory."""
     disk_blocks: Count | None = None
-    bandwidth: float | None = None
+    bandwidth: Amount | None = None
     """Bytes per second between GPU and host memory, or of the link between the pools; null, too, where it is not limited."""
-    disk_bandwidth: float | None = None
+    disk_bandwidth: Amount | None = None
     loaded_rate: Ratio | None = None
     """Blocks that came from tiers below, of the references; they are no part of the hits, which are the GPU's."""
     break_even_tokens: Count | None = None
     """The shortest prefix that is loaded from the first tier in less time than it is computed; null where none is."""
-    transfer_p50: float | None = None
+    transfer_p50: Amount | None = None
     """Seconds from the first token to the end of a prompt's transfer to where it is answered."""
-    transfer_p99: float | None = None
+    transfer_p99: Amount | None = None
     transfer_bytes: Count | None = None
     """Of all requests."""
-    hit_blocks: float
+    hit_blocks: Amount
     """A whole number where it was counted."""
     references: Count
     """Blocks that are looked up."""
@@ -58,18 +60,18 @@ class SweepRow(Model):
     no measure."""
     computed_tokens: Count | None = None
     """Of the table, tiers and split fleets, prompt tokens that neither hit nor were loaded."""
-    error: float | None = None
+    error: Amount | None = None
     """Two standard errors of the rate, where it is told from a sample."""
-    imbalance: float | None = None
+    imbalance: Amount | None = None
     """Prompt tokens computed by the replica that computed most, over the mean."""
-    request_imbalance: float | None = None
+    request_imbalance: Amount | None = None
     """The same of requests."""
-    ttft_p50: float | None = None
+    ttft_p50: Amount | None = None
     """Seconds, as all moments of a row."""
-    ttft_p99: float | None = None
-    tpot_p50: float | None = None
-    tpot_p99: float | None = None
-    goodput: float | None = None
+    ttft_p99: Amount | None = None
+    tpot_p50: Amount | None = None
+    tpot_p99: Amount | None = None
+    goodput: Amount | None = None
     """Requests per second that meet every objective."""
     within_slo: Ratio | None = None
     gpus: Count | None = None
@@ -99,6 +101,10 @@ class WhatIfDocument(Document):
     reachable_blocks: Count
     """Hit by an unlimited cache."""
     reachable_hit_rate: Ratio
+    capacity: Count | None = None
+    """Blocks of the cache as it is now; null where it is unlimited, or nobody said."""
+    bytes_per_block: Count | None = None
+    """Of keys and values of the model; null where no model was named."""
     sampled: Ratio
     """Part of the blocks that curves were counted with."""
     notes: list[str]
