@@ -11,7 +11,7 @@ from kvtool.config import bounds
 from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only, walk
 from kvtool.config.routing_options import Routed
-from kvtool.config.run_options import Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.config.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
+    from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
     from kvtool.workload.block_trace import BlockTrace
 
@@ -55,6 +56,7 @@ class WhatIfCommand(Command):
     tiering: Tiering
     splitting: Splitting
     clocking: Clocking
+    caching: Annotated[Caching, only("use_timestamps")]
     predicting: Predicting
     rendering: Rendering
     serving: Serving
@@ -118,7 +120,8 @@ class WhatIfCommand(Command):
         opened = self._opened()
         with self.showing.progress() as progress:
             if asked is None:
-                table = AskedTable(self._command, fixed=tuple(_listed(self.fixed)), advice=self.advice)
+                fixed = tuple(_listed(self.fixed))
+                table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
         if axis in ("tier", "pd"):
@@ -143,6 +146,14 @@ class WhatIfCommand(Command):
             routing=one_of("--routing", _listed(self.routed.routing)),
         )
         return sweep.tiers(self.tiering) if axis == "tier" else sweep.split(self.splitting)
+
+    def _fleet(self) -> TableFleet | None:
+        """Today's fleet, where a clock is asked for."""
+        if not (self.caching.use_timestamps or self.clocking.slo is not None or self.clocking.speedup != 1):
+            return None
+        from kvtool.profiler.what_if.table_clock import TableFleet
+
+        return TableFleet(slo=self.clocking.objectives(), speedup=self.clocking.speedup)
 
     @property
     def _axis(self) -> Axis | None:
@@ -213,17 +224,17 @@ class WhatIfCommand(Command):
 
     def _check_together(self, axis: Axis | None) -> None:
         """Which lists belong to which axis."""
-        of: dict[str, tuple[Axis, ...]] = {
+        of: dict[str, tuple[Axis | None, ...]] = {
             "policies": ("policy",),
             "ttls": ("ttl",),
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
-        concerns: list[tuple[object, tuple[Axis, ...]]] = [
+        concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
             (self.tiering, ("tier",)),
             (self.splitting, ("pd",)),
             (self.routed, ("tier", "pd")),
-            (self.clocking, ("tier", "pd")),
+            (self.clocking, ("tier", "pd", None)),
         ]
         said = [(name, getattr(self, name) is not None, axes) for name, axes in of.items()]
         for concern, axes in concerns:
@@ -231,8 +242,10 @@ class WhatIfCommand(Command):
         for name, given, axes in said:
             if given and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
+                named = [each for each in axes if each is not None]
+                also = " and the table" if None in axes else ""
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(axes)}, not {axis or 'the table'}",
+                    f"{flag} is for --sweep {' or '.join(named)}{also}, not {axis or 'the table'}",
                     hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
                 )
         if self.sample < 1 and axis != "capacity":
