@@ -224,17 +224,17 @@ class WhatIfCommand(Command):
 
     def _check_together(self, axis: Axis | None) -> None:
         """Which lists belong to which axis."""
-        of: dict[str, tuple[Axis, ...]] = {
+        of: dict[str, tuple[Axis | None, ...]] = {
             "policies": ("policy",),
             "ttls": ("ttl",),
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
-        concerns: list[tuple[object, tuple[Axis, ...]]] = [
+        concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
             (self.tiering, ("tier",)),
             (self.splitting, ("pd",)),
             (self.routed, ("tier", "pd")),
-            (self.clocking, ("tier", "pd")),
+            (self.clocking, ("tier", "pd", None)),
         ]
         said = [(name, getattr(self, name) is not None, axes) for name, axes in of.items()]
         for concern, axes in concerns:
@@ -242,8 +242,10 @@ class WhatIfCommand(Command):
         for name, given, axes in said:
             if given and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
+                named = [each for each in axes if each is not None]
+                also = " and the table" if None in axes else ""
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(axes)}, not {axis or 'the table'}",
+                    f"{flag} is for --sweep {' or '.join(named)}{also}, not {axis or 'the table'}",
                     hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
                 )
         if self.sample < 1 and axis != "capacity":

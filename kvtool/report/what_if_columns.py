@@ -8,7 +8,7 @@ from typing import Literal
 
 from kvtool.accounting.caches.cache_rules import lifetime
 from kvtool.results.documents.what_if import SweepRow
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import per_second, percent
 
 POLICIES = {
     "lru": "LRU",
@@ -38,10 +38,13 @@ def columns(rows: Sequence[SweepRow]) -> list[RowColumn]:
 
 
 def settings(rows: Sequence[SweepRow]) -> list[RowColumn]:
-    """What is changed; in the table its own words."""
+    """What is changed, in the table its own words; what all rows of a fleet that is built otherwise share stands in its notes."""
     if any(row.change for row in rows):
         return [_CHANGE]
-    return _said(_OF_AXIS.get(rows[0].axis or "", _SETTINGS) if rows else (), rows)
+    shown = _said(_SETTINGS, rows)
+    if len(rows) < 2 or rows[0].axis not in ("tier", "pd"):
+        return shown
+    return [column for column in shown if column.head not in _OF_ALL or len({column.cell(row) for row in rows}) > 1]
 
 
 def outcomes(rows: Sequence[SweepRow]) -> list[RowColumn]:
@@ -73,17 +76,6 @@ def level_moment(seconds: float) -> str:
     return f"{seconds:,.6g} s" if seconds >= 1 else f"{1000 * seconds:.6g} ms"
 
 
-def per_second(amount: float) -> str:
-    """Bytes each second, as links are sold: `14 GB/s`."""
-    value, unit = (amount / 1e9, "GB/s") if amount >= 1e8 else (amount / 1e6, "MB/s")
-    return f"{value:,.4g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
-
-
-def split_words(row: SweepRow) -> str:
-    """`1 + 3`: replicas for prefill and for decode."""
-    return "mixed" if row.prefill_replicas is None else f"{row.prefill_replicas} + {row.decode_replicas}"
-
-
 def _said(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColumn]:
     return [column for column in known if any(column.cell(row) for row in rows)]
 
@@ -104,14 +96,18 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:,.2f}"
 
 
-def _break_even(row: SweepRow) -> str:
-    return "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens"
-
-
 def _capacity(row: SweepRow) -> str:
     if row.capacity is None and row.axis in ("capacity", "policy"):
         return "unlimited"
     return _count(row.capacity)
+
+
+def _bandwidth(row: SweepRow) -> str:
+    """Of a link that there is."""
+    if row.bandwidth is not None:
+        return per_second(row.bandwidth)
+    timed = row.ttft_p99 is not None
+    return "unlimited" if timed and (row.host_blocks or row.prefill_replicas) else ""
 
 
 _CHANGE = RowColumn("change", lambda row: row.change or "", "text")
@@ -125,33 +121,25 @@ _SETTINGS = (
     RowColumn("decode", lambda row: _count(row.decode_replicas)),
     RowColumn("host blocks", lambda row: _count(row.host_blocks)),
     RowColumn("disk blocks", lambda row: _count(row.disk_blocks)),
-    RowColumn("bandwidth", lambda row: "" if row.bandwidth is None else per_second(row.bandwidth)),
+    RowColumn("bandwidth", _bandwidth),
     RowColumn("blocks", _capacity),
 )
-_LINK = RowColumn("link", lambda row: "" if row.bandwidth is None else per_second(row.bandwidth), "word")
-_OF_AXIS = {
-    "tier": (
-        RowColumn("GPU", lambda row: _count(row.capacity)),
-        RowColumn("host", lambda row: _count(row.host_blocks)),
-        RowColumn("disk", lambda row: f"{row.disk_blocks:,}" if row.disk_blocks else ""),
-        _LINK,
-    ),
-    "pd": (RowColumn("prefill + decode", split_words, "word"), _LINK),
-}
-"""Where other words than those of all settings are shorter."""
+_OF_ALL = ("replicas", "blocks")
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
+    RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate)),
     RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),
-    RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate), keep=7),
-    RowColumn("computed", lambda row: _count(row.computed_tokens), keep=2),
-    RowColumn("break-even", _break_even, keep=3),
+    RowColumn("computed", lambda row: _count(row.computed_tokens) if row.change else ""),
+    RowColumn(
+        "break-even", lambda row: "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens", keep=1
+    ),
     RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=4),
     RowColumn("of requests", lambda row: _ratio(row.request_imbalance), keep=0),
     RowColumn("TTFT p50", lambda row: _moment(row.ttft_p50), keep=3),
     RowColumn("TTFT p99", lambda row: _moment(row.ttft_p99)),
+    RowColumn("transfer p99", lambda row: _moment(row.transfer_p99), keep=4),
     RowColumn("TPOT p50", lambda row: _moment(row.tpot_p50), keep=0),
     RowColumn("TPOT p99", lambda row: _moment(row.tpot_p99), keep=5),
-    RowColumn("transfer p99", lambda row: _moment(row.transfer_p99), keep=4),
     RowColumn("goodput", lambda row: "" if row.goodput is None else f"{row.goodput:,.2f}/s", keep=6),
     RowColumn("in SLO", lambda row: "" if row.within_slo is None else percent(row.within_slo), keep=6),
     RowColumn("GPUs", lambda row: _count(row.gpus)),

@@ -42,7 +42,7 @@ def answer(document: WhatIfDocument) -> str:
             tokens = enough.capacity * document.block_size
             return f"{most}; {enough.capacity:,} blocks ({tokens:,} tokens) hit 95 % of that or more."
     if axis == "tier":
-        return f"{tier_answer(document.rows)}. {most}."
+        return f"{tier_answer(document.rows, document.block_size)}. {most}."
     if axis == "pd":
         return f"{split_answer(document.rows)}."
     if axis == "policy":

@@ -112,7 +112,7 @@ def parse_threshold(text: str) -> float:
 
 def parse_share(text: str) -> float:
     """A part of all, from 0 to 1: `90%`, `0.9`."""
-    return _ratio(_short(text), "", "a share; write it like `90%`")
+    return _ratio(text, "", "a share; write it like `90%`")
 
 
 def parse_limit(text: str) -> float:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.report.what_if_columns import moment, per_second
+from kvtool.report.what_if_columns import moment
 from kvtool.report.what_if_formats import FORMATTERS
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.text.terminal.numbers import per_second
 from tests.golden import GoldenFiles
 from tests.report.what_if_documents import CASES, capacity, document, row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 import numpy as np
@@ -17,10 +18,10 @@ from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
 from kvtool.profiler.what_if.split_rows import AskedSplit, split_rows
-from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, tier_rows
+from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.quantities import parse_bandwidth, parse_capacity, parse_duration
-from kvtool.text.terminal.numbers import duration, size
+from kvtool.text.terminal.numbers import duration, per_second, size
 from kvtool.workload.block_trace import BlockTrace
 
 T = TypeVar("T")
@@ -47,12 +48,15 @@ class FleetSweep:
         plan = self._plan
         tiers = _asked_tiers(asked, plan)
         rules = tiers.rules
-        self.notes.append(f"tiers as {rules.source}; not followed: {rules.left_out}")
+        disk = "any bandwidth" if tiers.disk_bandwidth == inf else per_second(tiers.disk_bandwidth)
+        below = f"; disk at {disk}" if any(tiers.disk_blocks) else ""
+        self.notes.append(f"tiers as {rules.source}; not followed: {rules.left_out}{below}")
         if np.isnan(self.trace.arrivals).any():
             self.notes.append(
                 "not all requests have an arrival time: hits are counted, one request at a time, and what loads cost is missing"
             )
-            return counted_tier_rows(self.trace, self.opened.planned, tiers)
+            counted = FleetPlan.of(one_at_a_time(self.trace), self.opened.planned)
+            return counted_tier_rows(counted, tiers, plan.bytes_per_block)
         router, replicas = self._router(), self.replicas or 1
         self.notes.append(self._clock(plan, router, replicas))
         return tier_rows(self._fleet(), tiers, plan.bytes_per_block, router, replicas, plan.seed)
@@ -69,7 +73,7 @@ class FleetSweep:
         latency = one_amount("--link-latency", asked.link_latency, parse_duration, 0.0)
         fleet, router = self._fleet(), self._router()
         split = AskedSplit(DEFAULT_SPLIT if self.replicas is None else self.replicas, bandwidth, latency)
-        link = "unlimited" if bandwidth == float("inf") else f"{bandwidth / 1e9:,.4g} GB/s"
+        link = "unlimited" if bandwidth == inf else per_second(bandwidth)
         self.notes.append(self._clock(plan, router, split.replicas))
         self.notes.append(
             f"{size(plan.token_bytes)} of keys and values a token; one link between the pools: {link}"
@@ -89,9 +93,11 @@ class FleetSweep:
 
     @staticmethod
     def _clock(plan: Plan, router: AskedRouter, replicas: int) -> str:
-        latency = plan.latency
-        behind = f", {replicas} replicas behind {router.name}" if replicas > 1 else ""
-        return f"times are predicted: {latency.geometry.name} on {latency.accelerator.name}{behind}"
+        latency, blocks = plan.latency, plan.engine.num_blocks
+        fleet = f"{replicas} replicas behind {router.name}" if replicas > 1 else "one replica"
+        cache = "an unlimited cache" if blocks is None else f"{blocks - 1:,} blocks"
+        each = " each" if replicas > 1 else ""
+        return f"times are predicted: {latency.geometry.name} on {latency.accelerator.name}; {fleet}, {cache}{each}"
 
 
 def one_of(flag: str, asked: Sequence[T]) -> T | None:

@@ -20,7 +20,6 @@ from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_
 from kvtool.engine.fleet.tiered_replica import TieredReplica
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.errors import KvtoolError
-from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.workload.block_trace import BlockTrace
@@ -90,19 +89,17 @@ def tier_rows(
     return [_row(plan, tiers, router, replicas, seed) for tiers in asked.plans(_gpu_blocks(plan), block_bytes)]
 
 
-def counted_tier_rows(trace: BlockTrace, planned: PlannedRun, asked: AskedTiers) -> list[SweepRow]:
-    """Without the clock: what is hit, and what can be loaded, by requests that run one at a time. It takes no arrival times.
+def one_at_a_time(trace: BlockTrace) -> BlockTrace:
+    """The same requests, each long after the one before it: who says nothing of their times can still count what they hit."""
+    return replace(trace, arrivals=np.arange(len(trace), dtype=np.float64) * _APART)
 
-    KvtoolError as with the clock.
-    """
-    spread = replace(trace, arrivals=np.arange(len(trace), dtype=np.float64) * _APART)
-    plan = FleetPlan.of(spread, planned)
-    block_bytes = planned.plan.bytes_per_block
+
+def counted_tier_rows(plan: FleetPlan, asked: AskedTiers, block_bytes: float) -> list[SweepRow]:
+    """Without the clock: what requests hit that come one at a time, and what of the rest can be loaded. KvtoolError as with it."""
     one = replace(asked, host_bandwidths=(inf,), disk_bandwidth=inf, latency=0.0, takes="always")
+    alone = asked_router("round-robin")
     return [
-        _row(plan, tiers, asked_router("round-robin"), 1, 0).model_copy(
-            update=dict.fromkeys(_OF_CLOCK) | {"sure": "exact"}
-        )
+        _row(plan, tiers, alone, 1, 0).model_copy(update=dict.fromkeys(_OF_CLOCK) | {"sure": "exact"})
         for tiers in one.plans(_gpu_blocks(plan), block_bytes)
     ]
 

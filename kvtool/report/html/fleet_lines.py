@@ -9,10 +9,10 @@ from kvtool.report.html.line_chart import ChartLine, ChartPoint, LineChart, Mark
 from kvtool.report.html.page_parts import Drawing, Key, Section
 from kvtool.report.html.scales import AxisScale, amount_scale, rate_top, scale_of, short_count, ticks_with_room
 from kvtool.report.html.sweep_table import sweep_table
-from kvtool.report.what_if_columns import level_moment, per_second
+from kvtool.report.what_if_columns import level_moment
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.numbers import per_second, percent, plural
 
 _MOST_LINES = 8
 _LONGEST = 60

@@ -42,7 +42,7 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
     changed, came = settings(rows), [column for column in outcomes(rows) if column.kind != "command"]
     columns = [_column(column) for column in (*changed, *came)]
     table = [[_cell(column, row, plain=plain) for column in (*changed, *came)] for row in rows]
-    if bars and rows and not any(row.ttft_p99 or row.loaded_rate is not None for row in rows):
+    if bars and rows:
         at = len(changed) + 1
         columns.insert(at, Column("", "<", keep=0, drawing=True))
         for row, cells in zip(rows, table, strict=True):
