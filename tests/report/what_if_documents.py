@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
+from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 
 
@@ -264,9 +265,6 @@ CASES: dict[str, Callable[[], WhatIfDocument]] = {
     "one_capacity": one_capacity,
     "ttls": ttls,
     "block_sizes": block_sizes,
-    "routers": routers,
-    "many_routers": many_routers,
-    "replicas": replicas,
     "tiers": tiers,
     "sizes_of_tiers": sizes_of_tiers,
     "one_split": one_split,
@@ -276,3 +274,5 @@ CASES: dict[str, Callable[[], WhatIfDocument]] = {
     "one_row": lambda: capacity().model_copy(update={"rows": capacity().rows[:1]}),
     "no_rows": lambda: document([]),
 }
+if "routing" in get_args(Axis):
+    CASES |= {"routers": routers, "many_routers": many_routers, "replicas": replicas}

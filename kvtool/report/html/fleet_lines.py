@@ -75,6 +75,7 @@ def chart(
     marks = []
     if bound is not None and (level := measure.of(bound[1])) is not None:
         marks.append(MarkLine(level, bound[0], "actual", down=False))
+    ticks = ticks_with_room(values, scale, lambda value: (along.write(value),), (along.unit,))
     made = LineChart(
         lines=[
             ChartLine(name, _points([row for row in drawn if along.line_of(row) == name], along, measure), look)
@@ -82,7 +83,7 @@ def chart(
         ],
         x=scale,
         y=measure.scale([*drawn, *([bound[1]] if bound else [])]),
-        x_ticks=ticks_with_room(values, scale, lambda value: (along.write(value),), (along.unit,)),
+        x_ticks=[tick for tick in ticks if not tick.wide],  # drawings of a pair are narrow on wide screens, too
         write_y=measure.write,
         marks=marks,
     )

@@ -8,8 +8,8 @@ from math import floor, inf, log10
 
 from kvtool.report.html.ticks import round_step
 
-NARROW = 278
-"""Pixels of a drawing on a small phone, without what stands to the left of it."""
+NARROW = 250
+"""Pixels of a drawing on a small phone, or of one of a pair, without what stands to the left of it."""
 WIDE = 550
 """Pixels from which shapes of the class `wide` are shown."""
 _LETTER = 7.0
