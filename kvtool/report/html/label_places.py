@@ -10,7 +10,7 @@ WIDTHS = (270.0, 330.0, 420.0, 540.0, 700.0, 900.0, 1110.0, 1300.0)
 _LETTER = 7.6
 _TALL = 13.0
 _POINT = 6.0
-_STEPS = (0, -14, 14, -28, 28, -42, 42, -56, 56, -70, 70)
+_STEPS = (0, *(sign * 14 * step for step in range(1, 10) for sign in (-1, 1)))
 _SIDES = ((11.0, "start"), (-11.0, "end"))
 
 
