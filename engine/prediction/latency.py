@@ -27,6 +27,7 @@ from kvtool.engine.prediction.accelerators import (
     Accelerator,
     find_accelerator,
 )
+from kvtool.engine.prediction.flash_attention import FlashAttention2
 
 __all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "PrefillTimes", "find_accelerator"]
 
@@ -41,13 +42,16 @@ class LatencyModel:
     bf16 that the project LLMServingSim publishes (its folder profiler/perf): vLLM's own kernels, one by one, on an RTX 4090 and on
     an RTX PRO 6000 Server Edition.
 
-    - `compute_efficiency`: a layer's four matrix products with 2,048 tokens reach 0.78 of the peak on the server card. (On the
-      RTX 4090 it is 1.00: its clock goes beyond that of its data sheet.)
-    - `bandwidth_efficiency`: with 1 to 16 tokens they read the weights at 0.89 to 0.93 of the peak on both.
+    - the accelerator's `compute_efficiency`: a layer's four matrix products with 1,024 and 2,048 tokens reach 0.78 and 0.82 of the
+      peak on the server card.
+    - `bandwidth_efficiency`: with 1 to 16 tokens they read the weights at 0.89 to 0.93 of the peak on both, with 24 to 128 at 0.85.
     - `layer_overhead`: the kernels of a layer that do nearly nothing for few tokens (two norms, rotary embedding, activation, and
-      attention over 16 tokens) take 23 µs on both.
-    - `step_overhead`: an assumption. The sampler's kernels take 0.02 to 0.1 ms; input preparation is not in those figures; the
-      scheduler's time is hidden, for vLLM schedules a step while the one before runs.
+      attention over 16 tokens) take 18 to 19 µs on both.
+    - `step_overhead`: the sampler's kernels take 0.02 to 0.1 ms. Nothing is added for the host, for vLLM schedules a step and
+      prepares its inputs while the one before runs: in the recorded run on the server card, the steps of the last request, which
+      is alone, take 11.38 ms each, and the sum of their kernels is 11.42 ms. A host that is slower than its accelerator is not
+      foreseen.
+    - `FlashAttention2` has those of attention where vLLM attends with that.
     - `link_efficiency`, `link_latency`: NCCL's all-reduce between two of the server cards, over PCIe 5.0, reaches 0.56 of the
       link's bandwidth with 20 MB and takes 13 µs with 4 kB.
     - `request_overhead`: none, for one kernel attends for all requests. On CPUs, which take them one by one, `kvtool bench` finds
@@ -57,10 +61,9 @@ class LatencyModel:
     geometry: Geometry
     accelerator: Accelerator
     dtype_bytes: int = 2
-    compute_efficiency: float = 0.78
     bandwidth_efficiency: float = 0.90
-    step_overhead: float = 0.5e-3
-    layer_overhead: float = 23e-6
+    step_overhead: float = 0.05e-3
+    layer_overhead: float = 18e-6
     tensor_parallel: int = 1
     link_efficiency: float = 0.56
     link_latency: float = 13e-6
@@ -82,6 +85,7 @@ class LatencyModel:
     """Of a layer, for a token and one that it attends to."""
     _kv_seconds: float = field(init=False, repr=False, compare=False)
     """Of a layer, to move the keys and values of a token."""
+    _flash: FlashAttention2 | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ways, geometry = self.tensor_parallel, self.geometry
@@ -93,7 +97,7 @@ class LatencyModel:
             )
         if ways > 1 and not self.accelerator.link:
             raise EngineError(f"how fast one {self.accelerator.name} talks to another is not known")
-        flop_seconds = 1 / (self.accelerator.flops * self.compute_efficiency)
+        flop_seconds = 1 / (self.accelerator.flops * self.accelerator.compute_efficiency)
         byte_seconds = 1 / (self.accelerator.bandwidth * self.bandwidth_efficiency)
         layers = geometry.num_layers - (not self.whole_last_layer)
         for name, value in (
@@ -103,6 +107,7 @@ class LatencyModel:
             ("_head_weights", geometry.vocab_size * geometry.hidden_size),
             ("_pair_seconds", 4.0 * geometry.num_heads * geometry.head_dim / ways * flop_seconds),
             ("_kv_seconds", self._kv_bytes() / geometry.num_layers * byte_seconds),
+            ("_flash", self._flash_attention(flop_seconds)),
         ):
             object.__setattr__(self, name, value)
 
@@ -114,14 +119,20 @@ class LatencyModel:
         pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
         tokens = rows = 0
         attention = last_attention = 0.0
-        for before, new in work:
-            tokens += new
-            rows += 1
-            pairs = new * before + new * (new + 1) // 2
-            moved = (before + 2 * new) * kv_seconds
-            attention += hypot(pairs * pair_seconds, moved)
-            if cut:
-                last_attention += hypot((before + new) * pair_seconds, moved)
+        if self._flash is not None:
+            known = tuple(work)
+            rows, tokens = len(known), sum(new for _, new in known)
+            attention = self._flash.layer_seconds(known) if tokens else 0.0
+            last_attention = attention * cut
+        else:
+            for before, new in work:
+                tokens += new
+                rows += 1
+                pairs = new * before + new * (new + 1) // 2
+                moved = (before + 2 * new) * kv_seconds
+                attention += hypot(pairs * pair_seconds, moved)
+                if cut:
+                    last_attention += hypot((before + new) * pair_seconds, moved)
         if not tokens:
             return 0.0
         activations = 3 * geometry.intermediate_size * (layers * tokens + cut * rows) / self.tensor_parallel
@@ -135,6 +146,19 @@ class LatencyModel:
             + self._all_reduce_seconds(tokens)
             + geometry.num_layers * (self.layer_overhead + rows * self.request_overhead)
             + self.step_overhead
+        )
+
+    def _flash_attention(self, flop_seconds: float) -> FlashAttention2 | None:
+        geometry, accelerator, ways = self.geometry, self.accelerator, self.tensor_parallel
+        if not accelerator.flash_attention_2:
+            return None
+        return FlashAttention2(
+            accelerator.bandwidth,
+            flop_seconds,
+            pair_flops=4.0 * geometry.num_heads * geometry.head_dim / ways,
+            token_bytes=self._kv_bytes() / geometry.num_layers,
+            kv_heads=max(geometry.num_kv_heads // ways, 1),
+            multiprocessors=accelerator.flash_attention_2,
         )
 
     def _cut_products_seconds(self, tokens: int, rows: int) -> float:
