@@ -25,11 +25,13 @@ class FlashAttention2:
     Its constants were read off kernel times, as those of `LatencyModel`: in the same tables, attention of 1 to 256 requests over 16
     to 16,384 tokens, alone and beside a prompt's chunk.
 
-    - Steps that only decode read keys and values once for the query heads that share them. 16 to 256 requests of 512 to 16,384
-      tokens take, within 13 % on both cards and 1 % in the median, `M + 50 µs · M / (M + 50 µs)`, M being the time at 0.95 of the peak bandwidth.
+    - Steps that only decode read keys and values once for the query heads that share them. With M the time at 0.95 of the peak
+      bandwidth, `M + 50 µs · M / (M + 50 µs)` is within 13 % of 16 to 256 requests of 512 to 16,384 tokens on both cards, within
+      2 % in the median.
     - With a prompt's chunk in the step, one call attends for all requests. It packs no heads together, so that a token that is
       decoded costs each query head a whole tile of 64 (vLLM's pull request 58013 says so, too, and mends it): 128 requests of 1,024
-      tokens take 1.7 times (server card) and 2.5 times (RTX 4090) as long as without the chunk. It is told within 15 % in the median, and at worst by half.
+      tokens take 1.7 times (server card) and 2.5 times (RTX 4090) as long as without the chunk. What is told here is within 16 %
+      in the median, and at worst off by half.
     - Where there are blocks enough for all multiprocessors, no request is cut into parts, and the longest ends last. One block
       alone reads 512 B in 22 ns (server card) and 32 ns (RTX 4090), a 70th and a 62nd of the bandwidth. Tokens that all blocks read
       at once are shared fairly; what is left when fewer run than the memory could serve takes as long as one block needs for it.
