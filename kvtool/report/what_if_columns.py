@@ -102,6 +102,11 @@ def _capacity(row: SweepRow) -> str:
     return _count(row.capacity)
 
 
+def _prefill(row: SweepRow) -> str:
+    """Of a fleet that is split; the others do both."""
+    return "mixed" if row.axis == "pd" and row.prefill_replicas is None else _count(row.prefill_replicas)
+
+
 def _bandwidth(row: SweepRow) -> str:
     """Of a link that there is."""
     if row.bandwidth is not None:
@@ -117,21 +122,21 @@ _SETTINGS = (
     RowColumn("TTL", lambda row: "" if row.ttl_seconds is None else lifetime(row.ttl_seconds)),
     RowColumn("router", lambda row: row.routing or "", "text"),
     RowColumn("replicas", lambda row: _count(row.replicas)),
-    RowColumn("prefill", lambda row: _count(row.prefill_replicas)),
+    RowColumn("prefill", _prefill),
     RowColumn("decode", lambda row: _count(row.decode_replicas)),
     RowColumn("host blocks", lambda row: _count(row.host_blocks)),
     RowColumn("disk blocks", lambda row: _count(row.disk_blocks)),
     RowColumn("bandwidth", _bandwidth),
     RowColumn("blocks", _capacity),
 )
-_OF_ALL = ("replicas", "blocks")
+_OF_ALL = ("replicas", "disk blocks", "blocks")
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
     RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate)),
     RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),
     RowColumn("computed", lambda row: _count(row.computed_tokens) if row.change else ""),
     RowColumn(
-        "break-even", lambda row: "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens", keep=1
+        "break-even", lambda row: "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens", keep=3
     ),
     RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=4),
     RowColumn("of requests", lambda row: _ratio(row.request_imbalance), keep=0),
