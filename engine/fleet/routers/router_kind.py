@@ -42,7 +42,7 @@ class RouterKind:
     left_out: str = ""
     """What of that program's rule is not followed."""
     needs_sessions: bool = False
-    """Whether it says nothing about requests of no session."""
+    """Whether it is for requests of sessions, or of tenants."""
 
 
 class RuleRouter:
