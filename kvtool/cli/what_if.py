@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Reading, Rendering, Serving, Tracing
+from kvtool.config.routing_options import Routed
+from kvtool.config.run_options import Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
+    from kvtool.profiler.what_if.routing_rows import AskedFleet
     from kvtool.profiler.what_if.sweeps import AskedSweep
     from kvtool.results.documents.what_if import WhatIfDocument
 
@@ -40,8 +42,10 @@ class WhatIfCommand(Command):
     sample: Annotated[
         float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.fraction)
     ] = 1.0
+    routed: Routed
+    predicting: Predicting
     rendering: Rendering
-    serving: Annotated[Serving, only("block_size")]
+    serving: Serving
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
     reading: Annotated[
         Reading,
@@ -101,8 +105,10 @@ class WhatIfCommand(Command):
                 f"sweeps follow vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
         asked = self._asked(whole=rules == "block-lru")
+        fleet = self._fleet(rules)
         options = RunOptions(
             inputs=self.inputs,
+            predicting=self.predicting,
             rendering=self.rendering,
             serving=self.serving,
             tracing=self.tracing,
@@ -112,6 +118,15 @@ class WhatIfCommand(Command):
         opened = open_workload(options, Tokenizers(offline=self.showing.offline))
         with self.showing.progress() as progress:
             trace, notes = block_trace(opened, progress)
+        if fleet is None:
+            rows = sweep(trace, asked)
+        else:
+            from kvtool.profiler.what_if.fleet_rows import FleetPlan
+            from kvtool.profiler.what_if.routing_rows import RoutingSweep
+
+            served = RoutingSweep(FleetPlan.of(trace, opened.planned), fleet, seed=opened.planned.plan.seed)
+            rows = served.rows()
+            notes += served.notes
         blocks = asked.blocks(trace)
         reachable = blocks.reachable
         return WhatIfDocument(
@@ -126,8 +141,18 @@ class WhatIfCommand(Command):
             reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
             sampled=self.sample if self.sweep == "capacity" else 1.0,
             notes=notes,
-            rows=sweep(trace, asked),
+            rows=rows,
         )
+
+    def _fleet(self, rules: str) -> AskedFleet | None:
+        """What is asked of a fleet; None where no fleet is."""
+        if self.sweep not in ("routing", "replicas"):
+            return None
+        from kvtool.profiler.what_if.routing_rows import AskedFleet
+
+        if rules == "block-lru":
+            raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
+        return AskedFleet.of(self.sweep, self.routed.routing, self.routed.counts(), self.routed.router_view)
 
     def _asked(self, *, whole: bool) -> AskedSweep:
         from kvtool.profiler.what_if.sweeps import AskedSweep
@@ -164,6 +189,11 @@ class WhatIfCommand(Command):
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
+        fleets: tuple[Axis, ...] = ("routing", "replicas")
+        for name in ("routing", "replicas", "router_view"):
+            if getattr(self.routed, name) is not None and self.sweep not in fleets:
+                flag = f"--{name.replace('_', '-')}"
+                raise KvtoolError(f"{flag} is for --sweep {' or '.join(fleets)}, not {self.sweep}")
         for name, axes in of.items():
             if getattr(self, name) is not None and self.sweep not in axes:
                 flag = f"--{name.replace('_', '-')}"

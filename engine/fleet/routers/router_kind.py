@@ -43,6 +43,10 @@ class RouterKind:
     """What of that program's rule is not followed."""
     needs_sessions: bool = False
     """Whether it is for requests of sessions, or of tenants."""
+    own_way: str = ""
+    """Of its ways, the one that it is for."""
+    usual: bool = True
+    """Whether it is tried where nobody names routers."""
 
 
 class RuleRouter:

@@ -111,6 +111,7 @@ KVAWARE = RouterKind(
     ("vllm-project/production-stack src/vllm_router/routers/routing_logic.py (KvawareRouter), parsers/parser.py",),
     "events",
     KvawareSettings(),
+    own_way="holder",
     left_out="holders are known by blocks, not by LMCache's chunks of 256 tokens",
 )
 LOADAWARE = RouterKind(
