@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
+from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.routing_options import Routed
 from kvtool.config.run_options import Predicting, Reading, Rendering, Serving, Tracing
@@ -17,22 +18,24 @@ from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
-    from kvtool.profiler.what_if.routing_rows import AskedFleet
+    from kvtool.profiler.opening import Opened
+    from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
-    from kvtool.results.documents.what_if import WhatIfDocument
+    from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+    from kvtool.workload.block_trace import BlockTrace
 
 _MOST = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfCommand(Command):
-    """What the same requests would hit with another cache: every size in one pass, other policies, lifetimes, block sizes.
+    """What to change first: the same requests with another cache, other blocks, more accelerators, or other prompts, in one table.
 
-    Nothing is run but the accounting of blocks; each row is counted on the requests themselves.
+    Each row is counted on the requests themselves, and names the command that gives it again. --sweep changes one thing alone.
     """
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or patterns; or -.", "INPUT")]
-    sweep: Annotated[Axis, Option("What is changed.")] = "capacity"
+    sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
     capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
     policies: Annotated[
         str | None, Option("lru, fifo, lfu, sieve, s3fifo, arc, and opt, the bound. [default: all]", "NAME,...")
@@ -42,7 +45,13 @@ class WhatIfCommand(Command):
     sample: Annotated[
         float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.fraction)
     ] = 1.0
+    advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
+    fixed: Annotated[
+        str | None,
+        Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
+    ] = None
     routed: Routed
+    clocking: Clocking
     predicting: Predicting
     rendering: Rendering
     serving: Serving
@@ -61,7 +70,7 @@ class WhatIfCommand(Command):
         ),
     ] = ()
     configured: Configured
-    showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
+    showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width", "command_line")]
 
     def run(self) -> int:
         """Count and print; KvtoolError for what cannot be read or does not go together."""
@@ -91,21 +100,57 @@ class WhatIfCommand(Command):
         return 0
 
     def _document(self) -> WhatIfDocument:
-        from kvtool.config.asked_run import RunOptions
-        from kvtool.config.loading import read_config
-        from kvtool.profiler.opening import open_workload
+        from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
-        from kvtool.profiler.what_if.sweeps import sweep
-        from kvtool.results.documents.what_if import WhatIfDocument
-        from kvtool.text.tokens.tokenizer import Tokenizers
+        from kvtool.profiler.what_if.sweeps import sweep_document
 
         rules = self.tracing.rules or "vllm"
         if rules not in ("vllm", "block-lru"):
             raise KvtoolError(
-                f"sweeps follow vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
+                f"what-if follows vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
-        asked = self._asked(whole=rules == "block-lru")
-        fleet = self._fleet(rules)
+        axis = self._axis
+        self._check_together(axis)
+        asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
+        opened = self._opened()
+        with self.showing.progress() as progress:
+            if asked is None:
+                table = AskedTable(self._command, fixed=tuple(_listed(self.fixed)), advice=self.advice)
+                return WhatIfTable(opened, table, progress).document()
+            trace, notes = block_trace(opened, progress)
+        rows = self._routing_rows(axis, opened, trace, notes) if axis in ("routing", "replicas") else None
+        return sweep_document(opened.name, rules, trace, notes, asked, rows)
+
+    def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
+        """Rows of routers and replicas; `notes` get what there is to say of them."""
+        from kvtool.profiler.what_if.fleet_rows import FleetPlan
+        from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
+
+        plan = opened.planned.plan
+        if plan.rules != "vllm":
+            raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
+        asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
+        slo, speedup = self.clocking.objectives(), self.clocking.speedup
+        sweep = RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
+        rows = sweep.rows()
+        notes += sweep.notes
+        return rows
+
+    @property
+    def _axis(self) -> Axis | None:
+        """What is swept, which capacities or a sample say by themselves; None: the table."""
+        return self.sweep or ("capacity" if self.capacities is not None or self.sample < 1 else None)
+
+    def _opened(self) -> Opened:
+        """The inputs as one's own engine would serve them, whoever served them."""
+        from dataclasses import replace
+
+        from kvtool.config.asked_run import RunOptions
+        from kvtool.config.loading import read_config
+        from kvtool.engine.config import EngineConfig
+        from kvtool.profiler.opening import open_workload
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
         options = RunOptions(
             inputs=self.inputs,
             predicting=self.predicting,
@@ -115,50 +160,27 @@ class WhatIfCommand(Command):
             reading=self.reading,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
-        opened = open_workload(options, Tokenizers(offline=self.showing.offline))
-        with self.showing.progress() as progress:
-            trace, notes = block_trace(opened, progress)
-        if fleet is None:
-            rows = sweep(trace, asked)
-        else:
-            from kvtool.profiler.what_if.fleet_rows import FleetPlan
-            from kvtool.profiler.what_if.routing_rows import RoutingSweep
+        tokenizers = Tokenizers(offline=self.showing.offline)
+        opened = open_workload(options, tokenizers)
+        rules = opened.planned.plan.cache
+        if self._axis is None and rules is not None and rules.dated:
+            own = replace(self.serving, block_size=EngineConfig.block_size)
+            opened = open_workload(replace(options, serving=own), tokenizers)
+        return opened
 
-            served = RoutingSweep(FleetPlan.of(trace, opened.planned), fleet, seed=opened.planned.plan.seed)
-            rows = served.rows()
-            notes += served.notes
-        blocks = asked.blocks(trace)
-        reachable = blocks.reachable
-        return WhatIfDocument(
-            schema="kvtool.what-if/1",
-            input=opened.name,
-            rules=rules,
-            block_size=trace.block_size,
-            requests=len(trace),
-            references=blocks.references,
-            distinct_blocks=trace.distinct,
-            reachable_blocks=reachable,
-            reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
-            sampled=self.sample if self.sweep == "capacity" else 1.0,
-            notes=notes,
-            rows=rows,
-        )
+    def _command(self, flags: Flags) -> str:
+        """What was given, with these flags."""
+        import shlex
 
-    def _fleet(self, rules: str) -> AskedFleet | None:
-        """What is asked of a fleet; None where no fleet is."""
-        if self.sweep not in ("routing", "replicas"):
-            return None
-        from kvtool.profiler.what_if.routing_rows import AskedFleet
+        from kvtool.report.terminal.next_command import changed, without_shown
 
-        if rules == "block-lru":
-            raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
-        return AskedFleet.of(self.sweep, self.routed.routing, self.routed.counts(), self.routed.router_view)
+        given = self.showing.command_line or ("what-if", *self.inputs)
+        return shlex.join(["kvtool", *changed(without_shown(given), flags)])
 
-    def _asked(self, *, whole: bool) -> AskedSweep:
+    def _asked(self, axis: Axis, *, whole: bool) -> AskedSweep:
         from kvtool.profiler.what_if.sweeps import AskedSweep
         from kvtool.text.quantities import parse_duration
 
-        self._check_together()
         policies: list[Policy] = []
         for name in _listed(self.policies):
             found = next((each for each in get_args(Policy) if each == name.replace("-", "")), None)
@@ -172,7 +194,7 @@ class WhatIfCommand(Command):
         except ValueError as error:
             raise KvtoolError(f"--ttls: {error}") from error
         return AskedSweep(
-            self.sweep,
+            axis,
             whole,
             policies=policies,
             capacities=_numbers("--capacities", self.capacities, 0),
@@ -181,7 +203,7 @@ class WhatIfCommand(Command):
             sample=self.sample,
         )
 
-    def _check_together(self) -> None:
+    def _check_together(self, axis: Axis | None) -> None:
         """Which lists belong to which axis."""
         of: dict[str, tuple[Axis, ...]] = {
             "policies": ("policy",),
@@ -190,18 +212,24 @@ class WhatIfCommand(Command):
             "capacities": ("capacity", "policy", "block-size"),
         }
         fleets: tuple[Axis, ...] = ("routing", "replicas")
-        for name in ("routing", "replicas", "router_view"):
-            if getattr(self.routed, name) is not None and self.sweep not in fleets:
-                flag = f"--{name.replace('_', '-')}"
-                raise KvtoolError(f"{flag} is for --sweep {' or '.join(fleets)}, not {self.sweep}")
+        for concern, option in ((self.routed, Routed()), (self.clocking, Clocking())):
+            said = next((name for name, value in vars(option).items() if getattr(concern, name) != value), None)
+            if said is not None and axis not in fleets:
+                flag = f"--{said.replace('_', '-')}"
+                raise KvtoolError(
+                    f"{flag} is for --sweep {' or '.join(fleets)}, not {axis or 'the table'}", hint=f"leave {flag} out"
+                )
         for name, axes in of.items():
-            if getattr(self, name) is not None and self.sweep not in axes:
+            if getattr(self, name) is not None and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(axes)}, not {self.sweep}", hint=f"leave {flag} out"
+                    f"{flag} is for --sweep {' or '.join(axes)}, not {axis or 'the table'}",
+                    hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
                 )
-        if self.sample < 1 and self.sweep != "capacity":
+        if self.sample < 1 and axis != "capacity":
             raise KvtoolError("--sample is for --sweep capacity", hint="leave --sample out")
+        if self.fixed is not None and axis is not None:
+            raise KvtoolError("--fixed is for the table", hint="leave --sweep out")
 
 
 def _listed(text: str | None) -> list[str]:

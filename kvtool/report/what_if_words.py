@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvtool.report.routing_words import routing_answer
 from kvtool.report.what_if_columns import POLICIES
+from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -13,7 +14,7 @@ _ON_A_CLOCK = (
     "the requests at their own times, on the clock of a latency model; hit rate: of the blocks that are looked up; "
     "imbalance: prompt tokens computed by the replica that computed most, over the mean"
 )
-_LEGENDS = {
+_LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
     "ttl": "unlimited room; a block that is not used for longer is gone",
@@ -79,4 +80,4 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
 def legend(document: WhatIfDocument) -> str:
     """How the rows were counted."""
     axis = document.rows[0].axis if document.rows else "capacity"
-    return _LEGENDS[axis]
+    return _LEGENDS[axis or "capacity"]

@@ -12,6 +12,7 @@ from kvtool.accounting.policies.optimum import optimal_hits
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
+from kvtool.engine.fleet.gpu_search import FleetSearch
 from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
@@ -120,8 +121,18 @@ class RoutingSweep:
         except EngineError as error:
             raise KvtoolError(error.message, hint=error.hint) from error
         self._tell(router, made, run)
-        row = plan.row(asked.axis, run, routing=router.name)
+        search = self._search(router, view) if plan.slo is not None and asked.axis == "routing" else None
+        row = plan.row(asked.axis, run, routing=router.name, search=search)
         return row.model_copy(update={"router_version": kind.version or None, "router_view": view})
+
+    def _search(self, router: AskedRouter, view: RouterView) -> FleetSearch:
+        """The smallest fleet behind a router that meets the objectives."""
+        settings, index = router.settings, router.kind.index_blocks
+        assert settings is not None
+        found = self._plan.smallest(lambda: settings.router(self._seed), view=view, index_blocks=index)
+        if found.replicas is None:
+            self.notes.append(f"no fleet behind {router.name} was found that meets the objectives")
+        return found
 
     def _bound(self, name: str, replicas: int) -> SweepRow:
         """What one cache hits that is as large as all and knows what comes."""
