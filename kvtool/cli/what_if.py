@@ -11,7 +11,7 @@ from kvtool.config import bounds
 from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.routing_options import Routed
-from kvtool.config.run_options import Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
+    from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
     from kvtool.workload.block_trace import BlockTrace
 
@@ -52,6 +53,7 @@ class WhatIfCommand(Command):
     ] = None
     routed: Routed
     clocking: Clocking
+    caching: Annotated[Caching, only("use_timestamps")]
     predicting: Predicting
     rendering: Rendering
     serving: Serving
@@ -115,7 +117,8 @@ class WhatIfCommand(Command):
         opened = self._opened()
         with self.showing.progress() as progress:
             if asked is None:
-                table = AskedTable(self._command, fixed=tuple(_listed(self.fixed)), advice=self.advice)
+                fixed = tuple(_listed(self.fixed))
+                table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
         rows = self._routing_rows(axis, opened, trace, notes) if axis in ("routing", "replicas") else None
@@ -135,6 +138,23 @@ class WhatIfCommand(Command):
         rows = sweep.rows()
         notes += sweep.notes
         return rows
+
+    def _fleet(self) -> TableFleet | None:
+        """Today's fleet, where a clock is asked for."""
+        if not self.caching.use_timestamps and self.routed == Routed() and self.clocking == Clocking():
+            return None
+        from kvtool.profiler.what_if.table_clock import TableFleet
+
+        counts = self.routed.counts() or [1]
+        if len(counts) > 1:
+            raise KvtoolError("--replicas is one for the table", hint="--sweep replicas tries several")
+        return TableFleet(
+            replicas=counts[0],
+            routing=_listed(self.routed.routing) or None,
+            view=self.routed.router_view,
+            slo=self.clocking.objectives(),
+            speedup=self.clocking.speedup,
+        )
 
     @property
     def _axis(self) -> Axis | None:
@@ -214,10 +234,10 @@ class WhatIfCommand(Command):
         fleets: tuple[Axis, ...] = ("routing", "replicas")
         for concern, option in ((self.routed, Routed()), (self.clocking, Clocking())):
             said = next((name for name, value in vars(option).items() if getattr(concern, name) != value), None)
-            if said is not None and axis not in fleets:
+            if said is not None and axis is not None and axis not in fleets:
                 flag = f"--{said.replace('_', '-')}"
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(fleets)}, not {axis or 'the table'}", hint=f"leave {flag} out"
+                    f"{flag} is for the table and --sweep {' or '.join(fleets)}, not {axis}", hint=f"leave {flag} out"
                 )
         for name, axes in of.items():
             if getattr(self, name) is not None and axis not in axes:

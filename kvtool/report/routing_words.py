@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.profiler.what_if.routing_rows import TODAY
+from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
 from kvtool.report.what_if_columns import moment
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent, plural
@@ -22,7 +22,9 @@ def routing_answer(rows: Sequence[SweepRow]) -> str:
         return _of_replicas(timed)
     best, row = min(timed, key=lambda each: each[0])
     told = f"{row.routing} waits least: TTFT p99 {moment(best)} with {plural(row.replicas or 0, 'replica')}"
-    today = next((each for each in timed if each[1].routing == TODAY), None) or max(timed, key=lambda each: each[0])
+    today = next((each for each in timed if each[1].routing == ROUND_ROBIN), None) or max(
+        timed, key=lambda each: each[0]
+    )
     if today[1] is not row:
         told += f", {today[1].routing} {moment(today[0])}"
     hits, most = max(((row.hit_rate, row) for _, row in timed), key=lambda each: each[0])

@@ -6,18 +6,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, inf
 
+import numpy as np
+
 from kvtool.accounting.plan import Plan
+from kvtool.engine.fleet.gpu_search import MOST_REPLICAS
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
+from kvtool.profiler.what_if.arrival_times import check_arrivals
 from kvtool.profiler.what_if.cache_changes import CacheChanges
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace
 from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
 from kvtool.profiler.what_if.table_answer import answer
+from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
 from kvtool.workload.yaml.yaml_source import YamlSource
@@ -36,6 +41,8 @@ class AskedTable:
     command_of: CommandOf
     fixed: Sequence[str] = ()
     advice: bool = True
+    fleet: TableFleet | None = None
+    """None: no clock is asked for."""
 
 
 @dataclass(slots=True)
@@ -57,8 +64,11 @@ class WhatIfTable:
         fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=made)
         fine = self._without_refused(fine, plan)
         today = PlannedChange("today", "today", "", _in_blocks_of(fine, plan), plan)
+        clock = self._clock(today)
         changes = list(self._changes(today, fine, None if made else found))
-        rows = [self._row(change) for change in (today, *changes)]
+        if clock is not None:
+            changes += clock.changes(today, self.missing)
+        rows = [self._row(change, clock) for change in (today, *changes)]
         first, *others = rows
         rows = [first, *sorted(others, key=_order)]
         blocks = today.trace.of_studies() if plan.rules == "block-lru" else today.trace.of_engine()
@@ -72,6 +82,8 @@ class WhatIfTable:
             distinct_blocks=today.trace.distinct,
             reachable_blocks=blocks.reachable,
             reachable_hit_rate=blocks.reachable / blocks.references if blocks.references else 0.0,
+            capacity=today.capacity,
+            bytes_per_block=plan.bytes_per_block,
             sampled=1.0,
             notes=self.notes,
             answer=answer(rows, self.missing, prompts_hint="" if found is None else self._prompts_hint(found)),
@@ -157,9 +169,30 @@ class WhatIfTable:
         allowed = ",".join(sorted({fix.tier for fix in found.together} - {"P0", "P1"}))
         return f"kvtool optimize {opened.name}{f' --allow {allowed}' if allowed else ''} shows the edits."
 
-    def _row(self, change: PlannedChange) -> SweepRow:
-        hits = change.hits
-        return SweepRow(
+    def _clock(self, today: PlannedChange) -> TableClock | None:
+        """None where there are no times or none are asked for; KvtoolError for times that cannot be."""
+        fleet, untimed = self.asked.fleet, int(np.isnan(today.trace.arrivals).sum())
+        if untimed:
+            none = untimed == len(today.trace)
+            why = "no request has an arrival time" if none else f"{plural(untimed, 'request')} have no arrival time"
+        elif fleet is None:
+            why = "the requests have arrival times: --use-timestamps puts them on a clock"
+        elif today.plan.rules == "block-lru":
+            why = "the block list of trace studies has no clock: leave --rules out"
+        else:
+            check_arrivals(today.trace, "a clock")
+            latency = today.plan.latency
+            made = TableClock(fleet, today.plan.seed)
+            self.notes.append(
+                f"times of {latency.geometry.name} on {latency.accelerator.name}, predicted; today "
+                f"{plural(fleet.replicas, 'replica')}" + (f" by {made.today}" if fleet.replicas > 1 else "")
+            )
+            return made
+        self._lack("TTFT, TPOT, goodput, GPUs, replicas, routers, tiers, prefill/decode split", why)
+        return None
+
+    def _row(self, change: PlannedChange, clock: TableClock | None) -> SweepRow:
+        row = SweepRow(
             kind=change.kind,
             change=change.name,
             does=change.does,
@@ -167,13 +200,51 @@ class WhatIfTable:
             policy=change.policy if change.kind == "policy" else None,
             capacity=change.capacity,
             block_size=change.trace.block_size,
-            hit_blocks=hits.blocks,
-            references=hits.references,
-            hit_rate=hits.rate,
-            computed_tokens=hits.computed,
+            hit_blocks=0,
+            references=0,
+            hit_rate=0.0,
             command=None if change.flags is None else self.asked.command_of(change.flags),
             sure=change.sure,
         )
+        if clock is None or change.kind == "policy":
+            hits = change.hits
+            told: dict[str, object] = {
+                "hit_blocks": hits.blocks,
+                "references": hits.references,
+                "hit_rate": hits.rate,
+                "computed_tokens": hits.computed,
+            }
+        else:
+            told = self._clocked(change, clock.served(change)) | {"routing": change.routing or clock.today}
+        return row.model_copy(update=told)
+
+    def _clocked(self, change: PlannedChange, served: Clocked) -> dict[str, object]:
+        """The fields of a row on the clock."""
+        run, figures, search = served.run, served.figures, served.search
+        answered = run.replica >= 0
+        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[answered].sum())
+        if search is not None and search.replicas is None and change.kind == "today":
+            best = percent(search.attainable if not search.shares else search.best)
+            self.notes.append(
+                f"no fleet of up to {MOST_REPLICAS} replicas meets the objectives: at best {best} of the requests"
+            )
+        return {
+            "hit_blocks": hits,
+            "references": int(run.asked_blocks[answered].sum()),
+            "hit_rate": hits * change.trace.block_size / prompts if prompts else 0.0,
+            "computed_tokens": int(run.computed_tokens.sum()),
+            "replicas": run.replicas,
+            "imbalance": figures.imbalance,
+            "request_imbalance": figures.request_imbalance,
+            "ttft_p50": figures.ttft_p50,
+            "ttft_p99": figures.ttft_p99,
+            "tpot_p50": figures.tpot_p50,
+            "tpot_p99": figures.tpot_p99,
+            "goodput": figures.goodput,
+            "within_slo": figures.within_slo,
+            "gpus": None if search is None or search.replicas is None else search.replicas * change.accelerators,
+            "sure": "predicted" if change.sure == "exact" else change.sure,
+        }
 
 
 def _in_blocks_of(fine: BlockTrace, plan: Plan) -> BlockTrace:
@@ -203,4 +274,4 @@ def _check(opened: Opened) -> None:
     if plan.cache is not None and plan.cache.ttl is not None:
         raise KvtoolError("a time to live is planned for with --sweep ttl", hint="leave `ttl` out of the file")
     if plan.cache is not None and plan.cache.replicas > 1:
-        raise KvtoolError("several replicas need a clock", hint="requests with arrival times, and --use-timestamps")
+        raise KvtoolError("say the replicas of a plan as --replicas N", hint="leave `replicas` out of the file")

@@ -35,6 +35,10 @@ class PlannedChange:
     policy: Policy = "lru"
     more_hardware: bool = False
     """Whether somebody has to buy something for it."""
+    replicas: int | None = None
+    """None: as many as today."""
+    routing: str | None = None
+    """None: today's router."""
 
     @property
     def capacity(self) -> int | None:

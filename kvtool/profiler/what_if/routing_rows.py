@@ -18,12 +18,11 @@ from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent, plural
 
-TODAY = "round-robin"
-"""What a load balancer does that knows nothing of caches."""
 _REPLICAS = 4
 _COUNTS = (1, 2, 4, 8)
 _NEARLY_ALL = 0.9
@@ -82,7 +81,7 @@ class RoutingSweep:
     def _usual(self) -> list[AskedRouter]:
         """Every router of the registry that is another by default; over replicas that of today, and the one that looks at load."""
         if self._asked.axis == "replicas":
-            return [asked_router(name) for name in (TODAY, "least-loaded")]
+            return [asked_router(name) for name in (ROUND_ROBIN, "least-loaded")]
         usual = [asked_router(name) for name, kind in ROUTERS.items() if kind.usual]
         if self._keyless() < len(self._plan.requests):
             return usual

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shell_lines, with_values
-from kvtool.report.what_if_words import how_sure
+from kvtool.report.what_if_columns import how_sure, moment
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, put, sanitize, say
-from kvtool.text.terminal.numbers import duration, percent
+from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.table import Column, put_table, room_for_first
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def print_table(console: Console, document: WhatIfDocument) -> None:
     columns, cells = _columns(document.rows)
     columns.insert(0, Column("change", "<", prose=not is_plain(console)))
     table = [
-        [sanitize(row.change or "", ascii_only=plain), *of_row, how_sure(row, plain=plain)]
+        [sanitize(row.change or "", ascii_only=plain), *of_row, how_sure(row)]
         for row, of_row in zip(document.rows, cells, strict=True)
     ]
     columns.append(Column("sure?", "<"))
@@ -101,7 +101,7 @@ def _number(value: float | None) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "" if value is None else duration(value)
+    return "" if value is None else moment(value)
 
 
 def _again(rows: Sequence[SweepRow]) -> list[str]:
