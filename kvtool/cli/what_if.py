@@ -124,9 +124,27 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-        if axis in ("tier", "pd"):
-            return sweep_document(opened.name, rules, trace, notes, asked, self._fleet_rows(axis, opened, trace, notes))
-        return sweep_document(opened.name, rules, trace, notes, asked)
+        rows: list[SweepRow] | None = None
+        if axis in ("routing", "replicas"):
+            rows = self._routing_rows(axis, opened, trace, notes)
+        elif axis in ("tier", "pd"):
+            rows = self._fleet_rows(axis, opened, trace, notes)
+        return sweep_document(opened.name, rules, trace, notes, asked, rows)
+
+    def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
+        """Rows of routers and replicas; `notes` get what there is to say of them."""
+        from kvtool.profiler.what_if.fleet_rows import FleetPlan
+        from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
+
+        plan = opened.planned.plan
+        if plan.rules != "vllm":
+            raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
+        asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
+        slo, speedup = self.clocking.objectives(), self.clocking.speedup
+        sweep = RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
+        rows = sweep.rows()
+        notes += sweep.notes
+        return rows
 
     def _fleet_rows(
         self, axis: Literal["tier", "pd"], opened: Opened, trace: BlockTrace, notes: list[str]
@@ -144,16 +162,26 @@ class WhatIfCommand(Command):
             speedup=self.clocking.speedup,
             replicas=one_of("--replicas", self.routed.counts()),
             routing=one_of("--routing", _listed(self.routed.routing)),
+            view=self.routed.router_view,
         )
         return sweep.tiers(self.tiering) if axis == "tier" else sweep.split(self.splitting)
 
     def _fleet(self) -> TableFleet | None:
         """Today's fleet, where a clock is asked for."""
-        if not (self.caching.use_timestamps or self.clocking.slo is not None or self.clocking.speedup != 1):
+        if not self.caching.use_timestamps and self.routed == Routed() and self.clocking == Clocking():
             return None
         from kvtool.profiler.what_if.table_clock import TableFleet
 
-        return TableFleet(slo=self.clocking.objectives(), speedup=self.clocking.speedup)
+        counts = self.routed.counts() or [1]
+        if len(counts) > 1:
+            raise KvtoolError("--replicas is one for the table", hint="--sweep replicas tries several")
+        return TableFleet(
+            replicas=counts[0],
+            routing=_listed(self.routed.routing) or None,
+            view=self.routed.router_view,
+            slo=self.clocking.objectives(),
+            speedup=self.clocking.speedup,
+        )
 
     @property
     def _axis(self) -> Axis | None:
@@ -230,11 +258,12 @@ class WhatIfCommand(Command):
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
+        fleets: tuple[Axis, ...] = ("tier", "routing", "replicas", "pd")
         concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
             (self.tiering, ("tier",)),
             (self.splitting, ("pd",)),
-            (self.routed, ("tier", "pd")),
-            (self.clocking, ("tier", "pd", None)),
+            (self.routed, (*fleets, None)),
+            (self.clocking, (*fleets, None)),
         ]
         said = [(name, getattr(self, name) is not None, axes) for name, axes in of.items()]
         for concern, axes in concerns:
@@ -242,10 +271,9 @@ class WhatIfCommand(Command):
         for name, given, axes in said:
             if given and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
-                named = [each for each in axes if each is not None]
-                also = " and the table" if None in axes else ""
+                named = " or ".join(each for each in axes if each is not None)
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(named)}{also}, not {axis or 'the table'}",
+                    f"{flag} is for {'the table and ' if None in axes else ''}--sweep {named}, not {axis or 'the table'}",
                     hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
                 )
         if self.sample < 1 and axis != "capacity":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from kvtool.accounting.plan import Plan
 from kvtool.config.tier_options import Splitting, Tiering, amounts, one_amount
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet_figures import Slo
+from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES
 from kvtool.errors import KvtoolError
@@ -42,6 +44,8 @@ class FleetSweep:
     speedup: float = 1.0
     replicas: int | None = None
     routing: str | None = None
+    view: RouterView | None = None
+    """None: what each router's program knows."""
 
     def tiers(self, asked: Tiering) -> list[SweepRow]:
         """Rows of `--sweep tier`; KvtoolError for what cannot be told."""
@@ -89,7 +93,13 @@ class FleetSweep:
         return FleetPlan.of(self.trace, self.opened.planned, slo=self.slo, speedup=self.speedup)
 
     def _router(self) -> AskedRouter:
-        return asked_router(self.routing or DEFAULT_ROUTER)
+        try:
+            router = asked_router(self.routing or DEFAULT_ROUTER)
+        except EngineError as error:
+            raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
+        if self.view is None:
+            return router
+        return replace(router, kind=replace(router.kind, view=self.view))
 
     @staticmethod
     def _clock(plan: Plan, router: AskedRouter, replicas: int) -> str:

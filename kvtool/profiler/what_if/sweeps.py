@@ -44,7 +44,7 @@ class AskedSweep:
 
 
 def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
-    """The rows of an axis that is counted on blocks alone; KvtoolError for what the trace cannot tell."""
+    """The rows of one axis; KvtoolError for what the trace cannot tell."""
     rows = {"capacity": _capacity, "policy": _policy, "ttl": _ttl, "block-size": _block_size}
     return list(rows[asked.axis](trace, asked))
 
@@ -57,7 +57,7 @@ def sweep_document(
     asked: AskedSweep,
     rows: list[SweepRow] | None = None,
 ) -> WhatIfDocument:
-    """The document of one axis; `rows` are given where an engine's plan takes part. KvtoolError for what the trace cannot tell."""
+    """The document of one axis, with `rows` where they are not counted here; KvtoolError for what the trace cannot tell."""
     blocks = asked.blocks(trace)
     reachable = blocks.reachable
     return WhatIfDocument(
