@@ -71,6 +71,11 @@ def _of_length(ids: list[int], count: int) -> list[int]:
     return [*ids[:count], *[_UNKNOWN] * (count - len(ids))] or [_UNKNOWN]
 
 
+def _parted(chain: Chain, named: int) -> Chain:
+    """What a chain says of its first blocks, which are the prompt's."""
+    return Chain(chain.numbers[:named], min(chain.own, named), chain.content[:named], min(chain.known, named))
+
+
 class JobMaker:
     """Renders turns and gives their requests an answer to be forced: the recorded one, or filler of the recorded length."""
 
@@ -107,22 +112,30 @@ class JobMaker:
 
     def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
         """The job of a prompt of which only ids of blocks are known."""
-        chain = hashed.chain
+        named, chain, hashes = len(hashed.hash_ids), hashed.chain, list[BlockHash]()
+        ids = [*hashed.hash_ids, *hashed.answer] if hashed.answer else hashed.hash_ids
+        answer = None
         if chain is None and self.numbers is not None:
-            chain = self.numbers.number(hashed.hash_ids, turn.salt)
+            chain = self.numbers.number(ids, turn.salt)
+            if hashed.answer:
+                chain, answer = _parted(chain, named), chain.numbers[named:]
+        if chain is None:
+            hashes = hash_ids(ids, turn.salt)
         request = Request(
             id=name,
             num_prompt_tokens=hashed.num_tokens,
-            prompt_hashes=hash_ids(hashed.hash_ids, turn.salt) if chain is None else None,
+            prompt_hashes=hashes[:named] if chain is None else None,
             prompt_numbers=None if chain is None else chain.numbers,
+            answer_hashes=hashes[named:] or None,
+            answer_numbers=answer,
             max_tokens=max(turn.output_tokens or 1, 1),
             cache_salt=turn.salt,
         )
         if chain is not None:
             return Job(turn, None, request, np.frombuffer(chain.content, dtype=np.intc), hashed.block_size, "", chain)
         known = self._block_numbers
-        ids = np.asarray([known.setdefault(block, len(known)) for block in hashed.hash_ids], dtype=np.int32)
-        return Job(turn, None, request, ids, hashed.block_size, "")
+        content = np.asarray([known.setdefault(block, len(known)) for block in hashed.hash_ids], dtype=np.int32)
+        return Job(turn, None, request, content, hashed.block_size, "")
 
     def _answer(self, turn: Turn) -> tuple[str, list[int]]:
         tokenizer = self.renderer.tokenizer

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.opening import Opened
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.drive import NO_ANSWER, first_turns
-from kvtool.workload.jobs import JobMaker
+from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Output, Turn
 
 
@@ -17,40 +19,65 @@ def block_trace(opened: Opened, progress: Progress) -> tuple[BlockTrace, list[st
     Ids of a trace are taken as they are. KvtoolError where there is no request.
     """
     plan = opened.planned.plan
-    reading = _Reading(opened, BlockCollector(plan.engine.block_size))
+    collector = BlockCollector(plan.engine.block_size)
+    reading = BlockReading(opened, collector)
     progress.stage("reading", None)
     for conversation in first_turns(opened.source.conversations(), plan.limit):
         answer: Output | None = None
         while (turn := conversation.next_turn(answer)) is not None:
             answer = reading.take(turn)
             progress.advance(1)
-    trace = reading.collector.trace()
+    trace = collector.trace()
     if not len(trace):
         raise KvtoolError(f"{opened.name}: no request could be read", hint=reading.refusal or None)
     return trace, reading.notes()
 
 
-class _Reading:
+class Collector(Protocol):
+    """Who gets requests as blocks."""
+
+    block_size: int
+
+    def add_hashed(self, turn: Turn) -> None:
+        """A request of which a trace gives the ids of its blocks."""
+        ...
+
+    def add(self, job: Job) -> None:
+        """A request of tokens."""
+        ...
+
+    def leave_out(self, turn: Turn) -> None:
+        """A request that its server did not take."""
+        ...
+
+
+class BlockReading:
     """Takes turns; requests that their server failed, or whose messages are refused, are left out and counted."""
 
-    def __init__(self, opened: Opened, collector: BlockCollector) -> None:
+    def __init__(self, opened: Opened, collector: Collector) -> None:
         self.collector = collector
         self.refusal = ""
         self._maker = JobMaker(opened.renderer, seed=opened.planned.plan.seed)
         self._skips = opened.planned.plan.skip_refused
         self._failed = 0
         self._refused = 0
-        self._kinds: set[bool] = set()
+        self._kinds: set[tuple[bool, bool]] = set()
+        """Of the requests: whether a trace gives their blocks, and whether those of their answers, too."""
 
     def take(self, turn: Turn) -> Output:
+        """Hand a request on; returns its answer."""
         status = turn.call.status
         if status is not None and status >= 400:
             self._failed += 1
+            self.collector.leave_out(turn)
             return NO_ANSWER
-        self._kinds.add(turn.hashed is not None)
+        self._kinds.add((turn.hashed is not None, turn.hashed is not None and turn.hashed.answer is not None))
         if len(self._kinds) > 1:
+            both = "traces that name their blocks themselves and those that kvtool made of tokens"
             raise KvtoolError(
-                "a trace of block ids and prompts with text share no blocks",
+                f"{both} share no blocks"
+                if all(kind[0] for kind in self._kinds)
+                else "a trace of block ids and prompts with text share no blocks",
                 hint="plan for them apart",
                 place=turn.place,
             )
@@ -75,6 +102,7 @@ class _Reading:
         return job.output()
 
     def notes(self) -> list[str]:
+        """What was left out."""
         found = []
         if self._failed:
             found.append(f"{self._failed:,} requests that their server refused or failed are left out")
