@@ -47,6 +47,15 @@ class WhatIfCommand(Command):
         Reading,
         only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside"),
     ]
+    outputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "Also write PATH, in the format of its extension (json, md, html, csv, txt, svg) or FMT; repeatable.",
+            "[FMT=]PATH",
+            flag="--output",
+            short="-o",
+        ),
+    ] = ()
     configured: Configured
     showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
 
@@ -54,13 +63,24 @@ class WhatIfCommand(Command):
         """Count and print; KvtoolError for what cannot be read or does not go together."""
         check_values(self)
         check_piped("what-if", self.inputs)
+        from kvtool.report.outputs import check_outputs
+        from kvtool.report.what_if_formats import FORMATTERS, write_what_if
+        from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing
 
+        outputs = check_outputs(
+            self.outputs,
+            self.inputs,
+            json=self.showing.json,
+            formats=tuple(FORMATTERS),
+            allow_outside=self.reading.allow_outside,
+        )
         document = self._document()
+        write_what_if(document, outputs, width=self.showing.width or DEFAULT_WIDTH, quiet=self.showing.quiet)
         with printing():
             if self.showing.json:
                 sys.stdout.write(document.to_json())
-            else:
+            elif not any(output.to_stdout for output in outputs):
                 from kvtool.report.terminal.what_if import print_what_if
 
                 print_what_if(self.showing.console(), document)

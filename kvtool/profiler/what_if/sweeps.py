@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-import numpy as np
-
 from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
 from kvtool.accounting.curves.lifetimes import lifetime_curve
 from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
@@ -15,6 +13,7 @@ from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
 from kvtool.accounting.policies.optimum import optimal_hits
 from kvtool.errors import KvtoolError
+from kvtool.profiler.what_if.arrival_times import check_arrivals
 from kvtool.results.choices import Axis, Policy, Sure
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
@@ -83,14 +82,7 @@ def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 
 def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
-    if np.isnan(trace.arrivals).any():
-        raise KvtoolError(
-            "a time to live needs arrival times, and not all requests have one",
-            hint="a log with timestamps, or another axis: --sweep capacity",
-        )
-    back = np.flatnonzero(np.diff(trace.arrivals) < 0)
-    if len(back):
-        raise KvtoolError(f"request {int(back[0]) + 2} of the log comes before the one that stands before it")
+    check_arrivals(trace, "a time to live")
     blocks = asked.blocks(trace)
     curve = lifetime_curve(blocks, trace.arrivals)
     for ttl in asked.ttls or _TTLS:

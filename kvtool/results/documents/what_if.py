@@ -7,7 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.choices import Axis, Policy, Sure
-from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.results.model import Amount, Count, Document, Model, Ratio
+
+SCHEMA: Literal["kvtool.what-if/1"] = "kvtool.what-if/1"
 
 
 class SweepRow(Model):
@@ -18,7 +20,7 @@ class SweepRow(Model):
     capacity: Count | None = None
     """Blocks; null is unlimited."""
     block_size: Count | None = None
-    ttl_seconds: float | None = None
+    ttl_seconds: Amount | None = None
     routing: str | None = None
     """The router, with its version where it has one."""
     replicas: Count | None = None
@@ -28,26 +30,26 @@ class SweepRow(Model):
     host_blocks: Count | None = None
     """Of each replica's tier in host memory."""
     disk_blocks: Count | None = None
-    bandwidth: float | None = None
+    bandwidth: Amount | None = None
     """Bytes per second of the tier, or of the link between the pools."""
-    hit_blocks: float
+    hit_blocks: Amount
     """A whole number where it was counted."""
     references: Count
     """Blocks that are looked up."""
     hit_rate: Ratio
     """Hits of the references; of block sizes, hit tokens of the prompts' tokens, as blocks of different sizes are no measure."""
-    error: float | None = None
+    error: Amount | None = None
     """Two standard errors of the rate, where it is told from a sample."""
-    imbalance: float | None = None
+    imbalance: Amount | None = None
     """Prompt tokens computed by the replica that computed most, over the mean."""
-    request_imbalance: float | None = None
+    request_imbalance: Amount | None = None
     """The same of requests."""
-    ttft_p50: float | None = None
+    ttft_p50: Amount | None = None
     """Seconds, as all moments of a row."""
-    ttft_p99: float | None = None
-    tpot_p50: float | None = None
-    tpot_p99: float | None = None
-    goodput: float | None = None
+    ttft_p99: Amount | None = None
+    tpot_p50: Amount | None = None
+    tpot_p99: Amount | None = None
+    goodput: Amount | None = None
     """Requests per second that meet every objective."""
     within_slo: Ratio | None = None
     gpus: Count | None = None
@@ -70,6 +72,10 @@ class WhatIfDocument(Document):
     reachable_blocks: Count
     """Hit by an unlimited cache."""
     reachable_hit_rate: Ratio
+    capacity: Count | None = None
+    """Blocks of the cache as it is now; null where it is unlimited, or nobody said."""
+    bytes_per_block: Count | None = None
+    """Of keys and values of the model; null where no model was named."""
     sampled: Ratio
     """Part of the blocks that curves were counted with."""
     notes: list[str]
