@@ -93,10 +93,22 @@ def test_plans_of_traces_are_those_of_their_logs(
             assert what_if(capsys, str(whole), "-t", bytes_json, *sweep)["rows"] == of_logs["rows"]
 
 
-@pytest.mark.parametrize("flags", [[], ["--use-timestamps"], ["--capacity", "400"], ["--concurrency", "4"]])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *([], ["--use-timestamps"], ["--capacity", "400"], ["--concurrency", "4"], ["--replicas", "2"]),
+        *(["--events", "e.jsonl"], ["--rules", "block-lru"], ["--ttl", "3s", "--use-timestamps"]),
+        ["--capacity", "90", "--concurrency", "3"],
+    ],
+)
 def test_a_profile_of_traces_hits_what_that_of_the_logs_hits(
-    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+    flags: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    bytes_json: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     log = write(tmp_path / "a.jsonl", chats(7))
     trace(capsys, str(log), "-o", str(tmp_path / "blocks"), "-t", bytes_json)
 
