@@ -25,6 +25,8 @@ MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 Axis = Literal["capacity", "policy", "ttl", "block-size"]
 """What a sweep of `what-if` changes."""
+TraceFormat = Literal["mooncake", "bailian"]
+"""Whose format an anonymised trace has."""
 Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
 """Who leaves a full cache; `opt` is the bound that knows what comes."""
 Sure = Literal["exact", "sampled", "predicted", "bound"]
