@@ -11,6 +11,7 @@ from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.run_options import Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.spread_options import Spreading
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
@@ -45,8 +46,9 @@ class WhatIfCommand(Command):
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
     reading: Annotated[
         Reading,
-        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside"),
+        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside", "jobs"),
     ]
+    spreading: Spreading
     configured: Configured
     showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
 
@@ -71,7 +73,7 @@ class WhatIfCommand(Command):
         from kvtool.config.loading import read_config
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.what_if.planning_pass import block_trace
-        from kvtool.profiler.what_if.sweeps import sweep
+        from kvtool.profiler.what_if.sweep_tasks import swept
         from kvtool.results.documents.what_if import WhatIfDocument
         from kvtool.text.tokens.tokenizer import Tokenizers
 
@@ -80,6 +82,7 @@ class WhatIfCommand(Command):
             raise KvtoolError(
                 f"sweeps follow vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
+        tasks = self.spreading.tasks(self.reading.jobs)
         asked = self._asked(whole=rules == "block-lru")
         options = RunOptions(
             inputs=self.inputs,
@@ -92,6 +95,7 @@ class WhatIfCommand(Command):
         opened = open_workload(options, Tokenizers(offline=self.showing.offline))
         with self.showing.progress() as progress:
             trace, notes = block_trace(opened, progress)
+            rows, lost = swept(trace, asked, tasks, progress)
         blocks = asked.blocks(trace)
         reachable = blocks.reachable
         return WhatIfDocument(
@@ -105,8 +109,8 @@ class WhatIfCommand(Command):
             reachable_blocks=reachable,
             reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
             sampled=self.sample if self.sweep == "capacity" else 1.0,
-            notes=notes,
-            rows=sweep(trace, asked),
+            notes=[*notes, *lost],
+            rows=rows,
         )
 
     def _asked(self, *, whole: bool) -> AskedSweep:

@@ -30,5 +30,8 @@ Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
 Sure = Literal["exact", "sampled", "predicted", "bound"]
 """Counted; told from a sample, with its error; run on a clock that a latency model drives; or what nobody can reach for certain."""
 
+TaskEngine = Literal["local", "ray"]
+"""Who does tasks: processes of this machine, or actors of a Ray cluster."""
+
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""
