@@ -31,11 +31,13 @@ _SHORT = 200
 class Said(Enum):
     """What the driver tells its command."""
 
+    REACHED = auto()
+    """There is a cluster. Said first; all else is said behind it."""
+    UNREACHED = auto()
+    """There is none; why."""
     RESULT = auto()
     ERROR = auto()
     """Of a task: the command raises it."""
-    UNREACHED = auto()
-    """There is no cluster; why."""
     GONE = auto()
     """There is none any more; why."""
 
@@ -64,6 +66,7 @@ def drive_ray(pipe: Connection, asked: RayAsked, work: Callable[[Any], object], 
             pipe.send((Said.UNREACHED, _first_line(error)))
             return
         try:
+            pipe.send((Said.REACHED, None))
             _drive(ray, pipe, asked.jobs, work, items)
         except (OSError, EOFError):  # of the pipe: the command wants no more
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TypeVar, cast
 
@@ -16,8 +17,10 @@ from kvtool.workload.tasks.task_map import Poisoned
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_PATIENCE = 10.0
-"""Seconds for taking leave of a cluster."""
+_REACH = 60.0
+"""Seconds in which a cluster answers, or one is begun here."""
+_LEAVE = 10.0
+"""Seconds for taking leave of it."""
 
 
 class ClusterGoneError(NotAvailableError):
@@ -41,19 +44,37 @@ class RayPool:
         here, there = context.Pipe()
         asked = RayAsked(self._jobs, self._address)
         process = context.Process(target=drive_ray, args=(there, asked, work, list(items)), daemon=False)
+        leave = 0.0
         try:
             with signals_held():
                 process.start()
             there.close()
+            _reach(here)
+            leave = _LEAVE
             for done in range(len(items)):
                 yield cast("Result | Poisoned", _next(here, done, len(items)))
         finally:
             here.close()
             there.close()
             if process.pid is not None:
-                process.join(_PATIENCE)
+                process.join(leave)
                 process.kill()
                 process.join()
+
+
+def _reach(pipe: Connection) -> None:
+    """Wait until the driver has a cluster."""
+    why = f"none answered in {_REACH:.0f} s"
+    with suppress(EOFError, OSError):
+        if pipe.poll(_REACH):
+            said, value = pipe.recv()
+            if said is Said.REACHED:
+                return
+            why = str(value)
+    raise ClusterGoneError(
+        f"no Ray cluster could be used: {why}",
+        hint="ray status says what there is; RAY_AUTH_TOKEN is that of the cluster, where it has one",
+    )
 
 
 def _next(pipe: Connection, done: int, count: int) -> object:
@@ -67,6 +88,4 @@ def _next(pipe: Connection, done: int, count: int) -> object:
     if said is Said.ERROR:
         assert isinstance(value, Exception)
         raise value
-    if said is Said.UNREACHED:
-        raise ClusterGoneError(f"no Ray cluster could be used: {value}", hint="ray status says what there is")
     raise ClusterGoneError(f"the Ray cluster went away after {done:,} of {count:,} tasks: {value}")
