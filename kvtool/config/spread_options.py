@@ -30,9 +30,13 @@ class Spreading:
     ] = None
 
     def tasks(self, jobs: int | None) -> AskedTasks:
-        """What was asked for; KvtoolError for what does not go together."""
+        """What was asked for; KvtoolError for what does not go together, NotAvailableError without ray where it is asked for."""
         from kvtool.workload.tasks.asked_tasks import AskedTasks
 
         if self.ray_address is not None and self.engine != "ray":
             raise KvtoolError("--ray-address says where a Ray cluster is", hint="add --engine ray")
+        if self.engine == "ray":
+            from kvtool.workload.tasks.ray_extra import need_ray
+
+            need_ray("--engine ray")
         return AskedTasks(jobs, self.engine, self.ray_address)

@@ -21,7 +21,7 @@ class AskedTasks:
     address: str | None = None
 
     def task_map(self, *, pays: bool) -> TaskMap:
-        """Who does them; `pays`: there is so much to do that a second process is worth its start. NotAvailableError without ray."""
+        """Who does them; `pays`: there is so much to do that a second process is worth its start."""
         if self.engine == "ray":
             from kvtool.workload.tasks.ray_pool import RayPool
 

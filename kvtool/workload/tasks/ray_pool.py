@@ -11,7 +11,6 @@ from typing import TypeVar, cast
 from kvtool.errors import NotAvailableError
 from kvtool.workload.ahead.child import signals_held
 from kvtool.workload.tasks.ray_driver import RayAsked, Said, drive_ray
-from kvtool.workload.tasks.ray_extra import need_ray
 from kvtool.workload.tasks.task_map import Poisoned
 
 Item = TypeVar("Item")
@@ -31,8 +30,7 @@ class RayPool:
     """Actors on the cluster at `address`; None: one that Ray finds by itself ($RAY_ADDRESS, or one that runs here), or begins."""
 
     def __init__(self, jobs: int | None, address: str | None) -> None:
-        """`jobs` actors with a core each, None: as many as the cluster has cores. NotAvailableError without ray."""
-        need_ray("--engine ray")
+        """`jobs` actors with a core each, None: as many as the cluster has cores. Ray is installed: see `need_ray`."""
         self._jobs = jobs
         self._address = address
 
