@@ -49,5 +49,8 @@ ChangeKind = Literal[
 ]
 """What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""
 
+TaskEngine = Literal["local", "ray"]
+"""Who does tasks: processes of this machine, or actors of a Ray cluster."""
+
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""
