@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 CHROMIUM = os.environ.get("KVTOOL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-NOT_DRAWN = {"one_row", "no_rows", "table"}
+NOT_DRAWN = {"one_row", "no_rows", "table", "answer_alone", "odd_commands"}
 """Cases that have no chart."""
 EVIL = f"{HOSTILE}\"onload='alert(1)'<img src=x onerror=alert(1)><script>alert(1)</script>\u202e\x1b[31m"
 
@@ -155,15 +155,17 @@ def test_the_table_has_its_answer_its_commands_and_what_is_missing() -> None:
     found = page(CASES["table"]())
     commands = [node.words() for node in found.all("pre")]
     said = "kvtool what-if traffic.jsonl --gpu-memory 80GiB --use-timestamps"
-    assert commands == [
-        f"{said}{flags}" for flags in (" --fixed 1", "", " --fixed 1", " --capacity 200", " --host-memory 256GiB", "")
-    ]
+    flags = ["", " --fixed 1", " --capacity 200", " --host-memory 256GiB", ""]
+    assert commands == [f"{said} --fixed 1", *(f"{said}{each}" for each in flags)]
     words = found.words()
     assert "Change first, without more hardware" in words
     assert "behind the rules. It computes 18.8% fewer prompt tokens." in words
     assert "there is one replica: say --replicas 4" in words
-    heads = [node.words() for node in found.all("th") if node.attributes.get("scope") == "col"]
-    assert heads[:3] == ["Change", "Hit rate", "Computed"]
+    changes = found.all("table")[0]
+    heads = [node.words() for node in changes.all("th") if node.attributes.get("scope") == "col"]
+    assert (heads[:3], heads[-1]) == (["Change", "Hit rate", "Computed"], "Run it")
+    last = [row.all("td")[-1].words() for row in changes.all("tbody")[0].all("tr")]
+    assert last == [each.strip() for each in flags]
 
 
 def test_the_map_says_each_figure_and_outlines_the_best() -> None:

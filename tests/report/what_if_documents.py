@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
-from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 
 
@@ -265,6 +264,9 @@ CASES: dict[str, Callable[[], WhatIfDocument]] = {
     "one_capacity": one_capacity,
     "ttls": ttls,
     "block_sizes": block_sizes,
+    "routers": routers,
+    "many_routers": many_routers,
+    "replicas": replicas,
     "tiers": tiers,
     "sizes_of_tiers": sizes_of_tiers,
     "one_split": one_split,
@@ -273,6 +275,11 @@ CASES: dict[str, Callable[[], WhatIfDocument]] = {
     "table": table,
     "one_row": lambda: capacity().model_copy(update={"rows": capacity().rows[:1]}),
     "no_rows": lambda: document([]),
+    "answer_alone": lambda: table().model_copy(update={"rows": []}),
+    "odd_commands": lambda: table().model_copy(
+        update={
+            "answer": ["Run: kvtool 'what"],
+            "rows": [one.model_copy(update={"command": 'kvtool "what if'}) for one in table().rows],
+        }
+    ),
 }
-if "routing" in get_args(Axis):
-    CASES |= {"routers": routers, "many_routers": many_routers, "replicas": replicas}

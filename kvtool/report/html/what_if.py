@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 from markupsafe import Markup
@@ -15,8 +16,9 @@ from kvtool.report.html.router_scatter import routing_section
 from kvtool.report.html.scales import short_count
 from kvtool.report.html.split_map import split_section
 from kvtool.report.html.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
-from kvtool.report.html.sweep_table import sweep_table
+from kvtool.report.html.sweep_table import row_commands, sweep_table
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.what_if_commands import flags_again
 from kvtool.report.what_if_words import answer, enough_row, heading, legend
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
@@ -52,13 +54,19 @@ def _sections(document: WhatIfDocument) -> list[Section]:
     by_axis: dict[str, list[SweepRow]] = {}
     for row in document.rows:
         by_axis.setdefault(row.axis or _TABLE, []).append(row)
-    return [_SECTIONS[axis](document, rows) for axis, rows in by_axis.items()]
+    return [replace(_SECTIONS[axis](document, rows), commands=row_commands(rows)) for axis, rows in by_axis.items()]
 
 
 def _table_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """What could be changed, today's row first and the best behind it, each with its command."""
     lead = "Each row is the same requests with one thing changed: today first, then the best, bounds last."
-    found = [sweep_table("Changes", rows)]
+    table = sweep_table("Changes", rows)
+    if any(row.command for row in rows):
+        again = flags_again(rows)
+        cells = [(*of_row, flags) for of_row, flags in zip(table.rows, again, strict=False)]
+        note = "Run it: the command that was given, with these flags."
+        table = replace(table, columns=(*table.columns, TableColumn("Run it", "code")), rows=cells, notes=(note,))
+    found = [table]
     if document.missing:
         columns = (TableColumn("Change"), TableColumn("Why", "prose"))
         found.append(Table("Not in the table", columns, [(row.change, row.why) for row in document.missing]))
