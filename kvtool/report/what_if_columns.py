@@ -139,7 +139,7 @@ _OUTCOMES = (
         "break-even", lambda row: "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens", keep=3
     ),
     RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=7),
-    RowColumn("of requests", lambda row: _ratio(row.request_imbalance), keep=0),
+    RowColumn("imbalance, requests", lambda row: _ratio(row.request_imbalance), keep=0),
     RowColumn("TTFT p50", lambda row: _moment(row.ttft_p50), keep=3),
     RowColumn("TTFT p99", lambda row: _moment(row.ttft_p99)),
     RowColumn("transfer p99", lambda row: _moment(row.transfer_p99), keep=4),

@@ -168,6 +168,15 @@ def test_the_table_has_its_answer_its_commands_and_what_is_missing() -> None:
     assert last == [each.strip() for each in flags]
 
 
+def test_the_best_router_is_the_soonest_and_the_bound_is_a_line() -> None:
+    found = page(CASES["routers"]())
+    [ring] = [node for node in found.all("g") if node.all("circle")[0].attributes["class"] == "best"]
+    assert ring.all("title")[0].words() == "least-ttft, 4 replicas: 26.0%, TTFT p99 10.0 s"
+    texts = [node.words() for node in found.all("text")]
+    assert {"sglang", "dynamo", "llm-d", "longest-prefix", "round-robin"} <= set(texts)
+    assert "the most that any router can hit 36.6%" in found.words()
+
+
 def test_the_map_says_each_figure_and_outlines_the_best() -> None:
     cells = [node for node in page(CASES["splits"]()).all("rect") if "heat" in node.attributes["class"].split()]
     cells = [node for node in cells if node.all("title")]

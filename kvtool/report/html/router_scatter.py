@@ -37,7 +37,8 @@ def routing_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         return Section(identity, title, (lead,), tables=tables)
     real = [row for row in drawn if row.sure != "bound"]
     counts = sorted({row.replicas or 0 for row in drawn})
-    scatter = _Scatter(drawn, best=real[0] if real else None, counts=counts)
+    most = max((row.hit_rate for row in rows if row.ttft_p99 is None and row.sure == "bound"), default=None)
+    scatter = _Scatter(drawn, best=real[0] if real else None, counts=counts, most=most)
     told = "; ".join(f"{_name(row)}: {percent(row.hit_rate)}, {moment(row.ttft_p99 or 0.0)}" for row in drawn[:40])
     svg = scatter.draw(f"{identity}-chart", f"Hit rate and TTFT p99 of routers: {told}.")
     notes = []
@@ -52,9 +53,13 @@ def routing_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
 
 
 class _Scatter:
-    def __init__(self, rows: Sequence[SweepRow], best: SweepRow | None, counts: Sequence[int]) -> None:
-        self._rows, self._best, self._counts = rows, best, counts
-        self._x = rate_scale([row.hit_rate for row in rows])
+    """`most` is the hit rate of a bound that has no time: a line down."""
+
+    def __init__(
+        self, rows: Sequence[SweepRow], best: SweepRow | None, counts: Sequence[int], most: float | None
+    ) -> None:
+        self._rows, self._best, self._counts, self._most = rows, best, counts, most
+        self._x = rate_scale([*(row.hit_rate for row in rows), *([] if most is None else [most])])
         self._y = amount_scale(row.ttft_p99 or 0.0 for row in rows)
         self._points = [
             LabelledPoint(self._x(row.hit_rate), self._down(row.ttft_p99 or 0.0), _name(row)) for row in rows
@@ -76,6 +81,8 @@ class _Scatter:
             class_ = " wide" if tick.wide else ""
             shapes.append(line(tick.at, 0, tick.at, _HEIGHT, f"grid{class_}"))
             shapes.append(label(tick.at, _HEIGHT + 15, tick.texts[0], f"tick{class_}", anchor=tick_anchor(tick.at)))
+        if self._most is not None:
+            shapes.append(line(self._x(self._most), 0, self._x(self._most), _HEIGHT, "actual"))
         # the texts last, as later shapes lie above earlier ones
         for row, point in zip(self._rows, self._points, strict=True):
             shapes.append(self._point(row, point))
@@ -95,6 +102,9 @@ class _Scatter:
         if self._best is not None:
             ring = element("circle", cx=10, cy=7, r=6, class_="best")
             found.append(Key(_swatch(ring), "best by the clock", _told(self._best)))
+        if self._most is not None:
+            across = element("line", x1=10, x2=10, y1=0, y2=14, class_="actual")
+            found.append(Key(_swatch(across), "the most that any router can hit", percent(self._most)))
         if any(row.sure == "bound" for row in self._rows):
             found.append(Key(_swatch(form(0.5, 7, 4, "", "form hollow bound")), "a bound, no router"))
         return found
