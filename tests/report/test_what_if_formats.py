@@ -71,9 +71,9 @@ def test_the_command_writes_files(capsys: pytest.CaptureFixture[str]) -> None:
     for file in files:
         assert f"written: {file}" in said.err
         assert Path(file).stat().st_size
-    assert run(["what-if", "t.jsonl", "--json"]) == 0
+    assert run(["what-if", "t.jsonl", "--sweep", "capacity", "--json"]) == 0
     assert capsys.readouterr().out == Path("plan.json").read_text()
-    assert run(["what-if", "t.jsonl", "-o", "md"]) == 0
+    assert run(["what-if", "t.jsonl", "--sweep", "capacity", "-o", "md"]) == 0
     assert capsys.readouterr().out == Path("plan.md").read_text()
     assert run(["what-if", "t.jsonl", "-o", "plan.sarif"]) == 2
     assert run(["what-if", "t.jsonl", "-o", "t.jsonl"]) == 2
