@@ -25,10 +25,32 @@ MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 Axis = Literal["capacity", "policy", "ttl", "block-size"]
 """What a sweep of `what-if` changes."""
+TraceFormat = Literal["mooncake", "bailian"]
+"""Whose format an anonymised trace has."""
 Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
 """Who leaves a full cache; `opt` is the bound that knows what comes."""
 Sure = Literal["exact", "sampled", "predicted", "bound"]
 """Counted; told from a sample, with its error; run on a clock that a latency model drives; or what nobody can reach for certain."""
+ChangeKind = Literal[
+    "today",
+    "prefix-caching",
+    "capacity",
+    "block-size",
+    "policy",
+    "ttl",
+    "kv-cache-dtype",
+    "tensor-parallel",
+    "tier",
+    "routing",
+    "replicas",
+    "pd",
+    "prompts",
+    "clock",
+]
+"""What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""
+
+TaskEngine = Literal["local", "ray"]
+"""Who does tasks: processes of this machine, or actors of a Ray cluster."""
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

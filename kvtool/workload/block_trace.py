@@ -15,7 +15,7 @@ from kvtool.engine.hashing import NATIVE, BlockHash
 
 if TYPE_CHECKING:
     from kvtool.workload.jobs import Job
-    from kvtool.workload.turn import Turn
+    from kvtool.workload.turn import HashedPrompt, Turn
 
 Numbers = npt.NDArray[np.int64]
 _DENSE = 4
@@ -41,6 +41,7 @@ class BlockTrace:
     """By request, all blocks of its prompt."""
     prompt_tokens: Numbers
     output_tokens: Numbers
+    """0 where a trace does not say."""
     arrivals: npt.NDArray[np.float64]
     """Seconds; NaN where a log does not say."""
     sessions: npt.NDArray[np.int32]
@@ -88,6 +89,17 @@ class BlockTrace:
             starts=starts,
             whole=self.whole // times,
             named=-(-self.named // times) if self.traced else self.whole // times,
+        )
+
+    def only(self, kept: npt.NDArray[np.bool_]) -> BlockTrace:
+        """The requests that are kept, in their order."""
+        counts = np.diff(self.starts)
+        columns = ("whole", "named", "prompt_tokens", "output_tokens", "arrivals", "sessions", "salts")
+        return replace(
+            self,
+            numbers=self.numbers[np.repeat(kept, counts)],
+            starts=np.concatenate([[0], np.cumsum(counts[kept])]),
+            **{name: getattr(self, name)[kept] for name in columns},
         )
 
     def _asked(self, asked: Numbers, touched: Numbers) -> AskedBlocks:
@@ -152,7 +164,8 @@ class BlockCollector:
         self._salts = array("i")
         self._session_numbers: dict[tuple[str, str], int] = {}
         self._salt_numbers: dict[str, int] = {}
-        self._by_hash: dict[BlockHash, int] = {}
+        self._by_hash: dict[BlockHash | int | tuple[str, int], int] = {}
+        """By hash or, in a trace, by id, with the salt where there is one."""
         self._long: dict[int, int] = {}
         self._hashed = True
 
@@ -161,13 +174,29 @@ class BlockCollector:
         hashed = turn.hashed
         assert hashed is not None
         assert hashed.block_size == self.block_size
+        if hashed.answer is not None:
+            self._add_made(turn, hashed, hashed.answer)
+            return
         try:
             self._ids.extend(hashed.hash_ids)
         except OverflowError:
             del self._ids[sum(self._counts) :]
             self._ids.extend(self._short(block) for block in hashed.hash_ids)
         named = len(hashed.hash_ids)
-        self._add(turn, named, min(hashed.num_tokens // self.block_size, named), named, hashed.num_tokens)
+        whole = min(hashed.num_tokens // self.block_size, named)
+        self._add(turn, named, whole, named, hashed.num_tokens, turn.output_tokens or 0)
+
+    def leave_out(self, turn: Turn) -> None:
+        """A request that its server did not take asks for no block."""
+
+    def _add_made(self, turn: Turn, prompt: HashedPrompt, answer: list[int]) -> None:
+        """A request of a trace that was made of tokens; its blocks are numbered as those of the tokens are."""
+        self._hashed = False
+        known, salt = self._by_hash, turn.salt
+        for block in (*prompt.hash_ids, *answer):
+            self._ids.append(known.setdefault((salt, block) if salt else block, len(known)))
+        whole = len(prompt.hash_ids)
+        self._add(turn, whole + len(answer), whole, whole, prompt.num_tokens, turn.output_tokens or 0)
 
     def _short(self, block: int) -> int:
         """A name of 64 bits for a longer one; those below -2^62 are given out."""
@@ -184,18 +213,19 @@ class BlockCollector:
         known = self._by_hash
         self._ids.extend(known.setdefault(block, len(known)) for block in hashes)
         whole = len(job.ids) // size
-        self._add(job.turn, full, whole, whole, len(job.ids))
+        self._add(job.turn, full, whole, whole, len(job.ids), job.request.max_tokens)
 
-    def _add(self, turn: Turn, blocks: int, whole: int, named: int, tokens: int) -> None:
+    def _add(self, turn: Turn, blocks: int, whole: int, named: int, tokens: int, answer: int) -> None:
         self._counts.append(blocks)
         self._whole.append(whole)
         self._named.append(named)
         self._prompts.append(tokens)
-        self._outputs.append(turn.output_tokens or 0)
+        self._outputs.append(answer)
         self._arrivals.append(float("nan") if turn.arrival is None else turn.arrival)
         session, salt = turn.session, turn.salt
         sessions, salts = self._session_numbers, self._salt_numbers
-        self._sessions.append(-1 if session is None else sessions.setdefault((turn.group, session), len(sessions)))
+        of = turn.group if turn.name is None else ""  # ids of sessions in logs are the same whatever a group is called
+        self._sessions.append(-1 if session is None else sessions.setdefault((of, session), len(sessions)))
         self._salts.append(-1 if not salt else salts.setdefault(salt, len(salts)))
 
     def trace(self) -> BlockTrace:
