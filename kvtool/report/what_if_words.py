@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from kvtool.report.what_if_columns import POLICIES
+from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 
 ENOUGH = 0.95
 """Of what can be hit at all: where a larger cache is hardly worth its memory."""
-_LEGENDS = {
+_LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
     "ttl": "unlimited room; a block that is not used for longer is gone",
@@ -70,4 +71,4 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
 def legend(document: WhatIfDocument) -> str:
     """How the rows were counted."""
     axis = document.rows[0].axis if document.rows else "capacity"
-    return _LEGENDS[axis]
+    return _LEGENDS[axis or "capacity"]

@@ -57,7 +57,7 @@ def write_replay(
         raise KvtoolError(f"{opened.name} is a workload file, no log", hint="its requests have no times of their own")
     with AtomicFile(path) as file:
         lines = _Lines(file, format_, size, opened.planned.plan.engine.block_size)
-        reading = BlockReading(opened, lines)
+        reading = BlockReading.of(opened, lines)
         progress.stage("reading", None, opened.source.share_read)
         for _ in _turns(opened, reading):
             progress.advance(1)

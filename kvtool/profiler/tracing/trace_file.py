@@ -102,7 +102,7 @@ def file_number(name: str) -> int:
 def _write(opened: Opened, source: LogSource, writer: BlockWriter) -> list[str]:
     """All requests of a log; returns what there is to say of it."""
     rows = _Rows(opened.planned.plan.engine.block_size, writer)
-    reading = BlockReading(opened, rows)
+    reading = BlockReading.of(opened, rows)
     for entry, conversation in source.calls():
         rows.begin(entry.identity, weak=entry.weak)
         answer: Output | None = None

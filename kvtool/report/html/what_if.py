@@ -54,7 +54,7 @@ def _sections(document: WhatIfDocument) -> list[Section]:
     """All rows as one table where they are of several axes, then a section for each axis."""
     by_axis: dict[str, list[SweepRow]] = {}
     for row in document.rows:
-        by_axis.setdefault(row.axis, []).append(row)
+        by_axis.setdefault(row.axis or "", []).append(row)
     if len(by_axis) > 1:
         whole = Section("changes", "What could be changed", tables=[sweep_table("Changes", document.rows)])
         drawn = [_SECTIONS[axis](document, rows) for axis, rows in by_axis.items() if axis in _SECTIONS]

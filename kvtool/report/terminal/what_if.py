@@ -29,6 +29,11 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
         for line in fold(f"  {note}", console.width, indent=4):
             put(console, line, "dim")
     put(console)
+    if document.answer:
+        from kvtool.report.terminal.what_if_table import print_table
+
+        print_table(console, document)
+        return
     for line in fold(f"  {answer(document)}", console.width, indent=4):
         put(console, line, "bold")
     put(console)

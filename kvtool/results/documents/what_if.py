@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvtool.results.choices import Axis, Policy, Sure
+from kvtool.results.choices import Axis, ChangeKind, Policy, Sure
 from kvtool.results.model import Amount, Count, Document, Model, Ratio
 
 SCHEMA: Literal["kvtool.what-if/1"] = "kvtool.what-if/1"
@@ -15,7 +15,16 @@ SCHEMA: Literal["kvtool.what-if/1"] = "kvtool.what-if/1"
 class SweepRow(Model):
     """One setting, and what the same requests hit with it; null for what the axis does not change."""
 
-    axis: Axis
+    axis: Axis | None = None
+    """Null in the table, whose rows each change something else."""
+    kind: ChangeKind | None = None
+    """What a row of the table changes; null in sweeps, as the next three."""
+    change: str | None = None
+    """In a few words, without text of prompts."""
+    does: str | None = None
+    """What to do, as a sentence goes on behind a colon."""
+    more_hardware: bool | None = None
+    """Whether somebody has to buy something for it."""
     policy: Policy | None = None
     capacity: Count | None = None
     """Blocks; null is unlimited."""
@@ -37,7 +46,10 @@ class SweepRow(Model):
     references: Count
     """Blocks that are looked up."""
     hit_rate: Ratio
-    """Hits of the references; of block sizes, hit tokens of the prompts' tokens, as blocks of different sizes are no measure."""
+    """Hits of the references; in the table and of block sizes, hit tokens of the prompts' tokens, as blocks of different sizes are
+    no measure."""
+    computed_tokens: Count | None = None
+    """Of the table, prompt tokens that did not hit."""
     error: Amount | None = None
     """Two standard errors of the rate, where it is told from a sample."""
     imbalance: Amount | None = None
@@ -57,6 +69,13 @@ class SweepRow(Model):
     command: str | None = None
     """What gives this row again."""
     sure: Sure
+
+
+class MissingRow(Model):
+    """A change that the table has no row of, and why."""
+
+    change: str
+    why: str
 
 
 class WhatIfDocument(Document):
@@ -79,4 +98,8 @@ class WhatIfDocument(Document):
     sampled: Ratio
     """Part of the blocks that curves were counted with."""
     notes: list[str]
+    answer: list[str] = Field(default_factory=list)
+    """Of the table, what to change first, by how much it helps, and what to run."""
     rows: list[SweepRow]
+    """Of the table today's first, then what can be done, the best first, then bounds."""
+    missing: list[MissingRow] = Field(default_factory=list)
