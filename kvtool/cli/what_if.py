@@ -166,11 +166,13 @@ class WhatIfCommand(Command):
             notes,
             slo=self.clocking.objectives(),
             speedup=self.clocking.speedup,
-            replicas=one_of("--replicas", self.routed.counts()),
+            replicas=one_of("--replicas", self.routed.counts()) if axis == "tier" else None,
             routing=one_of("--routing", _listed(self.routed.routing)),
             view=self.routed.router_view,
         )
-        return sweep.tiers(self.tiering) if axis == "tier" else sweep.split(self.splitting)
+        if axis == "tier":
+            return sweep.tiers(self.tiering)
+        return sweep.split(self.splitting, self.routed.counts())
 
     def _fleet(self) -> TableFleet | None:
         """Today's fleet, where a clock is asked for."""

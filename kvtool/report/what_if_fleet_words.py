@@ -69,7 +69,14 @@ def split_words(row: SweepRow) -> str:
 
 
 def split_answer(rows: Sequence[SweepRow]) -> str:
-    """Whether to cut the fleet, and what is won and lost by it."""
+    """Whether to cut the fleet, and what is won and lost by it; of several fleets the largest."""
+    largest = max((row.replicas or 0 for row in rows), default=0)
+    of_largest = [row for row in rows if (row.replicas or 0) == largest]
+    told = _of_one_fleet(of_largest)
+    return told if len(of_largest) == len(rows) or not told else f"Of {largest:,} replicas: {told[0].lower()}{told[1:]}"
+
+
+def _of_one_fleet(rows: Sequence[SweepRow]) -> str:
     mixed, splits = rows[0], rows[1:]
     if not splits:
         return ""

@@ -133,7 +133,8 @@ def test_the_link_is_the_accelerators_own_where_nobody_says_another(told: Told) 
         (("--sweep", "tier", "--link-bandwidth", "1GB/s"), "--link-bandwidth is for --sweep pd, not tier"),
         (("--sweep", "pd", "--replicas", "1"), "cannot be split"),
         (("--sweep", "pd", "--replicas", "0"), "--replicas"),
-        (("--sweep", "pd", "--replicas", "2..4"), "--replicas is one for this sweep, not 3"),
+        (("--sweep", "tier", "--replicas", "2..4"), "--replicas is one for this sweep, not 3"),
+        (("--sweep", "pd", "--replicas", "1..4"), "a fleet of 1 cannot be split"),
         (("--sweep", "pd", "--link-bandwidth", "0GB/s"), "the link between prefill and decode replicas moves nothing"),
         (("--sweep", "pd", "--routing", "oracle"), "oracle is a bound"),
         (("--sweep", "pd", "--routing", "nobody"), "no router"),
@@ -160,3 +161,25 @@ def test_a_report_of_any_width(trace: str, capsys: pytest.CaptureFixture[str], w
         assert "tokens is faster computed than loaded" in " ".join(out.split())
     else:
         assert "a transfer takes" in " ".join(out.split())
+
+
+def test_fleets_of_several_sizes_are_a_map(trace: str, told: Told, tmp_path: Path) -> None:
+    several = told("--sweep", "pd", "--replicas", "2..4")
+    pools = [(row["replicas"], row["prefill_replicas"], row["decode_replicas"]) for row in several["rows"]]
+    assert pools == [
+        (2, None, None),
+        (2, 1, 1),
+        (3, None, None),
+        (3, 1, 2),
+        (3, 2, 1),
+        (4, None, None),
+        (4, 1, 3),
+        (4, 2, 2),
+        (4, 3, 1),
+    ]
+    assert several["rows"][2:5] == told("--sweep", "pd", "--replicas", "3")["rows"]
+    page = tmp_path / "plan.html"
+    assert run(["what-if", trace, *SERVED, "--sweep", "pd", "--replicas", "2..4", "-q", "-o", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "down: replicas for prefill; across: for decode" in text
+    assert "Of 4 replicas: " in text

@@ -65,8 +65,8 @@ class FleetSweep:
         self.notes.append(self._clock(plan, router, replicas))
         return tier_rows(self._fleet(), tiers, plan.bytes_per_block, router, replicas, plan.seed)
 
-    def split(self, asked: Splitting) -> list[SweepRow]:
-        """Rows of `--sweep pd`; KvtoolError for what cannot be told."""
+    def split(self, asked: Splitting, counts: Sequence[int] = ()) -> list[SweepRow]:
+        """Rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
         plan = self._plan
         bandwidth = one_amount("--link-bandwidth", asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link)
         if not bandwidth:
@@ -76,14 +76,14 @@ class FleetSweep:
             )
         latency = one_amount("--link-latency", asked.link_latency, parse_duration, 0.0)
         fleet, router = self._fleet(), self._router()
-        split = AskedSplit(DEFAULT_SPLIT if self.replicas is None else self.replicas, bandwidth, latency)
+        fleets = [AskedSplit(count, bandwidth, latency) for count in counts or (DEFAULT_SPLIT,)]
         link = "unlimited" if bandwidth == inf else per_second(bandwidth)
-        self.notes.append(self._clock(plan, router, split.replicas))
+        self.notes.append(self._clock(plan, router, max(each.replicas for each in fleets)))
         self.notes.append(
             f"{size(plan.token_bytes)} of keys and values a token; one link between the pools: {link}"
             + (f" after {duration(latency)}" if latency else "")
         )
-        return list(split_rows(fleet, split, plan.token_bytes, router, plan.seed))
+        return [row for each in fleets for row in split_rows(fleet, each, plan.token_bytes, router, plan.seed)]
 
     @property
     def _plan(self) -> Plan:
