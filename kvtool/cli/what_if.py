@@ -13,6 +13,7 @@ from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.routing_options import Routed
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.spread_options import Spreading
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
@@ -20,9 +21,10 @@ from kvtool.text.terminal.streams import check_piped
 if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
+    from kvtool.profiler.what_if.routing_rows import RoutingSweep
     from kvtool.profiler.what_if.sweeps import AskedSweep
     from kvtool.profiler.what_if.table_clock import TableFleet
-    from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+    from kvtool.results.documents.what_if import WhatIfDocument
     from kvtool.workload.block_trace import BlockTrace
 
 _MOST = 10**12
@@ -60,8 +62,9 @@ class WhatIfCommand(Command):
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
     reading: Annotated[
         Reading,
-        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside"),
+        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside", "jobs"),
     ]
+    spreading: Spreading
     outputs: Annotated[
         tuple[str, ...],
         Option(
@@ -104,6 +107,7 @@ class WhatIfCommand(Command):
     def _document(self) -> WhatIfDocument:
         from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
+        from kvtool.profiler.what_if.sweep_tasks import swept
         from kvtool.profiler.what_if.sweeps import sweep_document
 
         rules = self.tracing.rules or "vllm"
@@ -111,6 +115,7 @@ class WhatIfCommand(Command):
             raise KvtoolError(
                 f"what-if follows vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
+        tasks = self.spreading.tasks(self.reading.jobs)
         axis = self._axis
         self._check_together(axis)
         asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
@@ -121,11 +126,15 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-        rows = self._routing_rows(axis, opened, trace, notes) if axis in ("routing", "replicas") else None
-        return sweep_document(opened.name, rules, trace, notes, asked, rows)
+            if axis in ("routing", "replicas"):
+                sweep = self._routing(axis, opened, trace)
+                rows, lost = sweep.rows(tasks, progress), sweep.notes
+            else:
+                rows, lost = swept(trace, asked, tasks, progress)
+        return sweep_document(opened.name, rules, trace, [*notes, *lost], asked, rows)
 
-    def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
-        """Rows of routers and replicas; `notes` get what there is to say of them."""
+    def _routing(self, axis: Axis, opened: Opened, trace: BlockTrace) -> RoutingSweep:
+        """The sweep over routers or replicas."""
         from kvtool.profiler.what_if.fleet_rows import FleetPlan
         from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
 
@@ -134,10 +143,7 @@ class WhatIfCommand(Command):
             raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
         asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
         slo, speedup = self.clocking.objectives(), self.clocking.speedup
-        sweep = RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
-        rows = sweep.rows()
-        notes += sweep.notes
-        return rows
+        return RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
 
     def _fleet(self) -> TableFleet | None:
         """Today's fleet, where a clock is asked for."""

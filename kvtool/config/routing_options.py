@@ -56,7 +56,9 @@ class Routed:
     replicas: Annotated[
         str | None,
         Option(
-            "Replicas; several of them for --sweep replicas: 4, or 2..8. [default: 4, and 1 in the table]", "N,...", check=replicas
+            "Replicas; several of them for --sweep replicas: 4, or 2..8. [default: 4, and 1 in the table]",
+            "N,...",
+            check=replicas,
         ),
     ] = None
     router_view: Annotated[
