@@ -46,7 +46,7 @@ class AskedFleet:
     def of(cls, axis: Axis, routing: str | None, replicas: Sequence[int], view: RouterView | None) -> AskedFleet:
         """As options say. KvtoolError for routers that there are not."""
         try:
-            routers = [asked_router(name) for name in (routing or "").split(",") if name.strip()]
+            routers = [asked_router(name) for name in (routing or "").lower().split(",") if name.strip()]
         except EngineError as error:
             raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
         if routing is not None and not routers:
