@@ -10,6 +10,7 @@ from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.routing_options import Routed
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
     from kvtool.profiler.what_if.table_clock import TableFleet
-    from kvtool.results.documents.what_if import WhatIfDocument
+    from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+    from kvtool.workload.block_trace import BlockTrace
 
 _MOST = 10**12
 
@@ -49,6 +51,7 @@ class WhatIfCommand(Command):
         str | None,
         Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
     ] = None
+    routed: Routed
     clocking: Clocking
     caching: Annotated[Caching, only("use_timestamps")]
     predicting: Predicting
@@ -118,15 +121,40 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-        return sweep_document(opened.name, rules, trace, notes, asked)
+        rows = self._routing_rows(axis, opened, trace, notes) if axis in ("routing", "replicas") else None
+        return sweep_document(opened.name, rules, trace, notes, asked, rows)
+
+    def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
+        """Rows of routers and replicas; `notes` get what there is to say of them."""
+        from kvtool.profiler.what_if.fleet_rows import FleetPlan
+        from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
+
+        plan = opened.planned.plan
+        if plan.rules != "vllm":
+            raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
+        asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
+        slo, speedup = self.clocking.objectives(), self.clocking.speedup
+        sweep = RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
+        rows = sweep.rows()
+        notes += sweep.notes
+        return rows
 
     def _fleet(self) -> TableFleet | None:
         """Today's fleet, where a clock is asked for."""
-        if not (self.caching.use_timestamps or self.clocking.slo is not None or self.clocking.speedup != 1):
+        if not self.caching.use_timestamps and self.routed == Routed() and self.clocking == Clocking():
             return None
         from kvtool.profiler.what_if.table_clock import TableFleet
 
-        return TableFleet(slo=self.clocking.objectives(), speedup=self.clocking.speedup)
+        counts = self.routed.counts() or [1]
+        if len(counts) > 1:
+            raise KvtoolError("--replicas is one for the table", hint="--sweep replicas tries several")
+        return TableFleet(
+            replicas=counts[0],
+            routing=_listed(self.routed.routing) or None,
+            view=self.routed.router_view,
+            slo=self.clocking.objectives(),
+            speedup=self.clocking.speedup,
+        )
 
     @property
     def _axis(self) -> Axis | None:
@@ -203,6 +231,14 @@ class WhatIfCommand(Command):
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
+        fleets: tuple[Axis, ...] = ("routing", "replicas")
+        for concern, option in ((self.routed, Routed()), (self.clocking, Clocking())):
+            said = next((name for name, value in vars(option).items() if getattr(concern, name) != value), None)
+            if said is not None and axis is not None and axis not in fleets:
+                flag = f"--{said.replace('_', '-')}"
+                raise KvtoolError(
+                    f"{flag} is for the table and --sweep {' or '.join(fleets)}, not {axis}", hint=f"leave {flag} out"
+                )
         for name, axes in of.items():
             if getattr(self, name) is not None and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"

@@ -112,7 +112,7 @@ _SETTINGS = (
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
     RowColumn("hit blocks", lambda row: f"{row.hit_blocks:,.0f}", keep=1),
-    RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=4),
+    RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=7),
     RowColumn("of requests", lambda row: _ratio(row.request_imbalance), keep=0),
     RowColumn("TTFT p50", lambda row: _moment(row.ttft_p50), keep=3),
     RowColumn("TTFT p99", lambda row: _moment(row.ttft_p99)),

@@ -23,7 +23,7 @@ SchedulePolicy = Literal["fcfs", "lpm", "dfs-weight"]
 MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 """Of the states of linear attention, as vLLM takes it."""
 
-Axis = Literal["capacity", "policy", "ttl", "block-size"]
+Axis = Literal["capacity", "policy", "ttl", "block-size", "routing", "replicas"]
 """What a sweep of `what-if` changes."""
 Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
 """Who leaves a full cache; `opt` is the bound that knows what comes."""

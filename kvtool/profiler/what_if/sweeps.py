@@ -49,8 +49,15 @@ def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
     return list(rows[asked.axis](trace, asked))
 
 
-def sweep_document(name: str, rules: Rules, trace: BlockTrace, notes: list[str], asked: AskedSweep) -> WhatIfDocument:
-    """The document of one axis; KvtoolError for what the trace cannot tell."""
+def sweep_document(
+    name: str,
+    rules: Rules,
+    trace: BlockTrace,
+    notes: list[str],
+    asked: AskedSweep,
+    rows: list[SweepRow] | None = None,
+) -> WhatIfDocument:
+    """The document of one axis, with `rows` where they are not counted here; KvtoolError for what the trace cannot tell."""
     blocks = asked.blocks(trace)
     reachable = blocks.reachable
     return WhatIfDocument(
@@ -65,7 +72,7 @@ def sweep_document(name: str, rules: Rules, trace: BlockTrace, notes: list[str],
         reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
         sampled=asked.sample if asked.axis == "capacity" else 1.0,
         notes=notes,
-        rows=sweep(trace, asked),
+        rows=sweep(trace, asked) if rows is None else rows,
     )
 
 

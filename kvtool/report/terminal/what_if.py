@@ -54,7 +54,7 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
 
 
 def _column(column: RowColumn) -> Column:
-    return Column(column.head, "<" if column.head == "sure?" else ">", keep=column.keep)
+    return Column(column.head, "<" if column.head in ("router", "sure?") else ">", keep=column.keep)
 
 
 def _cell(column: RowColumn, row: SweepRow, *, plain: bool) -> str:

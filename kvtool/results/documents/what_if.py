@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.results.choices import Axis, ChangeKind, Policy, Sure
 from kvtool.results.model import Amount, Count, Document, Model, Ratio
 
@@ -31,7 +32,10 @@ class SweepRow(Model):
     block_size: Count | None = None
     ttl_seconds: Amount | None = None
     routing: str | None = None
-    """The router, with its version where it has one."""
+    """The router, with the settings that are not its own."""
+    router_version: str | None = None
+    """Of the program whose rule it follows; null: of none."""
+    router_view: RouterView | None = None
     replicas: Count | None = None
     prefill_replicas: Count | None = None
     """Of a split fleet: those that compute prompts only."""
