@@ -1,4 +1,4 @@
-"""KV410: a fleet beyond its gate.
+"""KV410: fleet beyond its gate.
 
 Found by `kvtool.gate.evaluate.evaluate`.
 """

@@ -14,7 +14,7 @@ from kvtool.report.html.scales import short_count
 from kvtool.report.html.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
 from kvtool.report.html.sweep_table import sweep_table
 from kvtool.report.html.template_environment import template_environment
-from kvtool.report.what_if_words import answer, enough_row, heading, legend
+from kvtool.report.what_if_words import answer, enough_row, heading, legend, not_there
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.runner_commands import blunt_xml
@@ -41,7 +41,7 @@ def what_if_page(document: WhatIfDocument) -> str:
             version=__version__,
             title=document.input,
             facts=heading(document),
-            notes=document.notes,
+            notes=[*document.notes, *not_there(document)],
             answer=answer(document),
             tiles=list(_tiles(document)),
             sections=_sections(document),
