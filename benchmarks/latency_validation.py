@@ -202,16 +202,16 @@ def main(folder: Path = DATA) -> None:
         sys.exit(f"{folder}: not there; it has the recorded runs")
     constants = LatencyModel(GEOMETRY, find_accelerator(RUNS[0].accelerator))
     print(
-        f"constants, fitted on neither run: compute {constants.compute_efficiency:.2f}, bandwidth "
-        f"{constants.bandwidth_efficiency:.2f}, {1e6 * constants.layer_overhead:.0f} µs a layer, "
-        f"{1e3 * constants.step_overhead:.1f} ms a step"
+        f"constants, fitted on neither run: bandwidth {constants.bandwidth_efficiency:.2f}, "
+        f"{1e6 * constants.layer_overhead:.0f} µs a layer, {1e3 * constants.step_overhead:.2f} ms a step"
     )
     for recorded in RUNS:
         began = time.perf_counter()
         measured = read_measured(folder, recorded).metrics()
         predicted, naive = (predict(folder, recorded, naive=naive) for naive in (False, True))
         took = time.perf_counter() - began
-        print(f"\n{recorded.accelerator}: {find_accelerator(recorded.accelerator).source}")
+        accelerator = find_accelerator(recorded.accelerator)
+        print(f"\n{accelerator.name}, compute {accelerator.compute_efficiency:.2f}: {accelerator.source}")
         print(f"  {'':10} {'vLLM':>10} {'predicted':>10} {'error':>8} {'data sheet':>11} {'error':>8}")
         ours, theirs = predicted.times.metrics(), naive.times.metrics()
         for name, value in measured.items():

@@ -175,11 +175,9 @@ class Replica:
     def _schedule(self) -> None:
         """Begin a step, or a run of steps that only decode."""
         before = self._step
-        context = self._decoders.context(before)
         preempted = self._decode_one()
-        if preempted:
-            context = self._decoders.context(before)
-        decoding = len(self._decoders)
+        decoding, context = len(self._decoders), self._decoders.context(before)
+        longest = self._decoders.longest(self._latency.longest_decodes, before)
         budget = self.config.max_num_batched_tokens - decoding
         chunks: list[tuple[int, int]] = []
         live = self._partial
@@ -195,9 +193,9 @@ class Replica:
         if not preempted and self._waiting:
             self._admit(budget, chunks)
         if chunks:
-            self._ends = self._begun + self._latency.mixed_seconds(chunks, decoding, context)
+            self._ends = self._begun + self._latency.mixed_seconds(chunks, decoding, context, longest)
         elif decoding:
-            self._run = self._latency.decode_run(decoding, context)
+            self._run = self._latency.decode_run(decoding, context, longest)
             self._run_steps = 1 if preempted else self._steps_alike(before)
             self._run_last = before + self._run_steps
             self._ends = self._begun + self._run.seconds(self._run_steps)

@@ -21,17 +21,26 @@ class Accelerator:
     source: str
     link: float = 0.0
     """B/s to the other accelerators of a server, in one direction; 0: not known."""
+    flash_attention_2: int = 0
+    """Multiprocessors of an accelerator on which vLLM attends with FlashAttention 2; 0: with something else."""
+    compute_efficiency: float = 0.78
+    """The part of the peak that large matrix products reach; measured on one of these, the RTX PRO 6000 Server Edition, where
+    another is not said."""
 
 
 _NVLINK_3, _NVLINK_4, _NVLINK_5 = 300e9, 450e9, 900e9  # half of 600, 900 and 1,800 GB/s, which count both directions
 _PCIE_4, _PCIE_5 = 32e9, 64e9  # 16 lanes, one direction
+_ABOVE_THE_SHEET = 1.0
+"""The RTX 4090's clock goes beyond that of its sheet. Of its 165.2 TFLOP/s, vLLM's products of Llama-3.1-8B reach 0.99 to 1.00 with
+1,024 and 2,048 tokens (LLMServingSim, profiler/perf/RTX4090); torch's of 2,048² to 10,240² numbers reach 0.92 to 1.00
+(zzc0721/torch-performance-test-data, issue 78) and 0.96 to 1.01 (mli/transformers-benchmarks, issue 4)."""
 
 ACCELERATORS = {
     accelerator.name: accelerator
     for accelerator in (
         Accelerator(
             "a100-80g", 312e12, 2.039e12, 80 * _GIB,
-            "NVIDIA A100 80GB data sheet, SXM: 312 TFLOP/s bf16, 2,039 GB/s, NVLink 600 GB/s", _NVLINK_3,
+            "NVIDIA A100 80GB data sheet, SXM: 312 TFLOP/s bf16, 2,039 GB/s, NVLink 600 GB/s", _NVLINK_3, 108,
         ),
         Accelerator(
             "h100", 989.4e12, 3.35e12, 80 * _GIB,
@@ -51,28 +60,28 @@ ACCELERATORS = {
         ),
         Accelerator(
             "l4", 121e12, 0.3e12, 24 * _GIB,
-            "NVIDIA L4 data sheet: 242 TFLOP/s bf16 with sparsity, half of it dense; 300 GB/s; PCIe 4.0 x16", _PCIE_4,
+            "NVIDIA L4 data sheet: 242 TFLOP/s bf16 with sparsity, half of it dense; 300 GB/s; PCIe 4.0 x16", _PCIE_4, 58,
         ),
         Accelerator(
             "l40s", 362.05e12, 0.864e12, 48 * _GIB,
-            "NVIDIA L40S data sheet: 362.05 TFLOP/s bf16 without sparsity, 864 GB/s, PCIe 4.0 x16", _PCIE_4,
+            "NVIDIA L40S data sheet: 362.05 TFLOP/s bf16 without sparsity, 864 GB/s, PCIe 4.0 x16", _PCIE_4, 142,
         ),
         Accelerator(
             "rtx-4090", 165.2e12, 1.008e12, 24 * _GIB,
             "NVIDIA Ada GPU architecture white paper: 165.2 TFLOP/s bf16 with fp32 accumulation, 1,008 GB/s, PCIe 4.0 x16",
-            _PCIE_4,
+            _PCIE_4, 128, _ABOVE_THE_SHEET,
         ),
         Accelerator(
             "rtx-pro-6000", 503.8e12, 1.792e12, 96 * _GIB,
             "NVIDIA RTX Blackwell PRO architecture white paper, Workstation Edition: 503.8 TFLOP/s bf16 with fp32 accumulation; "
             "data sheet: 1,792 GB/s, PCIe 5.0 x16",
-            _PCIE_5,
+            _PCIE_5, 188,
         ),
         Accelerator(
             "rtx-pro-6000-se", 480e12, 1.597e12, 96 * _GIB,
             "NVIDIA RTX PRO 6000 Blackwell Server Edition data sheet: 120 TFLOP/s fp32, of which bf16 is four times on this chip "
             "(the sheet has no bf16 figure of its own); 1,597 GB/s; PCIe 5.0 x16",
-            _PCIE_5,
+            _PCIE_5, 188,
         ),
         Accelerator(
             "mi300x", 1307.4e12, 5.3e12, 192 * _GIB,

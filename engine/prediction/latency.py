@@ -28,6 +28,7 @@ from kvtool.engine.prediction.accelerators import (
     find_accelerator,
 )
 from kvtool.engine.prediction.decode_run import DecodeRun
+from kvtool.engine.prediction.flash_attention import FlashAttention2
 
 __all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "PrefillTimes", "find_accelerator"]
 
@@ -42,13 +43,16 @@ class LatencyModel:
     bf16 that the project LLMServingSim publishes (its folder profiler/perf): vLLM's own kernels, one by one, on an RTX 4090 and on
     an RTX PRO 6000 Server Edition.
 
-    - `compute_efficiency`: a layer's four matrix products with 2,048 tokens reach 0.78 of the peak on the server card. (On the
-      RTX 4090 it is 1.00: its clock goes beyond that of its data sheet.)
-    - `bandwidth_efficiency`: with 1 to 16 tokens they read the weights at 0.89 to 0.93 of the peak on both.
+    - the accelerator's `compute_efficiency`: a layer's four matrix products with 1,024 and 2,048 tokens reach 0.78 and 0.82 of the
+      peak on the server card.
+    - `bandwidth_efficiency`: with 1 to 16 tokens they read the weights at 0.89 to 0.93 of the peak on both, with 24 to 128 at 0.85.
     - `layer_overhead`: the kernels of a layer that do nearly nothing for few tokens (two norms, rotary embedding, activation, and
-      attention over 16 tokens) take 23 µs on both.
-    - `step_overhead`: an assumption. The sampler's kernels take 0.02 to 0.1 ms; input preparation is not in those figures; the
-      scheduler's time is hidden, for vLLM schedules a step while the one before runs.
+      attention over 16 tokens) take 18 to 19 µs on both.
+    - `step_overhead`: the sampler's kernels take 0.02 to 0.1 ms. Nothing is added for the host, for vLLM schedules a step and
+      prepares its inputs while the one before runs: in the recorded run on the server card, the steps of the last request, which
+      is alone, take 11.38 ms each, and the sum of their kernels is 11.42 ms. A host that is slower than its accelerator is not
+      foreseen.
+    - `FlashAttention2` has those of attention where vLLM attends with that.
     - `link_efficiency`, `link_latency`: NCCL's all-reduce between two of the server cards, over PCIe 5.0, reaches 0.56 of the
       link's bandwidth with 20 MB and takes 13 µs with 4 kB.
     - `request_overhead`: none, for one kernel attends for all requests. On CPUs, which take them one by one, `kvtool bench` finds
@@ -58,10 +62,9 @@ class LatencyModel:
     geometry: Geometry
     accelerator: Accelerator
     dtype_bytes: int = 2
-    compute_efficiency: float = 0.78
     bandwidth_efficiency: float = 0.90
-    step_overhead: float = 0.5e-3
-    layer_overhead: float = 23e-6
+    step_overhead: float = 0.05e-3
+    layer_overhead: float = 18e-6
     tensor_parallel: int = 1
     link_efficiency: float = 0.56
     link_latency: float = 13e-6
@@ -87,6 +90,7 @@ class LatencyModel:
     """Of a layer, for each token more that a decode step attends to."""
     _decode_shift: float = field(init=False, repr=False, compare=False)
     """Tokens that a decode step attends to beyond those computed before."""
+    _flash: FlashAttention2 | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ways, geometry = self.tensor_parallel, self.geometry
@@ -98,7 +102,7 @@ class LatencyModel:
             )
         if ways > 1 and not self.accelerator.link:
             raise EngineError(f"how fast one {self.accelerator.name} talks to another is not known")
-        flop_seconds = 1 / (self.accelerator.flops * self.compute_efficiency)
+        flop_seconds = 1 / (self.accelerator.flops * self.accelerator.compute_efficiency)
         byte_seconds = 1 / (self.accelerator.bandwidth * self.bandwidth_efficiency)
         layers = geometry.num_layers - (not self.whole_last_layer)
         pair_seconds = 4.0 * geometry.num_heads * geometry.head_dim / ways * flop_seconds
@@ -113,6 +117,7 @@ class LatencyModel:
             ("_kv_seconds", kv_seconds),
             ("_token_seconds", token_seconds),
             ("_decode_shift", 1 + (kv_seconds / token_seconds if token_seconds else 0.0) ** 2),
+            ("_flash", self._flash_attention(flop_seconds)),
         ):
             object.__setattr__(self, name, value)
 
@@ -122,38 +127,56 @@ class LatencyModel:
         pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
         tokens = rows = 0
         attention = last_attention = 0.0
-        for before, new in work:
-            tokens += new
-            rows += 1
-            pairs = new * before + new * (new + 1) // 2
-            moved = (before + 2 * new) * kv_seconds
-            attention += hypot(pairs * pair_seconds, moved)
-            if cut:
-                last_attention += hypot((before + new) * pair_seconds, moved)
+        if self._flash is not None:
+            known = tuple(work)
+            rows, tokens = len(known), sum(new for _, new in known)
+            attention = self._flash.layer_seconds(known) if tokens else 0.0
+            last_attention = attention * cut
+        else:
+            for before, new in work:
+                tokens += new
+                rows += 1
+                pairs = new * before + new * (new + 1) // 2
+                moved = (before + 2 * new) * kv_seconds
+                attention += hypot(pairs * pair_seconds, moved)
+                if cut:
+                    last_attention += hypot((before + new) * pair_seconds, moved)
         return self._seconds(tokens, rows, attention, last_attention) if tokens else 0.0
 
-    def decode_run(self, requests: int, context: int) -> DecodeRun:
+    @property
+    def longest_decodes(self) -> int:
+        """The contexts of how many requests, the longest of those that decode, a step's time depends on beside their sum."""
+        return 0 if self._flash is None else self._flash.longest
+
+    def decode_run(self, requests: int, context: int, longest: Sequence[int] = ()) -> DecodeRun:
         """Steps in which `requests` that have computed `context` tokens in all get a token each, and nothing else is computed.
 
-        With c tokens computed before, a request's attention takes hypot((c + 1) a, (c + 2) b) in a layer. That is a line in c
-        but for at most hypot(a, b) / (8 (c + 1)): an eighth of what one token more takes, divided by the context.
+        `longest` has the `longest_decodes` longest of the contexts. FlashAttention 2 is summed exactly. Elsewhere a request's
+        attention takes hypot((c + 1) a, (c + 2) b) in a layer with c tokens computed before. That is a line in c but for at most
+        hypot(a, b) / (8 (c + 1)): an eighth of what one token more takes, divided by the context.
         """
-        first = self.mixed_seconds((), requests, context)
-        return DecodeRun(first, self.geometry.num_layers * self._token_seconds * requests)
+        first, layers = self.mixed_seconds((), requests, context, longest), self.geometry.num_layers
+        if self._flash is None:
+            return DecodeRun(first, layers * self._token_seconds * requests)
+        growth, bend, at = self._flash.decode_growth(requests, context, longest)
+        return DecodeRun(first, layers * growth, layers * bend, at)
 
-    def mixed_seconds(self, chunks: Sequence[tuple[int, int]], requests: int, context: int) -> float:
+    def mixed_seconds(
+        self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int] = ()
+    ) -> float:
         """`step_seconds` of `chunks` and of `requests` that decode, as in `decode_run`."""
+        tokens, rows = requests + sum(new for _, new in chunks), requests + len(chunks)
+        cut = not self.whole_last_layer
+        if self._flash is not None:
+            attention = self._flash.mixed_seconds(chunks, requests, context, longest)
+            return self._seconds(tokens, rows, attention, attention * cut)
         pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
-        tokens = rows = requests
-        decode = self._token_seconds * (context + requests * self._decode_shift)
-        attention = last_attention = decode
+        attention = last_attention = self._token_seconds * (context + requests * self._decode_shift)
         for before, new in chunks:
-            tokens += new
-            rows += 1
             moved = (before + 2 * new) * kv_seconds
             attention += hypot((new * before + new * (new + 1) // 2) * pair_seconds, moved)
             last_attention += hypot((before + new) * pair_seconds, moved)
-        return self._seconds(tokens, rows, attention, 0.0 if self.whole_last_layer else last_attention)
+        return self._seconds(tokens, rows, attention, last_attention * cut)
 
     def _seconds(self, tokens: int, rows: int, attention: float, last_attention: float) -> float:
         """A step of so many tokens for so many requests, with its attention in a layer and in one that is cut."""
@@ -171,6 +194,19 @@ class LatencyModel:
             + self._all_reduce_seconds(tokens)
             + geometry.num_layers * (self.layer_overhead + rows * self.request_overhead)
             + self.step_overhead
+        )
+
+    def _flash_attention(self, flop_seconds: float) -> FlashAttention2 | None:
+        geometry, accelerator, ways = self.geometry, self.accelerator, self.tensor_parallel
+        if not accelerator.flash_attention_2:
+            return None
+        return FlashAttention2(
+            accelerator.bandwidth,
+            flop_seconds,
+            pair_flops=4.0 * geometry.num_heads * geometry.head_dim / ways,
+            token_bytes=self._kv_bytes() / geometry.num_layers,
+            kv_heads=max(geometry.num_kv_heads // ways, 1),
+            multiprocessors=accelerator.flash_attention_2,
         )
 
     def _cut_products_seconds(self, tokens: int, rows: int) -> float:

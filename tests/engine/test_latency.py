@@ -35,10 +35,8 @@ def exact(flops: float = NEVER, bandwidth: float = NEVER, **rest: float) -> Late
     chosen = {"layer_overhead": 0.0, "step_overhead": 0.0, "link_latency": 0.0, "link_efficiency": 1.0, **rest}
     link = chosen.pop("link", 0.0)
     ways = int(chosen.pop("tensor_parallel", 1))
-    accelerator = Accelerator("any", flops, bandwidth, 1 << 30, "nowhere", link)
-    return LatencyModel(
-        SMALL, accelerator, compute_efficiency=1.0, bandwidth_efficiency=1.0, tensor_parallel=ways, **chosen
-    )
+    accelerator = Accelerator("any", flops, bandwidth, 1 << 30, "nowhere", link, compute_efficiency=1.0)
+    return LatencyModel(SMALL, accelerator, bandwidth_efficiency=1.0, tensor_parallel=ways, **chosen)
 
 
 def test_flops() -> None:
@@ -68,7 +66,8 @@ def test_a_kernel_computes_while_it_moves() -> None:
 def test_efficiencies_and_overheads() -> None:
     """At half of the peak everything takes twice as long; each of the two layers 7, the step 100."""
     whole = exact(flops=1.0, bandwidth=1.0).step_seconds([(3, 2)])
-    half = replace(exact(flops=1.0, bandwidth=1.0), compute_efficiency=0.5, bandwidth_efficiency=0.5)
+    model = exact(flops=1.0, bandwidth=1.0)
+    half = replace(model, accelerator=replace(model.accelerator, compute_efficiency=0.5), bandwidth_efficiency=0.5)
     assert half.step_seconds([(3, 2)]) == pytest.approx(2 * whole)
     assert exact(layer_overhead=7.0, step_overhead=100.0).step_seconds([(3, 2)]) == pytest.approx(114)
 
@@ -186,11 +185,14 @@ def test_more_work_is_never_faster(
 @settings(deadline=None, max_examples=100)
 @given(st.integers(1, 32_768), st.data(), st.sampled_from([512, 2048, 8192]), accelerators)
 def test_more_cached_is_never_slower(tokens: int, data: st.DataObject, budget: int, accelerator: Accelerator) -> None:
-    """Hits are whole blocks, of 16 here."""
+    """Hits are whole blocks, of 16 here. FlashAttention 2 attends for whole tiles of 64: where the last ends may cost one."""
     blocks = data.draw(st.integers(0, (tokens - 1) // 16))
     fewer = data.draw(st.integers(0, blocks))
     model = LatencyModel(LLAMA, accelerator)
-    assert model.prefill_seconds(tokens, 16 * blocks, budget) <= model.prefill_seconds(tokens, 16 * fewer, budget)
+    tile = 64 * tokens * 4.0 * LLAMA.num_layers * LLAMA.num_heads * LLAMA.head_dim
+    slack = tile / (accelerator.flops * accelerator.compute_efficiency) if accelerator.flash_attention_2 else 0.0
+    more, less = (model.prefill_seconds(tokens, 16 * each, budget) for each in (blocks, fewer))
+    assert more <= less + slack
 
 
 @settings(deadline=None, max_examples=100)
@@ -265,16 +267,18 @@ def test_the_table_is_plausible() -> None:
         assert 100 < accelerator.flops / accelerator.bandwidth < 450
         assert 24 << 30 <= accelerator.memory <= 192 << 30
         assert 32e9 <= accelerator.link <= 900e9
-    assert len({field.name for field in fields(Accelerator)}) == 6
+        assert accelerator.flash_attention_2 == 0 or 50 < accelerator.flash_attention_2 < 200
+        assert 0.5 < accelerator.compute_efficiency <= 1.0
+    assert len({field.name for field in fields(Accelerator)}) == 8
 
 
 @pytest.mark.parametrize(
     ("recorded", "bounds", "preemptions"),
     [
-        # Errors were +1 %, 0 % and 0 %; what is not bounded here is in benchmarks/RESULTS.md.
+        # Errors were 0 % everywhere but for +1 % of the 90th percentile; what is not bounded here is in benchmarks/RESULTS.md.
         (RUNS[0], {"TTFT mean": 0.05, "TPOT mean": 0.04, "TPOT p90": 0.05, "makespan": 0.04}, (170, 215)),
-        # Errors were -26 %, -10 % and -9 %.
-        (RUNS[1], {"TTFT mean": 0.30, "TPOT mean": 0.13, "TPOT p90": 0.13, "makespan": 0.12}, (0, 0)),
+        # Errors were -6 %, -2 %, -1 % and -2 %.
+        (RUNS[1], {"TTFT mean": 0.10, "TPOT mean": 0.04, "TPOT p90": 0.04, "makespan": 0.04}, (0, 0)),
     ],
     ids=[recorded.accelerator for recorded in RUNS],
 )
@@ -286,7 +290,8 @@ def test_recorded_runs_of_vllm(recorded: Recorded, bounds: dict[str, float], pre
     predicted = found.times.metrics()
     errors = {name: predicted[name] / measured[name] - 1 for name in bounds}
     assert all(abs(errors[name]) < bound for name, bound in bounds.items()), errors
-    assert found.hits == recorded.simulated_hits
+    # When a block is evicted is a matter of a few steps, where the cache is full.
+    assert found.hits == pytest.approx(recorded.simulated_hits, rel=0.02 if preemptions[1] else 0.0)
     assert preemptions[0] <= found.preemptions <= preemptions[1]
 
 

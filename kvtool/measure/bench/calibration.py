@@ -59,9 +59,8 @@ class Constants:
         """The embedded engine's times with a model of that geometry, on the machine that the constants are of."""
         return LatencyModel(
             geometry,
-            Accelerator(device, self.flops, self.bandwidth, memory, "fitted by kvtool bench"),
+            Accelerator(device, self.flops, self.bandwidth, memory, "fitted by kvtool bench", compute_efficiency=1.0),
             dtype_bytes=dtype_bytes,
-            compute_efficiency=1.0,
             bandwidth_efficiency=1.0,
             step_overhead=self.step_overhead,
             layer_overhead=self.layer_overhead,

@@ -247,7 +247,7 @@ def _assumed(result: BenchResult) -> Constants:
     peak = Accelerator("ceilings", result.matmul_flops_per_s, result.copy_bytes_per_s, 0, "measured")
     model = LatencyModel(result.geometry, peak)
     return Constants(
-        flops=peak.flops * model.compute_efficiency,
+        flops=peak.flops * peak.compute_efficiency,
         bandwidth=peak.bandwidth * model.bandwidth_efficiency,
         layer_overhead=model.layer_overhead,
         step_overhead=model.step_overhead,
